@@ -1,0 +1,37 @@
+"""Every exception the bridge raises: one base class, each kind also the built-in type a caller would expect."""
+
+
+class BridgeError(Exception):
+    """Base of all errors raised by :mod:`bridge`."""
+
+
+class AbiError(BridgeError, ImportError):
+    """The installed jaxlib describes an FFI layout that this version does not understand."""
+
+
+class KernelTypeError(BridgeError, AssertionError, TypeError):
+    """The object given as a kernel is not a dispatcher of the expected kernel language."""
+
+
+class SignatureError(BridgeError, TypeError, ValueError):
+    """Arguments, outputs or aliases of a call do not fit the kernel."""
+
+
+class KernelCompileError(BridgeError, TypeError):
+    """The kernel language refused to compile the kernel for the types of this call."""
+
+
+class PlatformError(BridgeError, NotImplementedError):
+    """The kernel was lowered for a platform that it has no code for."""
+
+
+class DifferentiationError(BridgeError, NotImplementedError):
+    """A kernel was differentiated that has no differentiation rule."""
+
+
+class BackendError(BridgeError, LookupError):
+    """No kernel is registered for the requested backend and platform."""
+
+
+class ParameterError(BridgeError, TypeError):
+    """A keyword parameter of an operator is traced, unhashable or an array."""

@@ -1,0 +1,106 @@
+"""LLVM intrinsics for code that Numba compiles: words of memory in, words of memory out.
+
+An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside Numba-compiled code and check nothing:
+the caller owns the memory and knows its layout (:mod:`bridge.ffi.abi`).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import RequireLiteralValue
+from numba.extending import intrinsic
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _at(builder, address, index, element):
+    base = builder.inttoptr(address, element.as_pointer())
+    return builder.gep(base, [index])
+
+
+def _at_byte(builder, address, byte, element):
+    return builder.inttoptr(builder.add(address, byte), element.as_pointer())
+
+
+@intrinsic
+def load(typingctx, address, index):
+    """Word ``index`` of the words at ``address``."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load(_at(builder, *args, _I64))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store(typingctx, address, index, value):
+    """Writes word ``index`` of the words at ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, index, value = args
+        builder.store(value, _at(builder, address, index, _I64))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def load_int32(typingctx, address, byte):
+    """The 32-bit integer ``byte`` bytes after ``address``."""
+
+    def codegen(context, builder, signature, args):
+        return builder.sext(builder.load(_at_byte(builder, *args, _I32)), _I64)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store_int32(typingctx, address, byte, value):
+    """Writes the 32-bit integer ``byte`` bytes after ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, byte, value = args
+        builder.store(builder.trunc(value, _I32), _at_byte(builder, address, byte, _I32))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic(prefer_literal=True)
+def stack_words(typingctx, count):
+    """Address of ``count`` (a literal) fresh words on the stack of the calling function, valid until it returns."""
+    if not isinstance(count, types.IntegerLiteral):
+        raise RequireLiteralValue("stack_words needs a literal count")
+    size = max(1, count.literal_value)
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(cgutils.alloca_once(builder, _I64, size=size), _I64)
+
+    return types.int64(count), codegen
+
+
+def _call(context, builder, args):
+    function, *arguments = args
+    prototype = ir.FunctionType(_I64, [_I64] * len(arguments))
+    return builder.call(builder.inttoptr(function, prototype.as_pointer()), arguments)
+
+
+@intrinsic
+def call(typingctx, function, argument):
+    """Calls the C function ``int64_t f(int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def call2(typingctx, function, first, second):
+    """Calls the C function ``int64_t f(int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen

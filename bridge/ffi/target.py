@@ -1,0 +1,183 @@
+"""The FFI targets that XLA knows, one per platform, and the compiled kernels (entries) each can run.
+
+XLA never forgets or replaces a target: a second registration under one name is ignored, or kills the backend if it comes
+before start-up. So each platform has one target for the life of the process, and what varies is its table of entries. A
+call names its entry by content: a description of the kernel and its argument types, and a 64-bit key hashed from it. Both
+are the same in every process, which is what ``jax.export`` and the persistent compilation cache need; an address never
+leaves the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from bridge.errors import BridgeError
+from bridge.ffi import handler
+from bridge.ffi.abi import ERROR, header
+from bridge.ffi.table import NativeTable
+
+
+def key_of(description: str) -> int:
+    """The non-zero signed 64-bit key of a description: the start of its SHA-256."""
+    digest = hashlib.sha256(description.encode()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True) or 1
+
+
+class Entry:
+    """One compiled kernel in a target's table; equal to every entry of the same content.
+
+    Attributes:
+        description: Language, name and content of the kernel and its argument types, as text.
+        key: ``key_of(description)``.
+        address: The native entry, see :mod:`bridge.ffi.handler`.
+    """
+
+    __slots__ = ("__weakref__", "_alive", "address", "description", "key")
+
+    def __init__(self, description: str, address: int, alive: Any):
+        self.description = description
+        self.key = key_of(description)
+        self.address = address
+        self._alive = alive  # what owns the machine code
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self.description == other.description
+
+    def __hash__(self) -> int:
+        return self.key
+
+    def __repr__(self) -> str:
+        return f"Entry({self.description!r})"
+
+
+class Target:
+    """A native FFI handler under a fixed name, with its table of entries.
+
+    Args:
+        name: The custom call target; also what ``jax.export`` asks to be allowed.
+        platform: JAX's name of the platform, ``"cpu"`` or ``"cuda"``.
+        traits: Bits of ``XLA_FFI_Handler_Traits``.
+    """
+
+    def __init__(self, name: str, platform: str, traits: int = 0):
+        self.name = name
+        self.platform = platform
+        self._traits = traits
+        self._lock = threading.RLock()
+        self._table = NativeTable()
+        self._entries: dict[str, Entry] = {}
+        self._resolvers: dict[str, Callable[[str], Entry]] = {}
+        self._native: tuple[Any, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def install(self) -> None:
+        """Compiles the handler and registers it with XLA, the first time it is called."""
+        with self._lock:
+            if self._native is not None:
+                return
+            resolver = handler.RESOLVER(self._resolve)
+            address = ctypes.cast(resolver, ctypes.c_void_p).value
+            native = handler.compile_target(self._table.address, address, self._traits)
+            # XLA keeps the raw pointers, so these objects live as long as the process.
+            self._native = (resolver, native)
+            jax.ffi.register_ffi_target(
+                self.name, jax.ffi.pycapsule(ctypes.c_void_p(native.address)), platform=self.platform
+            )
+
+    def resolve_with(self, language: str, resolver: Callable[[str], Entry]) -> None:
+        """Sets who finds an entry that an executable from another process asks for by description.
+
+        Args:
+            language: The part of a description before its first colon.
+            resolver: Returns the entry, or raises an error that tells the user what to define.
+        """
+        self._resolvers[language] = resolver
+
+    def publish(self, description: str, build: Callable[[], tuple[int, Any]]) -> Entry:
+        """The entry of this description, built and added to the table if it is new.
+
+        Args:
+            description: Starts with ``"<language>:"``.
+            build: Returns the address of the native entry and the object that owns its machine code.
+        """
+        self.install()
+        with self._lock:
+            entry = self._entries.get(description)
+            if entry is None:
+                entry = Entry(description, *build())
+                self._entries[description] = entry
+                self._table[entry.key] = entry.address
+            return entry
+
+    def release(self) -> int:
+        """Forgets entries that no wrapper and no compiled program of this process refers to; returns their number.
+
+        Their Python objects are freed and their slots cleared. Their machine code stays mapped, because Numba's JIT never
+        unmaps any, and the target stays registered, because XLA cannot forget one. A program that did not come from a
+        trace in this process (``jax.export``) holds no reference: it resolves its kernels again when it next runs.
+        """
+        with self._lock:
+            references = {description: weakref.ref(entry) for description, entry in self._entries.items()}
+            self._entries.clear()
+            gc.collect()
+            released = 0
+            for description, reference in references.items():
+                entry = reference()
+                if entry is None:
+                    del self._table[key_of(description)]
+                    released += 1
+                else:
+                    self._entries[description] = entry
+            return released
+
+    def _resolve(self, frame_address: int, answer_address: int) -> None:
+        """Answers native code that met a key which is not in the table: the slow path, at most once per key."""
+        answer = (ctypes.c_int64 * 2).from_address(answer_address)
+        frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
+        try:
+            description = _string_attribute(frame, "kernel")
+            language = description.partition(":")[0]
+            if language not in self._resolvers:
+                raise BridgeError(
+                    f"this program calls the {language} kernel {description!r}, but nothing in this process provides "
+                    f"{language} kernels. Define the kernel with the same wrapper as in the process that exported it."
+                )
+            answer[0] = self._resolvers[language](description).address
+        except Exception as error:
+            answer[1] = _create_error(frame, f"{type(error).__name__}: {error}")
+
+
+def _string_attribute(frame: Any, name: str) -> str:
+    types = header.types
+    for index in range(frame.attrs.size):
+        span = frame.attrs.names[index]
+        if types.string(span.ptr, span.len).decode() == name:
+            value = types.cast("XLA_FFI_ByteSpan*", frame.attrs.attrs[index])
+            return bytes(types.buffer(value.ptr, value.len)).decode()
+    raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
+
+
+def _create_error(frame: Any, message: str) -> int:
+    types = header.types
+    text = types.new("char[]", message.encode())
+    args = types.new("XLA_FFI_Error_Create_Args*")
+    args.struct_size, args.message, args.errc = ERROR.BYTES, text, ERROR.NOT_FOUND
+    create = types.cast("XLA_FFI_Error_Create*", frame.api.XLA_FFI_Error_Create)
+    return int(types.cast("intptr_t", create(args)))
+
+
+CPU = Target("bridge_cpu", "cpu")
+"""Runs kernels on the host."""
+
+TARGETS = (CPU,)
+"""All targets of this process."""

@@ -1,0 +1,134 @@
+"""From a compiled Numba CPU function to a native entry: arrays out of buffer words, exceptions into XLA errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from bridge.ffi.abi import BUFFER, ERROR
+from bridge.ffi.handler import compile_entry, create_error
+from bridge.ffi.memory import load
+from bridge.numba_exceptions import describe_to_c_string, emit_report
+from bridge.numba_parallel import Failures, entry_mutex
+
+_I64 = ir.IntType(64)
+
+
+def build_entry(
+    compiled: Any, arrays: Sequence[types.Array], input_count: int, name: str, failures: Failures | None
+) -> tuple[int, Any]:
+    """Compiles the native entry of a kernel.
+
+    Args:
+        compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
+        arrays: C-contiguous Numba array types, inputs then outputs.
+        input_count: How many of them are inputs.
+        name: The kernel, for error messages.
+        failures: Where parallel loops of the kernel report exceptions, if it has any.
+
+    Returns:
+        The address of the entry, and the object that owns its machine code.
+    """
+    sizes = tuple((array.ndim, _item_bytes(array.dtype)) for array in arrays)
+    invoke = _invoker(compiled, arrays, name)
+    if failures is not None:
+        invoke = _watching(invoke, failures)
+    entry = compile_entry(invoke, sizes[:input_count], sizes[input_count:], entry_mutex() if failures else None)
+    return entry.address, (entry, compiled, failures)
+
+
+def _item_bytes(dtype: types.Type) -> int:
+    return 1 if dtype == types.boolean else dtype.bitwidth // 8
+
+
+def _invoker(compiled: Any, arrays: Sequence[types.Array], name: str) -> Any:
+    """A function ``(frame, buffers, data, batch_rank) -> error`` that runs the kernel once on arrays at ``data``."""
+
+    @intrinsic
+    def run(typingctx, frame, buffers, data, batch_rank):
+        def codegen(context, builder, signature, args):
+            frame, buffers, data, batch_rank = args
+            words = _Words(builder)
+            kernel_args = [
+                _array(context, builder, words, array, words.at(buffers, index), words.at(data, index), batch_rank)
+                for index, array in enumerate(arrays)
+            ]
+            function = context.declare_function(builder.module, compiled.fndesc)
+            context.active_code_library.add_linking_library(compiled.library)
+            status, _ = context.call_conv.call_function(
+                builder, function, compiled.signature.return_type, compiled.signature.args, kernel_args
+            )
+            message = cgutils.alloca_once_value(builder, _I64(0))
+            with cgutils.if_unlikely(builder, status.is_error):
+                api = context.get_python_api(builder)
+                gil = api.gil_ensure()
+                context.call_conv.raise_error(builder, api, status)
+                builder.store(emit_report(context, builder, api, describe_to_c_string, name), message)
+                api.gil_release(gil)
+            return builder.load(message)
+
+        return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
+
+    @numba.njit
+    def invoke(frame, buffers, data, batch_rank):
+        message = run(frame, buffers, data, batch_rank)
+        if message != 0:
+            return create_error(frame, ERROR.INTERNAL, message)
+        return 0
+
+    return invoke
+
+
+def _watching(invoke: Any, failures: Failures) -> Any:
+    """``invoke``, failing also if the count of failures changes meanwhile.
+
+    Two calls of one kernel may overlap, and then one that raises fails both: better than one wrong result.
+    """
+    count, text = failures.count_address, failures.text_address
+
+    @numba.njit
+    def watched(frame, buffers, data, batch_rank):
+        before = load(count, 0)
+        error = invoke(frame, buffers, data, batch_rank)
+        if error == 0 and load(count, 0) != before:
+            return create_error(frame, ERROR.INTERNAL, text)
+        return error
+
+    return watched
+
+
+class _Words:
+    """Emits loads of 8-byte words."""
+
+    def __init__(self, builder: ir.IRBuilder):
+        self._builder = builder
+
+    def at(self, address: Any, index: Any) -> Any:
+        base = self._builder.inttoptr(address, _I64.as_pointer())
+        return self._builder.load(self._builder.gep(base, [_I64(index) if isinstance(index, int) else index]))
+
+
+def _array(context, builder, words, array, buffer, data, batch_rank):
+    """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` that follow its batch dimensions."""
+    dims = words.at(buffer, BUFFER.DIMS)
+    shape = [words.at(dims, builder.add(batch_rank, _I64(axis))) for axis in range(array.ndim)]
+    item_bytes = _I64(_item_bytes(array.dtype))
+    strides = [item_bytes]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], extent))
+    value = context.make_array(array)(context, builder)
+    arrayobj.populate_array(
+        value,
+        data=builder.inttoptr(data, context.get_data_type(array.dtype).as_pointer()),
+        shape=shape,
+        strides=strides[: array.ndim],
+        itemsize=context.get_constant(types.intp, _item_bytes(array.dtype)),
+        meminfo=None,
+    )
+    return value._getvalue()

@@ -1,0 +1,117 @@
+"""What kernels with ``parallel=True`` need beyond serial ones: their exceptions found, their entry serialised.
+
+Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops and the function returns
+as if it had finished. Kernels compiled here count such exceptions, so that the entry can tell.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+from typing import Any
+
+import numba
+from numba.core.callconv import CPUCallConv
+from numba.core.compiler import CompilerBase
+from numba.core.cpu import CPUContext
+
+from bridge.numba_exceptions import describe, emit_report
+
+_TEXT_BYTES = 4096
+
+
+class Failures:
+    """Exceptions raised in the parallel loops of one kernel: a count and the latest description, in native memory."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.key = f"{name}#{next(_serials)}"
+        self._count = ctypes.c_int64(0)
+        self._text = ctypes.create_string_buffer(_TEXT_BYTES)
+        _by_key[self.key] = self
+
+    @property
+    def count_address(self) -> int:
+        """Address of the count; it changes while the kernel runs if a parallel loop of it raises."""
+        return ctypes.addressof(self._count)
+
+    @property
+    def text_address(self) -> int:
+        """Address of the latest description, a C string."""
+        return ctypes.addressof(self._text)
+
+    def add(self, text: str) -> None:
+        """Records one exception; the caller holds the GIL."""
+        encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1]
+        self._text.raw = encoded.ljust(_TEXT_BYTES, b"\0")
+        self._count.value += 1
+
+
+_serials = itertools.count()
+_by_key: dict[str, Failures] = {}
+
+
+def record_failure(key: str, *exception: Any) -> int:
+    """Called by native code, on the worker thread whose iteration raised."""
+    failures = _by_key[key]
+    failures.add(describe(failures.name, *exception))
+    return 0
+
+
+class _ReportingCallConv(CPUCallConv):
+    def raise_error(self, builder: Any, pyapi: Any, status: Any) -> None:
+        super().raise_error(builder, pyapi, status)
+        emit_report(self.context, builder, pyapi, record_failure, self.context.failures.key)
+
+
+class _ReportingContext(CPUContext):
+    failures: Failures
+
+    @property
+    def call_conv(self) -> CPUCallConv:
+        return _ReportingCallConv(self)
+
+
+def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type[CompilerBase]:
+    """A compiler like ``pipeline`` whose parallel loops report exceptions to ``failures``."""
+
+    class ReportingCompiler(pipeline):  # type: ignore[misc, valid-type]
+        def __init__(self, typingctx, targetctx, *args, **kwargs):
+            super().__init__(typingctx, targetctx, *args, **kwargs)
+            # The target context decides what code a parallel loop runs when its body has raised.
+            context = self.state.targetctx.subtarget()
+            context.__class__ = _ReportingContext
+            context.failures = failures
+            self.state.targetctx = context
+
+    return ReportingCompiler
+
+
+def entry_mutex() -> tuple[int, int, int] | None:
+    """What serialises parallel kernels under the threading layer in use: acquire function, release function, mutex.
+
+    Numba's workqueue layer aborts the process when a second thread enters it. The mutex is one of CPython's, because
+    those exist on every platform; taking one needs no GIL.
+    """
+    try:
+        layer = numba.threading_layer()
+    except ValueError:  # no loop of any kernel so far was made parallel
+        return None
+    if layer != "workqueue":
+        return None
+    acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
+    return _address(acquire), _address(release), _workqueue_mutex()
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+@functools.cache
+def _workqueue_mutex() -> int:
+    allocate = ctypes.pythonapi.PyThread_allocate_lock
+    allocate.restype = ctypes.c_void_p
+    return int(allocate())

@@ -1,0 +1,66 @@
+"""Sessions of kernel-bridge. `nox -l` lists them; arguments after `--` go to the command of the session."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["lint", "typing", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.default_venv_backend = "venv"
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """Installs the project in place, with the named dependency groups."""
+    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
+    install(session, "test")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
+    install(session)
+    session.run("python", "-m", "suites", "bench", *session.posargs)
+
+
+@nox.session
+def dispatch(session: nox.Session) -> None:
+    """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
+    install(session)
+    session.run("python", "-m", "suites.dispatch", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Check types."""
+    install(session, "test", "typing")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def minimums(session: nox.Session) -> None:
+    """Run the tests with the lowest version of each dependency that pyproject.toml declares."""
+    declared = PYPROJECT["project"]["dependencies"] + nox.project.dependency_groups(PYPROJECT, "test")
+    constraints = Path(session.create_tmp(), "minimums.txt")
+    constraints.write_text("".join(re.sub(r">=\s*", "==", requirement) + "\n" for requirement in declared))
+    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
+    session.run("pytest", *session.posargs)
