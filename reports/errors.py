@@ -1,0 +1,29 @@
+"""Every exception and warning of `reports`, under one base class."""
+
+
+class ReportError(Exception):
+    """Base of every error that `reports` raises."""
+
+
+class RecordError(ReportError, ValueError):
+    """A record, or a part of one, contradicts itself or cannot be written as JSON."""
+
+
+class DamagedLine(ReportError, ValueError):
+    """A line is not JSON: the writer died in the middle of it."""
+
+
+class NewerSchema(ReportError, ValueError):
+    """A record was written by a later version than this one reads."""
+
+
+class RunNotFound(ReportError, LookupError):
+    """A name fits no run file, or more than one."""
+
+
+class RunUnreadable(ReportError, ValueError):
+    """A run file cannot be read, or cannot be continued by this writer."""
+
+
+class DamagedLineWarning(UserWarning):
+    """A damaged line of a run file was left out; every other line was read."""

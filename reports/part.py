@@ -1,0 +1,31 @@
+"""The base of everything in a record, and the checks that its parts share."""
+
+import math
+from datetime import datetime, timedelta
+
+import msgspec
+
+from reports.errors import RecordError
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of everything in a record: immutable, named fields only, absent means the default."""
+
+
+def require_not_negative(where: str, **values: float | None) -> None:
+    """Raises RecordError for a value that is negative or not finite; None stands for unknown."""
+    for name, value in values.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise RecordError(
+                f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown."
+            )
+
+
+def require_utc(where: str, text: str) -> None:
+    """Raises RecordError for a time that is not ISO 8601 in UTC."""
+    try:
+        offset = datetime.fromisoformat(text).utcoffset()
+    except ValueError:
+        offset = None
+    if offset != timedelta(0):
+        raise RecordError(f"{where}={text!r}; expected ISO 8601 in UTC. Pass datetime.now(UTC).isoformat().")

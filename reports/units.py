@@ -1,0 +1,93 @@
+"""A number in, the few characters that a table shows for it out.
+
+NaN stands for a time or ratio that does not exist; in accuracy it is a value like any other, shown
+as `nan`.
+"""
+
+import math
+
+_TIME_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+_RATE_UNITS = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
+
+DASH = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+ABSENT = DASH
+"""Shown where there is nothing to show: a failure is never written as zero."""
+
+
+def time_text(ns: float) -> str:
+    """Returns nanoseconds to three significant digits with the unit that suits them, such as `12.3 µs`."""
+    if math.isnan(ns):
+        return ABSENT
+    name, factor = _time_unit(ns)
+    return f"{_digits(ns / factor)} {name}"
+
+
+def time_range_text(low_ns: float, high_ns: float, like_ns: float) -> str:
+    """Returns low and high with a dash between, in the unit that `time_text` chooses for `like_ns`."""
+    if math.isnan(low_ns + high_ns + like_ns):
+        return ABSENT
+    factor = _time_unit(like_ns)[1]
+    return f"{_digits(low_ns / factor)}{DASH}{_digits(high_ns / factor)}"
+
+
+def ms_text(ms: float) -> str:
+    """Returns milliseconds as `time_text` does."""
+    return ABSENT if math.isnan(ms) else "0 ms" if ms == 0 else time_text(ms * 1e6)
+
+
+def ratio_text(ratio: float) -> str:
+    """Returns a ratio to two decimals below ten, to three significant digits above, to two below a tenth."""
+    if math.isnan(ratio):
+        return ABSENT
+    if not math.isfinite(ratio):
+        return str(ratio)
+    if ratio < 0.0995:
+        return f"{ratio:.2g}"
+    return f"{ratio:.2f}" if ratio < 9.995 else _digits(ratio)
+
+
+def percent_text(share: float) -> str:
+    """Returns a share as percent without its sign, short: `45`, `4.2`, `<0.1`, `1.2e+04`."""
+    percent = share * 100
+    if not math.isfinite(percent):
+        return str(percent)
+    if percent == 0:
+        return "0"
+    if percent < 0.1:
+        return "<0.1"
+    if percent < 9.95:
+        return f"{percent:.1f}"
+    return f"{percent:.0f}" if percent < 9999.5 else f"{percent:.1e}"
+
+
+def ulp_text(ulp: float) -> str:
+    """Returns a distance in ULP; whole ones without decimals."""
+    if not math.isfinite(ulp) or ulp >= 1e5:
+        return f"{ulp:.1e}" if math.isfinite(ulp) else str(ulp)
+    return f"{ulp:.0f}" if ulp == int(ulp) or ulp >= 100 else f"{ulp:.2g}"
+
+
+def count_text(count: int) -> str:
+    """Returns a whole number with its thousands apart, such as `1,048,576`."""
+    return f"{count:,}"
+
+
+def rate_text(per_second: float, unit: str) -> str:
+    """Returns a rate such as `4.02 TB/s`."""
+    name, factor = next((entry for entry in reversed(_RATE_UNITS) if per_second >= entry[1]), _RATE_UNITS[0])
+    return f"{_digits(per_second / factor)} {name}{unit}"
+
+
+def _time_unit(ns: float) -> tuple[str, float]:
+    # The rounded time chooses the unit, so that 999.7 ns reads 1.00 µs rather than 1000 ns.
+    rounded = float(f"{ns:.2e}")
+    return next((entry for entry in reversed(_TIME_UNITS) if rounded >= entry[1]), _TIME_UNITS[0])
+
+
+def _digits(value: float) -> str:
+    """Returns three significant digits without an exponent (more before the point, if there are more)."""
+    rounded = float(f"{value:.2e}")
+    exponent = math.floor(math.log10(abs(rounded))) if rounded else 0
+    return f"{rounded:.{max(0, 2 - exponent)}f}"

@@ -1,0 +1,1 @@
+"""Unit tests of `reports`, one module per module; none needs a device."""

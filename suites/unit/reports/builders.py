@@ -1,0 +1,84 @@
+"""Small records to test with: every builder gives something valid, and takes what a test cares about."""
+
+from typing import Any
+
+from reports.record import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
+
+GPU = Device(platform="cuda", kind="NVIDIA H200", uuid="GPU-1", driver="570.86", cuda="13.0")
+CPU = Device(platform="cpu", kind="cpu")
+HOST = Host(cpu="Xeon", cores=4, affinity=[0, 1], threads={"numba": 2}, os="Linux")
+FLAGS: dict[str, str | bool | int | None] = {"x64": False, "XLA_FLAGS": None}
+
+
+def make_run(**changes: Any) -> Run:
+    fields: dict[str, Any] = {
+        "run_id": "20261120T190102-3f2a",
+        "started": "2026-11-20T19:01:02+00:00",
+        "profile": "quick",
+        "source": Source(commit="0123456789abcdef", dirty=False),
+        "host": HOST,
+        "device": CPU,
+        "versions": {"jax": "0.10.2"},
+        "flags": FLAGS,
+        "copy_bandwidth": 1e10,
+    }
+    return Run(**{**fields, **changes})
+
+
+def make_cell(**changes: Any) -> Cell:
+    fields: dict[str, Any] = {
+        "operator": "lif_step",
+        "operator_version": 1,
+        "backend": "numba",
+        "platform": "cpu",
+        "dtype": "float32",
+        "size": 4096,
+    }
+    return Cell(**{**fields, **changes})
+
+
+def make_timing(median_ns: float = 1000.0, **changes: Any) -> Timing:
+    fields: dict[str, Any] = {
+        "method": "wall",
+        "cache": "cold",
+        "samples_ns": [median_ns * factor for factor in (0.98, 0.99, 1.0, 1.0, 1.0, 1.01, 1.02)],
+        "loops": 1,
+        "stop": "converged",
+    }
+    return Timing(**{**fields, **changes})
+
+
+def make_record(
+    cell: Cell | None = None,
+    median_ns: float | None = 1000.0,
+    run: Run | None = None,
+    **changes: Any,
+) -> Record:
+    """A record that passed in `median_ns` (None: untimed), or, given another status, one that did not."""
+    status = changes.get("status", Status.PASSED)
+    passed = status is Status.PASSED
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "index": 0,
+        "time": "2026-11-20T19:01:03+00:00",
+        "run": run or make_run(),
+        "cell": cell or make_cell(),
+        "shapes": [[4096]],
+        "dtypes": ["float32"],
+        "seed": 0,
+        "status": status,
+        "reason": None if passed else "because",
+        "accuracy": Accuracy(max_ulp=1.0, budget_used=0.25, reference_budget_used=0.125) if passed else None,
+        "timing": make_timing(median_ns) if passed and median_ns is not None else None,
+        "stages": Stages(trace_ms=1.0, lower_ms=2.0, compile_ms=30.0) if passed else None,
+        "bytes": 4000,
+    }
+    return Record(**{**fields, **changes})
+
+
+def make_pair(jnp_ns: float, backend_ns: float, backend: str = "numba", **cell: Any) -> list[Record]:
+    """The same cell on `jnp` and on another backend."""
+    return [
+        make_record(make_cell(backend="jnp", **cell), jnp_ns),
+        make_record(make_cell(backend=backend, **cell), backend_ns),
+    ]

@@ -1,0 +1,98 @@
+"""Records as lines of JSON."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from reports.codec import decode, encode
+from reports.errors import DamagedLine, NewerSchema, RecordError
+from reports.record import SCHEMA, Accuracy, Status
+from suites.unit.reports.builders import make_cell, make_record, make_run
+
+
+def changed_line(**changes):
+    return json.dumps({**json.loads(encode(make_record())), **changes}).encode()
+
+
+def test_a_record_survives_a_round_trip():
+    record = make_record(make_cell(params={"a": 1, "b": 1.0, "c": True, "d": None, "e": "x"}), flops=7)
+    again = decode(encode(record))
+    assert again == record
+    assert [type(value) for value in again.cell.params.values()] == [int, float, bool, type(None), str]
+
+
+def test_a_line_stands_alone():
+    line = encode(make_record())
+    assert b"\n" not in line
+    fields = json.loads(line)
+    assert fields["schema"] == SCHEMA
+    assert fields["run"]["device"]["platform"] == "cpu"
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_infinities_survive_and_the_line_stays_json(value):
+    record = make_record(accuracy=Accuracy(max_ulp=math.inf, got=value, truth=1.5))
+    # Strict parsers, unlike Python's, know no NaN and no Infinity.
+    json.loads(encode(record), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert decode(encode(record)).accuracy == record.accuracy
+
+
+def test_nan_survives_where_none_means_not_measured():
+    record = make_record(make_cell(params={"fill": math.nan}), accuracy=Accuracy(got=math.nan, truth=None))
+    again = decode(encode(record))
+    assert math.isnan(again.accuracy.got)
+    assert again.accuracy.truth is None
+    assert math.isnan(again.cell.params["fill"])
+
+
+def test_a_reason_that_says_nan_stays_text():
+    assert decode(encode(make_record(status=Status.WRONG_VALUE, reason="NaN"))).reason == "NaN"
+
+
+def test_numpy_scalars_become_plain_numbers():
+    record = make_record(
+        make_cell(params={"density": np.float32(0.5)}),
+        seed=np.int64(3),
+        accuracy=Accuracy(max_ulp=np.float64("nan"), worst_index=[np.int32(4)]),
+    )
+    again = decode(encode(record))
+    assert again.seed == 3
+    assert again.cell.params == {"density": 0.5}
+    assert math.isnan(again.accuracy.max_ulp)
+    assert again.accuracy.worst_index == [4]
+
+
+def test_what_json_cannot_hold_is_refused_before_it_is_written():
+    with pytest.raises(RecordError, match="lif_step-numba-f32-4096-cpu: a value of type object"):
+        encode(make_record(make_cell(params={"k": object()})))
+    with pytest.raises(RecordError, match="seed"):
+        encode(make_record(seed="zero"))
+
+
+def test_a_newer_schema_is_refused_with_advice():
+    with pytest.raises(NewerSchema, match=rf"schema {SCHEMA + 1}.*reads up to schema {SCHEMA}.*Upgrade"):
+        decode(changed_line(schema=SCHEMA + 1, something_new=1))
+
+
+@pytest.mark.parametrize("line", [b"[]", b"1", b"{}", b'{"schema": "1"}'])
+def test_json_that_is_no_record_is_refused(line):
+    with pytest.raises(RecordError, match="integer 'schema'"):
+        decode(line)
+
+
+def test_unknown_and_contradictory_fields_are_refused():
+    with pytest.raises(RecordError, match="unknown field `surprise`"):
+        decode(changed_line(surprise=1))
+    with pytest.raises(RecordError, match="A time exists only for a cell that passed"):
+        decode(changed_line(status="OOM", reason="too big"))
+    with pytest.raises(RecordError, match="status"):
+        decode(changed_line(status="GREAT"))
+
+
+def test_every_beginning_of_a_line_is_damaged():
+    line = encode(make_record(run=make_run(profile="µ")))
+    for length in range(1, len(line)):
+        with pytest.raises(DamagedLine):
+            decode(line[:length])

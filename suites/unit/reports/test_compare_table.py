@@ -1,0 +1,46 @@
+"""Comparisons as a table."""
+
+from reports.compare import compare
+from reports.compare_table import comparison_table
+from reports.layout import Style
+from reports.record import Source, Status
+from suites.unit.reports.builders import make_cell, make_record, make_run
+
+
+def test_times_ratio_and_verdict_of_each_cell():
+    base = [make_record(make_cell(size=1), 1000.0), make_record(make_cell(size=2))]
+    head = [
+        make_record(make_cell(size=1), 1500.0),
+        make_record(make_cell(size=2), status=Status.OOM, reason="full"),
+    ]
+    table = comparison_table(compare(base, head), make_run(), make_run())
+    assert [[text.text for text in row.cells] for row in table.rows] == [
+        ["f32", "1", "numba", "1.00 µs", "1.50 µs", "1.50", "COMPARED"],
+        ["f32", "2", "numba", "1.00 µs", "\N{EN DASH}", "\N{EN DASH}", "WRONG"],
+    ]
+    assert table.rows[1].cells[-1].style is Style.BAD
+    assert "WRONG: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
+    assert (
+        "geometric mean of the ratio: 1.50 over 1 cell that passed on both sides; 1 slower in head"
+        in table.notes
+    )
+    assert "cells: 1 COMPARED, 1 WRONG" in table.notes
+
+
+def test_notes_say_what_the_sides_are_and_which_versions_differ():
+    base = make_run(run_id="one", versions={"jax": "0.10.2", "numba": "0.68.1"})
+    head = make_run(run_id="two", versions={"jax": "0.11.2", "numba": "0.68.1"}, source=Source())
+    table = comparison_table([], base, head)
+    assert table.title == "Comparison of one (base) and two (head)"
+    assert "versions that differ: jax 0.10.2 → 0.11.2" in table.notes
+    assert any(note.startswith("head: commit unknown") for note in table.notes)
+    assert "geometric mean: none, no cell was compared" in table.notes
+
+
+def test_equal_reasons_are_gathered():
+    head = [make_record(make_cell(size=size), seed=1) for size in (1, 2)]
+    base = [make_record(make_cell(size=size)) for size in (1, 2)]
+    table = comparison_table(compare(base, head), make_run(), make_run())
+    assert table.notes[-1] == (
+        "NOT_COMPARABLE: seed: base 0, head 1 (2 cells, first lif_step-numba-f32-1-cpu)"
+    )

@@ -1,0 +1,234 @@
+"""The command line: what it prints, and its exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from reports.__main__ import Exit, main
+from reports.record import Status
+from reports.store import RunWriter
+from suites.unit.reports.builders import make_cell, make_run, make_timing
+
+
+def write(folder, run_id, median_ns=1000.0, **last):
+    """Writes jnp and numba cells of a run; `last` changes the numba cell."""
+    with RunWriter(folder / f"{run_id}.jsonl", make_run(run_id=run_id)) as writer:
+        for backend, changes in [("jnp", {}), ("numba", last)]:
+            fields = {
+                "cell": make_cell(backend=backend),
+                "shapes": [[4096]],
+                "dtypes": ["float32"],
+                "seed": 0,
+                "status": Status.PASSED,
+                "timing": make_timing(median_ns),
+                "bytes": 4000,
+            }
+            writer.append(**{**fields, **changes})
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    return tmp_path
+
+
+FAILED = {"status": Status.WRONG_VALUE, "reason": "812 ulp", "timing": None}
+SKIPPED = {"status": Status.SKIPPED, "reason": "no float16", "timing": None}
+
+
+def test_show_prints_the_latest_run(runs, capsys):
+    write(runs, "20260101T000000-aaaa")
+    write(runs, "20260102T000000-bbbb")
+    assert main(["show"]) == Exit.FINE
+    shown = capsys.readouterr()
+    assert "20260102T000000-bbbb" in shown.out
+    assert "1.00 µs" in shown.out
+    assert shown.err == ""
+
+
+def test_show_exits_with_1_if_a_cell_is_wrong(runs, capsys):
+    write(runs, "a", **FAILED)
+    assert main(["show", "a"]) == Exit.WRONG
+    assert "812 ulp" in capsys.readouterr().out
+
+
+def test_a_skipped_cell_is_not_wrong(runs):
+    write(runs, "a", **SKIPPED)
+    assert main(["show", "a"]) == Exit.FINE
+
+
+def test_show_judges_the_last_attempt_at_a_cell(runs):
+    write(runs, "a", **FAILED)
+    write(runs, "a")
+    assert main(["show", "a"]) == Exit.FINE
+
+
+def test_options_add_tables_and_narrow_the_cells(runs, capsys):
+    write(runs, "a", **FAILED)
+    main(["show", "--accuracy", "--stages"])
+    shown = capsys.readouterr().out
+    assert "Accuracy on cpu" in shown
+    assert "Stages on cpu" in shown
+    assert main(["show", "--backend", "jnp", "--operator", "lif_step"]) == Exit.FINE
+    assert "numba  " not in capsys.readouterr().out
+
+
+def test_a_backend_is_shown_beside_the_baseline(runs, capsys):
+    write(runs, "a")
+    main(["show", "--backend", "numba"])
+    assert "jnp" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_markdown_is_markdown(runs, capsys):
+    write(runs, "a")
+    assert main(["show", "--format", "markdown"]) == Exit.FINE
+    assert capsys.readouterr().out.startswith("### Time per call on cpu: Xeon\n\n| operator ")
+
+
+def test_width_is_kept(runs, capsys):
+    write(runs, "a", **FAILED)
+    main(["show", "--width", "60"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "zzz"], "no run 'zzz'"),
+        (["show", "--runs", "nowhere"], "no folder 'nowhere'"),
+        (["show", "--operator", "saxpy"], "operator 'saxpy' is not in this run (it has: lif_step)"),
+        (["show", "--backend", "cute"], "backend 'cute' is not in this run (it has: jnp, numba)"),
+        (["compare", "a", "zzz"], "no run 'zzz'"),
+        (["list", "--runs", "nowhere"], "no folder 'nowhere'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_with_3(runs, capsys, arguments, words):
+    write(runs, "a")
+    assert main(arguments) == Exit.INFRASTRUCTURE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert words in shown.err
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["shout"], ["show", "--width", "ten"], ["show", "--width", "9"], ["compare", "a"]]
+)
+def test_bad_arguments_exit_with_3_since_2_means_slower(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == Exit.INFRASTRUCTURE
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["show", "--help"], ["compare", "--help"]])
+def test_help_documents_the_exit_codes(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    for words in ("exit codes:", "0  fine", "1  a cell is wrong", "2  a cell is slower", "3  infrastructure"):
+        assert words in shown
+
+
+def test_a_damaged_line_is_a_warning_beside_the_table(runs, capsys):
+    write(runs, "a")
+    path = runs / "a.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"schema": 1, "ind')
+    assert main(["show"]) == Exit.FINE
+    shown = capsys.readouterr()
+    assert "a.jsonl:3: left out" in shown.err
+    assert "1.00 µs" in shown.out
+
+
+def test_a_run_without_a_record_is_infrastructure(runs, capsys):
+    (runs / "a.jsonl").write_bytes(b'{"sch')
+    assert main(["show"]) == Exit.INFRASTRUCTURE
+    assert "holds no record" in capsys.readouterr().err
+
+
+def test_a_newer_schema_is_infrastructure(runs, capsys):
+    write(runs, "a")
+    path = runs / "a.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text().splitlines()[0]), "schema": 99}) + "\n")
+    assert main(["show"]) == Exit.INFRASTRUCTURE
+    assert "Upgrade" in capsys.readouterr().err
+
+
+def test_compare_prints_ratios(runs, capsys):
+    write(runs, "a", 1000.0)
+    write(runs, "b", 1500.0)
+    assert main(["compare", "a", "b"]) == Exit.FINE, "slower is not judged yet"
+    assert "1.50 over 2 cells" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "code"),
+    [
+        ({}, FAILED, Exit.WRONG),
+        (FAILED, {}, Exit.FINE),
+        ({}, SKIPPED, Exit.FINE),
+        (FAILED, FAILED, Exit.WRONG),
+    ],
+)
+def test_compare_exits_with_1_if_head_is_wrong(runs, base, head, code):
+    write(runs, "a", **base)
+    write(runs, "b", **head)
+    assert main(["compare", "a", "b"]) == code
+
+
+def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
+    write(runs, "a")
+    with RunWriter(runs / "b.jsonl", make_run(run_id="b")) as writer:
+        writer.append(
+            cell=make_cell(size=1), shapes=[], dtypes=[], seed=0, status=Status.PASSED, timing=make_timing()
+        )
+    assert main(["compare", "a", "b"]) == Exit.INFRASTRUCTURE
+    shown = capsys.readouterr()
+    assert "NEW" in shown.out
+    assert "no cell of the two runs could be compared" in shown.err
+
+
+def test_list_shows_every_run_and_survives_an_unreadable_one(runs, capsys):
+    write(runs, "a", **FAILED)
+    (runs / "b.jsonl.gz").write_bytes(b"not gzip")
+    for width in ("160", "60"):
+        assert main(["list", "--width", width]) == Exit.FINE
+        shown = capsys.readouterr()
+        assert "unreadable" in shown.out
+        assert "b.jsonl.gz: cannot be read" in shown.err
+        (line,) = [line for line in shown.out.splitlines() if line.startswith("a ")]
+        assert "1      1       0" in line
+
+
+def test_list_of_an_empty_folder_is_empty(runs, capsys):
+    assert main(["list"]) == Exit.FINE
+    assert "(none)" in capsys.readouterr().out
+
+
+def run_module(*arguments, **options):
+    environment = {**os.environ, "PYTHONIOENCODING": options.pop("encoding", "utf-8")}
+    command = [sys.executable, "-m", "reports", *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
+    )
+
+
+def test_a_reader_that_leaves_early_is_no_error(runs):
+    write(runs, "a")
+    with run_module("show") as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+        code = process.wait()
+    assert (code, errors) == (Exit.FINE, b"")
+
+
+def test_a_stream_of_few_symbols_still_gets_its_table(runs):
+    write(runs, "a")
+    with run_module("show", encoding="ascii") as process:
+        shown, errors = process.communicate()
+    assert (process.returncode, errors) == (Exit.FINE, b"")
+    assert b"1.00 ?s" in shown

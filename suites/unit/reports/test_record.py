@@ -1,0 +1,153 @@
+"""Invariants, identity and derived quantities of a record."""
+
+import math
+
+import msgspec
+import pytest
+
+from reports.errors import RecordError
+from reports.record import Stages, Status, last_by_cell, short_dtype
+from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])
+def test_a_time_exists_only_for_a_cell_that_passed(status):
+    with pytest.raises(RecordError, match="A time exists only for a cell that passed"):
+        make_record(status=status, timing=make_timing())
+
+
+@pytest.mark.parametrize("reason", [None, "", "  \n"])
+def test_what_did_not_pass_needs_a_reason(reason):
+    with pytest.raises(RecordError, match=r"lif_step-numba-f32-4096-cpu: status CRASHED without a reason"):
+        make_record(status=Status.CRASHED, reason=reason)
+
+
+@pytest.mark.parametrize("field", ["bytes", "flops", "peak_memory_bytes", "index"])
+def test_counts_are_not_negative(field):
+    with pytest.raises(RecordError, match=f"{field}=-1"):
+        make_record(**{field: -1})
+
+
+def test_the_header_describes_the_device_of_the_cell():
+    with pytest.raises(RecordError, match="Give each device its own Run"):
+        make_record(make_cell(platform="cpu"), run=make_run(device=GPU))
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-11-20T19:01:03", "2026-11-20T19:01:03+02:00"])
+def test_times_are_utc(time):
+    with pytest.raises(RecordError, match="expected ISO 8601 in UTC"):
+        make_record(time=time)
+    with pytest.raises(RecordError, match="expected ISO 8601 in UTC"):
+        make_run(started=time)
+
+
+def test_a_timing_without_samples_is_refused():
+    with pytest.raises(RecordError, match="no samples"):
+        make_timing(samples_ns=[])
+
+
+@pytest.mark.parametrize("sample", [0.0, -1.0, math.nan, math.inf])
+def test_a_sample_is_a_finite_time_above_zero(sample):
+    with pytest.raises(RecordError, match="expected finite times above zero"):
+        make_timing(samples_ns=[1.0, sample])
+
+
+@pytest.mark.parametrize("changes", [{"loops": 0}, {"discarded": -1}])
+def test_counts_of_a_timing_make_sense(changes):
+    with pytest.raises(RecordError, match=next(iter(changes))):
+        make_timing(**changes)
+
+
+def test_stage_times_are_not_negative():
+    with pytest.raises(RecordError, match="compile_ms"):
+        Stages(compile_ms=-0.5)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan])
+def test_a_measured_bandwidth_is_a_rate(rate):
+    with pytest.raises(RecordError, match="copy_bandwidth"):
+        make_run(copy_bandwidth=rate)
+
+
+def test_bandwidth_is_declared_bytes_over_the_median():
+    record = make_record(median_ns=1000.0, bytes=4000)
+    assert record.bandwidth == pytest.approx(4e9)
+    assert record.bandwidth_share == pytest.approx(0.4)
+
+
+def test_an_impossible_bandwidth_is_not_hidden():
+    assert make_record(median_ns=100.0, bytes=4000).bandwidth_share == pytest.approx(4.0)
+
+
+def test_shares_are_unknown_without_their_parts():
+    assert make_record(bytes=None).bandwidth is None
+    assert make_record(status=Status.TIMEOUT).bandwidth is None
+    assert make_record(run=make_run(copy_bandwidth=None)).bandwidth_share is None
+    assert make_record(flops=10).flops_share is None
+
+
+def test_flops_are_shared_against_the_measured_peak():
+    record = make_record(median_ns=1000.0, flops=2000, run=make_run(peak_flops=8e9))
+    assert record.flops_share == pytest.approx(0.25)
+
+
+def test_ids_read_aloud():
+    assert make_cell().id == "lif_step-numba-f32-4096-cpu"
+    assert make_cell(mode="vjp", dtype="bfloat16").id == "lif_step-numba-bf16-4096-cpu-vjp"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "short"),
+    [
+        *(("float16", "f16"), ("bfloat16", "bf16"), ("float64", "f64"), ("int8", "i8"), ("uint64", "u64")),
+        *(("complex128", "c128"), ("bool", "bool"), ("float8_e4m3fn", "float8_e4m3fn"), ("f32", "f32")),
+    ],
+)
+def test_dtypes_have_short_names(dtype, short):
+    assert short_dtype(dtype) == short
+
+
+def test_equal_cells_have_equal_keys_whatever_the_order_of_parameters():
+    one = make_cell(params={"density": 0.1, "sorted": True})
+    other = make_cell(params={"sorted": True, "density": 0.1})
+    assert one.key == other.key
+    assert len({one.key, other.key}) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"operator": "saxpy"}, {"operator_version": 2}, {"backend": "warp"}, {"mode": "vjp"}),
+        *({"platform": "cuda"}, {"dtype": "float16"}, {"size": 1}, {"params": {"k": 1}}),
+    ],
+)
+def test_every_field_of_a_cell_tells_it_apart(changes):
+    assert make_cell(**changes).key != make_cell().key
+
+
+def test_keys_tell_one_from_true():
+    assert make_cell(params={"k": 1}).key != make_cell(params={"k": True}).key
+
+
+def test_keys_of_nan_parameters_are_equal():
+    assert make_cell(params={"k": math.nan}).key == make_cell(params={"k": float("nan")}).key
+
+
+def test_the_last_record_of_a_cell_wins_within_its_run():
+    first = make_record(status=Status.TIMEOUT)
+    retried = make_record(index=1)
+    elsewhere = make_record(run=make_run(run_id="other"))
+    assert last_by_cell([first, elsewhere, retried]) == [retried, elsewhere]
+
+
+def test_skipped_is_not_failed():
+    assert not Status.SKIPPED.failed
+    assert not Status.PASSED.failed
+    assert Status.OOM.failed
+
+
+def test_records_are_immutable():
+    with pytest.raises(AttributeError):
+        make_record().seed = 1
+    with pytest.raises(TypeError):
+        msgspec.structs.replace(make_record(), unknown=1)

@@ -1,0 +1,256 @@
+"""Run files: written, continued after a crash, found and read."""
+
+import gzip
+import json
+import os
+import re
+import threading
+
+import pytest
+
+from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable
+from reports.record import Status
+from reports.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
+from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
+
+
+def append(writer, size=4096, **changes):
+    fields = {
+        "cell": make_cell(size=size),
+        "shapes": [[size]],
+        "dtypes": ["float32"],
+        "seed": 0,
+        "status": Status.PASSED,
+        "timing": make_timing(),
+    }
+    return writer.append(**{**fields, **changes})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs" / f"{make_run().run_id}.jsonl"
+
+
+def test_what_is_appended_is_read_back(path):
+    with RunWriter(path, make_run()) as writer:
+        written = [append(writer, 1), append(writer, 2, status=Status.OOM, reason="too big", timing=None)]
+    assert read_run(path) == written
+    assert [record.index for record in written] == [0, 1]
+
+
+def test_a_record_is_in_the_file_before_append_returns(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+        assert len(read_run(path)) == 1
+
+
+def test_a_contradictory_record_leaves_the_file_untouched(path):
+    with RunWriter(path, make_run()) as writer:
+        with pytest.raises(RecordError):
+            append(writer, status=Status.OOM, reason=None)
+        append(writer)
+    assert [record.index for record in read_run(path)] == [0]
+
+
+def test_reopening_continues_the_index(path):
+    for size in (1, 2):
+        with RunWriter(path, make_run()) as writer:
+            append(writer, size)
+    assert [record.index for record in read_run(path)] == [0, 1]
+
+
+@pytest.mark.parametrize("kept", [1, 40, -1])
+def test_a_line_cut_short_by_a_crash_costs_only_itself(path, kept):
+    with RunWriter(path, make_run()) as writer:
+        append(writer, 1)
+        append(writer, 2)
+    first, second = path.read_bytes().splitlines()
+    fragment = second[:kept]
+    path.write_bytes(first + b"\n" + fragment)
+    with pytest.warns(DamagedLineWarning):
+        writer = RunWriter(path, make_run())
+    with writer:
+        append(writer, 3)
+    assert path.read_bytes().splitlines()[1] == fragment
+    with pytest.warns(DamagedLineWarning, match=rf"{path.name}:2: left out"):
+        records = read_run(path)
+    assert [record.cell.size for record in records] == [1, 3]
+    assert [record.index for record in records] == [0, 1]
+
+
+def test_a_last_record_without_its_newline_is_kept(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer, 1)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    with RunWriter(path, make_run()) as writer:
+        append(writer, 2)
+    assert [record.cell.size for record in read_run(path)] == [1, 2]
+
+
+def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
+    whole_write = os.write
+    with RunWriter(path, make_run()) as writer:
+        append(writer, 1)
+
+        def full_disk(file, data):
+            whole_write(file, bytes(data)[:30])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "write", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            append(writer, 2)
+        monkeypatch.undo()
+        append(writer, 3)
+    with pytest.warns(DamagedLineWarning):
+        assert [record.cell.size for record in read_run(path)] == [1, 3]
+
+
+def test_short_writes_are_completed(path, monkeypatch):
+    whole_write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: whole_write(file, bytes(data)[:7]))
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+    assert len(read_run(path)) == 1
+
+
+def test_threads_share_a_writer(path):
+    with RunWriter(path, make_run()) as writer:
+        threads = [
+            threading.Thread(target=lambda first=first: [append(writer, first + step) for step in range(10)])
+            for first in (100, 200, 300, 400)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    records = read_run(path)
+    assert [record.index for record in records] == list(range(40))
+    assert len({record.cell.size for record in records}) == 40
+
+
+def test_another_run_is_not_written_into_a_file(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+        with pytest.raises(RecordError, match="run 'other'"):
+            append(writer, run=make_run(run_id="other"))
+    with pytest.raises(RunUnreadable, match="Write each run to its own file"):
+        RunWriter(path, make_run(run_id="other"))
+
+
+def test_a_cell_on_another_device_carries_its_own_header(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer, run=make_run(device=GPU), cell=make_cell(platform="cuda"))
+    assert read_run(path)[0].run.device == GPU
+
+
+def test_a_closed_writer_says_so(path):
+    writer = RunWriter(path, make_run())
+    writer.close()
+    writer.close()
+    with pytest.raises(RunUnreadable, match="closed"):
+        append(writer)
+
+
+def test_published_runs_are_compressed(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+    packed = path.with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_run(packed) == read_run(path)
+    with pytest.raises(RunUnreadable, match="Decompress"):
+        RunWriter(packed, make_run())
+
+
+@pytest.mark.parametrize("damage", [b"not gzip", gzip.compress(b"{}" * 100)[:-12]])
+def test_a_broken_archive_is_unreadable(tmp_path, damage):
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(damage)
+    with pytest.raises(RunUnreadable, match="cannot be read"):
+        read_run(file)
+
+
+def test_a_missing_file_is_unreadable(tmp_path):
+    with pytest.raises(RunUnreadable, match="cannot be read"):
+        read_run(tmp_path / "none.jsonl")
+
+
+def test_errors_of_a_line_name_file_and_line(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+    good = path.read_text()
+    fields = json.loads(good)
+    path.write_text(good + json.dumps({**fields, "schema": 99}) + "\n")
+    with pytest.raises(NewerSchema, match=rf"{path.name}:2: written with schema 99"):
+        read_run(path)
+    path.write_text(good + json.dumps({**fields, "surprise": 1}) + "\n")
+    with pytest.raises(RecordError, match=rf"{path.name}:2: not a record"):
+        read_run(path)
+
+
+def test_bytes_that_are_no_text_are_a_damaged_line(path):
+    with RunWriter(path, make_run()) as writer:
+        append(writer)
+    path.write_bytes(b"\xff\x00\xfe\n" + path.read_bytes())
+    with pytest.warns(DamagedLineWarning, match=":1: left out"):
+        assert len(read_run(path)) == 1
+
+
+def touch(folder, *names):
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"")
+
+
+def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
+    touch(
+        tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "20260102T000001-cccc.jsonl"
+    )
+    for name, found in [
+        (tmp_path / "20260101T000000-aaaa.jsonl", "20260101T000000-aaaa.jsonl"),
+        ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),
+        ("20260101", "20260101T000000-aaaa.jsonl"),
+        ("latest", "20260102T000001-cccc.jsonl"),
+    ]:
+        assert find_run(name, tmp_path) == tmp_path / found
+
+
+def test_a_whole_id_wins_over_a_longer_one_it_begins(tmp_path):
+    touch(tmp_path, "a.jsonl", "ab.jsonl")
+    assert find_run("a", tmp_path).name == "a.jsonl"
+
+
+def test_of_a_run_kept_twice_the_uncompressed_file_is_read(tmp_path):
+    touch(tmp_path, "a.jsonl.gz", "a.jsonl")
+    assert list_runs(tmp_path) == [tmp_path / "a.jsonl"]
+
+
+def test_what_is_not_found_says_what_there_is(tmp_path):
+    with pytest.raises(RunNotFound, match="no folder"):
+        find_run("latest", tmp_path / "none")
+    with pytest.raises(RunNotFound, match="no runs in"):
+        find_run("latest", tmp_path)
+    touch(tmp_path, "20260102T000000-bbbb.jsonl", "20260102T000001-cccc.jsonl")
+    with pytest.raises(RunNotFound, match="begins 2 runs"):
+        find_run("20260102", tmp_path)
+    with pytest.raises(RunNotFound, match="the latest is 20260102T000001-cccc"):
+        find_run("2025", tmp_path)
+
+
+def test_the_folder_comes_from_argument_environment_or_default(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+    assert str(run_path("a")) == os.path.join("runs", "a.jsonl")
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    assert run_path("a") == tmp_path / "a.jsonl"
+    assert run_path("a", tmp_path / "b") == tmp_path / "b" / "a.jsonl"
+
+
+def test_run_ids_sort_by_time():
+    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{4}", new_run_id())
+
+
+def test_completed_cells_are_not_done_again_unless_asked():
+    timeout = make_record(make_cell(size=1), status=Status.TIMEOUT)
+    passed = make_record(make_cell(size=2))
+    assert completed([timeout, passed]) == {timeout.cell.key, passed.cell.key}
+    assert completed([timeout, passed], retry={Status.TIMEOUT}) == {passed.cell.key}
+    assert completed([timeout, make_record(make_cell(size=1))], retry={Status.TIMEOUT}) == {timeout.cell.key}

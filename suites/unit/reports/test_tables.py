@@ -1,0 +1,196 @@
+"""Frames as tables of finished texts."""
+
+import pytest
+
+from reports.frame import to_frame
+from reports.layout import Style
+from reports.record import Accuracy, Stages, Status
+from reports.tables import accuracy_tables, benchmark_tables, stage_tables
+from suites.unit.reports.builders import GPU, make_cell, make_pair, make_record, make_run, make_timing
+
+
+def times(records):
+    return benchmark_tables(to_frame(records))[0]
+
+
+def summary(records):
+    return benchmark_tables(to_frame(records))[1]
+
+
+def texts(table, row=0):
+    """Texts of a row by (group, header)."""
+    return {(c.group, c.header): t for c, t in zip(table.columns, table.rows[row].cells, strict=True)}
+
+
+def notes(table):
+    return "\n".join([*table.notes, *(column.note for column in table.columns)])
+
+
+RATIO = "\N{MULTIPLICATION SIGN}jnp"
+
+
+def test_a_row_holds_a_cell_of_every_backend():
+    table = times(make_pair(1000.0, 2500.0))
+    assert len(table.rows) == 1
+    row = texts(table)
+    assert row["jnp", "time"].text == "1.00 µs"
+    assert row["numba", "time"].text == "2.50 µs"
+    assert row["numba", RATIO].text == "2.50"
+    assert row["numba", "bw%"].text == "16"
+    assert ("jnp", RATIO) not in row
+    assert "above 1 is slower than jnp" in notes(table)
+
+
+def test_rows_are_ordered_by_operator_dtype_and_size():
+    cells = [
+        ("b", "float32", 10), ("a", "float64", 5), ("a", "float32", 1000), ("a", "float32", 20),
+    ]  # fmt: skip
+    table = times(
+        [make_record(make_cell(operator=name, dtype=dtype, size=size)) for name, dtype, size in cells]
+    )
+    assert [(row.group, row.cells[0].text, row.cells[1].text) for row in table.rows] == [
+        ("a", "f32", "20"),
+        ("a", "f32", "1,000"),
+        ("a", "f64", "5"),
+        ("b", "f32", "10"),
+    ]
+
+
+def test_the_fastest_that_passed_is_marked():
+    row = texts(times(make_pair(1000.0, 500.0)))
+    assert row["numba", "time"].style is Style.BEST
+    assert row["jnp", "time"].style is Style.PLAIN
+
+
+def test_a_wrong_kernel_never_wins():
+    wrong = make_record(make_cell(backend="warp"), status=Status.WRONG_VALUE, reason="812 ulp")
+    table = times([*make_pair(1000.0, 2000.0), wrong])
+    row = texts(table)
+    assert row["jnp", "time"].style is Style.BEST
+    assert row["warp", "time"].text == "WRONG_VALUE"
+    assert row["warp", "time"].style is Style.BAD
+    assert row["warp", RATIO].text == ""
+    assert "WRONG_VALUE warp: 812 ulp (lif_step-warp-f32-4096-cpu)" in table.notes
+
+
+def test_alone_or_timed_otherwise_nobody_wins():
+    alone = times([make_record()])
+    assert texts(alone)["numba", "time"].style is Style.PLAIN
+    jnp = make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti"), bytes=None)
+    row = texts(times([jnp, make_record(median_ns=10.0, bytes=None)]))
+    assert {text.style for text in row.values()} == {Style.PLAIN}
+    assert row["numba", RATIO].text == "\N{EN DASH}"
+
+
+@pytest.mark.parametrize(
+    ("cache", "winner", "words"),
+    [("cold", Style.PLAIN, "a bug in the harness"), ("hot", Style.BEST, "never left a cache")],
+)
+def test_an_impossible_bandwidth_is_flagged(cache, winner, words):
+    jnp, numba = make_pair(1000.0, 100.0)
+    records = [make_record(r.cell, timing=make_timing(r.timing.median_ns, cache=cache)) for r in (jnp, numba)]
+    table = times(records)
+    row = texts(table)
+    assert row["numba", "bw%"].text == "400!"
+    assert row["numba", "time"].style is winner
+    assert words in notes(table)
+    assert row["jnp", "bw%"].text == "40"
+
+
+def test_columns_that_nobody_fills_are_absent():
+    record = make_record(run=make_run(copy_bandwidth=None))
+    headers = [column.header for column in times([record]).columns]
+    assert "bw%" not in headers
+    assert RATIO not in headers
+
+
+def test_a_cell_that_was_not_run_is_blank():
+    table = times([*make_pair(1000.0, 500.0), make_record(make_cell(backend="jnp", size=1))])
+    assert texts(table, 0)["numba", "time"].text == ""
+    assert not texts(table, 0)["numba", "time"].span
+
+
+def test_a_correct_cell_without_a_time_says_passed():
+    row = texts(times([make_record(median_ns=None)]))
+    assert (row["numba", "time"].text, row["numba", "time"].style) == ("PASSED", Style.FAINT)
+
+
+def test_reasons_are_gathered_failures_first():
+    records = [
+        *(make_record(make_cell(size=s), status=Status.SKIPPED, reason="no float16") for s in range(1, 6)),
+        make_record(make_cell(size=9), status=Status.CRASHED, reason="signal 11\n  at line 3"),
+    ]
+    found = [note for note in times(records).notes if "numba:" in note]
+    assert found[0] == "CRASHED numba: signal 11 at line 3 (lif_step-numba-f32-9-cpu)"
+    assert found[1].startswith("SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, ")
+    assert found[1].endswith(", …)")
+
+
+def test_notes_say_what_ran_where_and_how():
+    records = [*make_pair(1000.0, 500.0), make_record(make_cell(size=2), status=Status.OOM)]
+    said = notes(times(records)) + "\n".join(summary(records).notes)
+    for words in [
+        *("cells: 2 passed, 1 failed, 0 skipped", "method: wall, cache cold; 7 samples per cell"),
+        *("20261120T190102-3f2a", "commit 0123456789ab", "10.0 GB/s measured", "jax 0.10.2"),
+        *("Xeon, 4 cores, 2 of them usable, threads: numba 2", "x64=False"),
+    ]:
+        assert words in said
+
+
+def test_the_summary_has_the_mean_with_its_count_and_losses():
+    records = [*make_pair(100.0, 200.0, size=1), *make_pair(100.0, 25.0, size=2)]
+    records += [*make_pair(100.0, 50.0, size=3)[:1], make_record(make_cell(size=3), status=Status.OOM)]
+    table = summary(records)
+    row = {header: text.text for (_, header), text in texts(table, 1).items()}
+    assert row == {
+        **{"backend": "numba", "passed": "2", "failed": "1", "skipped": "0"},
+        **{"geomean": "0.71", "best": "0.25", "worst": "2.00", "compared": "2", "slower": "1"},
+    }
+    assert texts(table, 0)[RATIO, "geomean"].text == "baseline"
+
+
+def test_platforms_and_runs_have_their_own_tables():
+    gpu = make_record(make_cell(platform="cuda"), run=make_run(device=GPU))
+    other = make_record(run=make_run(run_id="a"))
+    tables = benchmark_tables(to_frame([make_record(), gpu, other]))
+    assert [table.title for table in tables[::2]] == [
+        *("Time per call on cpu: Xeon", "Time per call on cuda: NVIDIA H200", "Time per call on cpu: Xeon")
+    ]
+
+
+def test_no_cells_make_no_tables():
+    assert benchmark_tables(to_frame([])) == []
+
+
+def test_accuracy_shows_xla_beside_ours_and_flags_what_is_over():
+    good = make_record()
+    bad = make_record(
+        make_cell(backend="warp"),
+        status=Status.WRONG_VALUE,
+        accuracy=Accuracy(budget_used=8.12, max_ulp=812.0, reference_budget_used=0.125),
+    )
+    nan = make_record(
+        make_cell(backend="nan"), status=Status.WRONG_VALUE, accuracy=Accuracy(max_ulp=float("inf"))
+    )
+    (table,) = accuracy_tables(to_frame([good, bad, nan]))
+    row = texts(table)
+    assert [row["numba", header].text for header in ("budget%", "XLA%", "max ulp")] == ["25", "12", "1"]
+    assert (row["warp", "budget%"].text, row["warp", "budget%"].style) == ("812!", Style.BAD)
+    assert (row["nan", "budget%"].text, row["nan", "max ulp"].text) == ("nan!", "inf")
+
+
+def test_accuracy_of_a_crash_is_its_status():
+    (table,) = accuracy_tables(to_frame([make_record(status=Status.CRASHED)]))
+    assert texts(table)["numba", "budget%"].text == "CRASHED"
+
+
+def test_stages_have_a_row_per_cell():
+    failed = make_record(make_cell(backend="warp"), status=Status.COMPILE_ERROR)
+    late = make_record(make_cell(backend="z"), status=Status.OOM, stages=Stages(trace_ms=1.0))
+    (table,) = stage_tables(to_frame([failed, make_record(), late]))
+    shown = [[text.text for text in row.cells[2:]] for row in table.rows]
+    assert shown == [
+        ["numba", "1.00 ms", "2.00 ms", "30.0 ms", "\N{EN DASH}"],
+        ["warp", "COMPILE_ERROR", "", "", ""],
+        ["z", "1.00 ms", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}"],
+    ]
