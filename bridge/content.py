@@ -48,8 +48,8 @@ class _Walk:
             self.sha.update(len(data).to_bytes(8, "little") + data)
 
     def feed(self, value: Any) -> None:
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes) and not isinstance(
-            value, enum.Enum
+        if value is None or (
+            isinstance(value, bool | int | float | complex | str | bytes) and not isinstance(value, enum.Enum)
         ):
             self._tag(type(value).__name__, repr(value))
         elif id(value) in self._visited:
@@ -80,7 +80,9 @@ class _Walk:
             case types.ModuleType():
                 self._tag("module", value.__name__)
             case type() | types.BuiltinFunctionType() | np.ufunc():
-                self._tag("name", getattr(value, "__module__", None) or "", getattr(value, "__qualname__", value.__name__))
+                self._tag(
+                    "name", getattr(value, "__module__", None) or "", getattr(value, "__qualname__", value.__name__)
+                )
             case _ if isinstance(getattr(value, "py_func", None), types.FunctionType):
                 self._sequence("dispatcher", (value.py_func, getattr(value, "targetoptions", {})))
             case _:

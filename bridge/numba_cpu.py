@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import numba
-import numpy as np
 from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
@@ -20,14 +19,28 @@ from bridge.errors import BridgeError, KernelCompileError, KernelTypeError, Sign
 from bridge.ffi.call import Call, bind
 from bridge.ffi.target import CPU, Entry
 from bridge.imports import hoist_imports
-from bridge.numba_entry import build_entry
 from bridge.numba_parallel import Failures, reporting_compiler
+from bridge.numba_plan import build_plan
 from bridge.signature import ArrayType, Outputs, check_aliased_types, check_aliases, check_vmap_method
 
 _LANGUAGE = "numba"
 
 DTYPES = tuple(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
 )
 """Names of the dtypes that kernels may take and return."""
 
@@ -114,9 +127,7 @@ def _wrapper(
         arrays = [ArrayType(array.dtype, array.ndim, index in writable) for index, array in enumerate(inputs)]
         arrays += [ArrayType(dtype, len(shape), True) for shape, dtype in specs]
         entry = definition.entry(tuple(arrays), len(inputs))
-        return outputs.unflatten(
-            bind(Call(definition.name, CPU, entry, specs, aliases, vmap_method), *args)
-        )
+        return outputs.unflatten(bind(Call(definition.name, CPU, entry, specs, aliases, vmap_method), *args))
 
     call.__name__ = call.__qualname__ = definition.name
     call.__doc__ = definition.dispatcher.__doc__
@@ -178,7 +189,7 @@ class _Definition:
         array_types = [self._numba_type(array) for array in arrays]
         failures = Failures(self.name) if self.dispatcher.targetoptions.get("parallel") else None
         compiled = self._compile(tuple(array_types), failures)
-        return build_entry(compiled, array_types, input_count, self.name, failures)
+        return build_plan(compiled, array_types, input_count, self.name, failures)
 
     def _numba_type(self, array: ArrayType) -> types.Array:
         if array.dtype.name not in DTYPES:
@@ -200,7 +211,7 @@ class _Definition:
             hint = (
                 "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
                 "with input_output_aliases."
-                if "readonly" in str(error)
+                if "Cannot modify readonly" in str(error)
                 else ""
             )
             raise KernelCompileError(

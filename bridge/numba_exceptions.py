@@ -32,7 +32,9 @@ def emit_report(context: Any, builder: Any, api: Any, report: Callable[..., int]
     subject_object = api.string_from_string(context.insert_const_string(builder.module, subject))
     # The first reference that is NULL ends the argument list.
     answer = api.call_function_objargs(function, [subject_object, *map(builder.load, fetched)])
-    result = cgutils.alloca_once_value(builder, _I64(c_string("the kernel raised an exception that has no description")))
+    result = cgutils.alloca_once_value(
+        builder, _I64(c_string("the kernel raised an exception that has no description"))
+    )
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, answer)):
         builder.store(api.long_as_longlong(answer), result)
         api.decref(answer)

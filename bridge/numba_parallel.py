@@ -16,6 +16,7 @@ from numba.core.callconv import CPUCallConv
 from numba.core.compiler import CompilerBase
 from numba.core.cpu import CPUContext
 
+from bridge.ffi.host import Mutex
 from bridge.numba_exceptions import describe, emit_report
 
 _TEXT_BYTES = 4096
@@ -88,8 +89,8 @@ def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type
     return ReportingCompiler
 
 
-def entry_mutex() -> tuple[int, int, int] | None:
-    """What serialises parallel kernels under the threading layer in use: acquire function, release function, mutex.
+def entry_mutex() -> Mutex | None:
+    """What serialises parallel kernels under the threading layer in use, if it needs that.
 
     Numba's workqueue layer aborts the process when a second thread enters it. The mutex is one of CPython's, because
     those exist on every platform; taking one needs no GIL.
@@ -101,7 +102,7 @@ def entry_mutex() -> tuple[int, int, int] | None:
     if layer != "workqueue":
         return None
     acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
-    return _address(acquire), _address(release), _workqueue_mutex()
+    return Mutex(_address(acquire), _address(release), _workqueue_mutex())
 
 
 def _address(function: Any) -> int:

@@ -102,7 +102,9 @@ def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Call) -
 
 
 def _batch_sequentially(args: tuple[Any, ...], dims: tuple[int | None, ...], call: Call) -> list[Any]:
-    batched = {i: jnp.moveaxis(arg, dim, 0) for i, (arg, dim) in enumerate(zip(args, dims, strict=True)) if dim is not None}
+    batched = {
+        i: jnp.moveaxis(arg, dim, 0) for i, (arg, dim) in enumerate(zip(args, dims, strict=True)) if dim is not None
+    }
 
     def body(carry: None, slices: dict[int, Any]) -> tuple[None, list[Any]]:
         return carry, bind(call, *(slices.get(i, arg) for i, arg in enumerate(args)))

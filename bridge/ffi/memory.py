@@ -104,3 +104,13 @@ def call2(typingctx, function, first, second):
         return _call(context, builder, args)
 
     return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def call4(typingctx, function, first, second, third, fourth):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 5), codegen

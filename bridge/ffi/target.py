@@ -1,4 +1,4 @@
-"""The FFI targets that XLA knows, one per platform, and the compiled kernels (entries) each can run.
+"""The FFI targets that XLA knows, one for each platform, and the kernels (entries) each can run.
 
 XLA never forgets or replaces a target: a second registration under one name is ignored, or kills the backend if it comes
 before start-up. So each platform has one target for the life of the process, and what varies is its table of entries. A
@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError
-from bridge.ffi import handler
+from bridge.ffi import handler, host
 from bridge.ffi.abi import ERROR, header
 from bridge.ffi.table import NativeTable
 
@@ -37,7 +37,7 @@ class Entry:
     Attributes:
         description: Language, name and content of the kernel and its argument types, as text.
         key: ``key_of(description)``.
-        address: The native entry, see :mod:`bridge.ffi.handler`.
+        address: The plan that the target executes, in native memory.
     """
 
     __slots__ = ("__weakref__", "_alive", "address", "description", "key")
@@ -46,7 +46,7 @@ class Entry:
         self.description = description
         self.key = key_of(description)
         self.address = address
-        self._alive = alive  # what owns the machine code
+        self._alive = alive  # the plan's memory, and what owns the machine code it refers to
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and self.description == other.description
@@ -64,12 +64,14 @@ class Target:
     Args:
         name: The custom call target; also what ``jax.export`` asks to be allowed.
         platform: JAX's name of the platform, ``"cpu"`` or ``"cuda"``.
+        execute: Native ``(frame, plan) -> error``.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
     """
 
-    def __init__(self, name: str, platform: str, traits: int = 0):
+    def __init__(self, name: str, platform: str, execute: Callable[..., Any], traits: int = 0):
         self.name = name
         self.platform = platform
+        self._execute = execute
         self._traits = traits
         self._lock = threading.RLock()
         self._table = NativeTable()
@@ -87,7 +89,7 @@ class Target:
                 return
             resolver = handler.RESOLVER(self._resolve)
             address = ctypes.cast(resolver, ctypes.c_void_p).value
-            native = handler.compile_target(self._table.address, address, self._traits)
+            native = handler.compile_target(self._table.address, address, self._traits, self._execute)
             # XLA keeps the raw pointers, so these objects live as long as the process.
             self._native = (resolver, native)
             jax.ffi.register_ffi_target(
@@ -108,7 +110,7 @@ class Target:
 
         Args:
             description: Starts with ``"<language>:"``.
-            build: Returns the address of the native entry and the object that owns its machine code.
+            build: Returns the address of the plan, and what must stay alive for it.
         """
         self.install()
         with self._lock:
@@ -176,7 +178,7 @@ def _create_error(frame: Any, message: str) -> int:
     return int(types.cast("intptr_t", create(args)))
 
 
-CPU = Target("bridge_cpu", "cpu")
+CPU = Target("bridge_cpu", "cpu", host.execute)
 """Runs kernels on the host."""
 
 TARGETS = (CPU,)

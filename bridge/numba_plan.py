@@ -1,29 +1,34 @@
-"""From a compiled Numba CPU function to a native entry: arrays out of buffer words, exceptions into XLA errors."""
+"""From a compiled Numba CPU function to a host plan: arrays out of buffer words, exceptions into XLA errors."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from bridge.ffi.abi import BUFFER, ERROR
-from bridge.ffi.handler import compile_entry, create_error
-from bridge.ffi.memory import load
+from bridge.ffi.handler import create_error
+from bridge.ffi.host import HostPlan
 from bridge.numba_exceptions import describe_to_c_string, emit_report
 from bridge.numba_parallel import Failures, entry_mutex
 
 _I64 = ir.IntType(64)
 
 
-def build_entry(
+_FUNCTION = types.int64(types.int64, types.int64, types.int64, types.int64)
+
+
+def build_plan(
     compiled: Any, arrays: Sequence[types.Array], input_count: int, name: str, failures: Failures | None
 ) -> tuple[int, Any]:
-    """Compiles the native entry of a kernel.
+    """Makes a compiled kernel callable by the ``bridge_cpu`` target.
 
     Args:
         compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
@@ -33,27 +38,35 @@ def build_entry(
         failures: Where parallel loops of the kernel report exceptions, if it has any.
 
     Returns:
-        The address of the entry, and the object that owns its machine code.
+        The address of the plan, and what must stay alive for it.
     """
-    sizes = tuple((array.ndim, _item_bytes(array.dtype)) for array in arrays)
-    invoke = _invoker(compiled, arrays, name)
-    if failures is not None:
-        invoke = _watching(invoke, failures)
-    entry = compile_entry(invoke, sizes[:input_count], sizes[input_count:], entry_mutex() if failures else None)
-    return entry.address, (entry, compiled, failures)
+    function = _compile_function(compiled, arrays, name)
+    sizes = [(array.ndim, _item_bytes(array.dtype)) for array in arrays]
+    plan = HostPlan(
+        name=name,
+        function=function.address,
+        inputs=sizes[:input_count],
+        outputs=sizes[input_count:],
+        mutex=entry_mutex() if failures else None,
+        failures=(failures.count_address, failures.text_address) if failures else None,
+    )
+    words = plan.words()
+    return ctypes.addressof(words), (words, function, compiled, failures)
 
 
 def _item_bytes(dtype: types.Type) -> int:
     return 1 if dtype == types.boolean else dtype.bitwidth // 8
 
 
-def _invoker(compiled: Any, arrays: Sequence[types.Array], name: str) -> Any:
-    """A function ``(frame, buffers, data, batch_rank) -> error`` that runs the kernel once on arrays at ``data``."""
+def _compile_function(compiled: Any, arrays: Sequence[types.Array], name: str) -> Any:
+    """The C function of a :class:`~bridge.ffi.host.HostPlan`: runs the kernel once."""
 
     @intrinsic
-    def run(typingctx, frame, buffers, data, batch_rank):
+    def run(typingctx, buffers, data, batch_rank):
+        """Runs the kernel; 0, or the address of a C string that describes the exception it raised."""
+
         def codegen(context, builder, signature, args):
-            frame, buffers, data, batch_rank = args
+            buffers, data, batch_rank = args
             words = _Words(builder)
             kernel_args = [
                 _array(context, builder, words, array, words.at(buffers, index), words.at(data, index), batch_rank)
@@ -73,34 +86,16 @@ def _invoker(compiled: Any, arrays: Sequence[types.Array], name: str) -> Any:
                 api.gil_release(gil)
             return builder.load(message)
 
-        return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
+        return types.int64(types.int64, types.int64, types.int64), codegen
 
-    @numba.njit
-    def invoke(frame, buffers, data, batch_rank):
-        message = run(frame, buffers, data, batch_rank)
+    @numba.cfunc(_FUNCTION, forceinline=True)
+    def function(frame, buffers, data, batch_rank):
+        message = run(buffers, data, batch_rank)
         if message != 0:
-            return create_error(frame, ERROR.INTERNAL, message)
+            return create_error(frame, np.int64(ERROR.INTERNAL), message)
         return 0
 
-    return invoke
-
-
-def _watching(invoke: Any, failures: Failures) -> Any:
-    """``invoke``, failing also if the count of failures changes meanwhile.
-
-    Two calls of one kernel may overlap, and then one that raises fails both: better than one wrong result.
-    """
-    count, text = failures.count_address, failures.text_address
-
-    @numba.njit
-    def watched(frame, buffers, data, batch_rank):
-        before = load(count, 0)
-        error = invoke(frame, buffers, data, batch_rank)
-        if error == 0 and load(count, 0) != before:
-            return create_error(frame, ERROR.INTERNAL, text)
-        return error
-
-    return watched
+    return function
 
 
 class _Words:

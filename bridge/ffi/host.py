@@ -1,0 +1,148 @@
+"""Plans that call a C function on the host, once for each element of a batch, and the native code that executes them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bridge.errors import SignatureError
+from bridge.ffi.abi import BUFFER, ERROR, FRAME
+from bridge.ffi.handler import c_string, create_error, native
+from bridge.ffi.memory import call, call2, call4, load, stack_words, store
+
+_MAX_BUFFERS = 256
+_HEADER_WORDS = 9
+(_FUNCTION, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(_HEADER_WORDS)
+# The header is followed by two words for each buffer: rank without batch dimensions, and bytes of an item.
+_RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Mutex:
+    """Addresses of a C mutex and of the functions ``acquire(mutex, 1)`` and ``release(mutex)``."""
+
+    acquire: int
+    release: int
+    mutex: int
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """How to call one compiled kernel.
+
+    A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers; each of these
+    is either the extent of the batch (always, in outputs) or 1 (not batched there).
+
+    Attributes:
+        name: The kernel, for error messages.
+        function: Address of ``int64_t f(frame, buffers, data, batch_rank)``, which runs the kernel once and returns 0 or
+            the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then outputs), ``data`` to
+            those of this element's data.
+        inputs: Rank and item size in bytes of each input.
+        outputs: The same of each output; at least one.
+        mutex: Held during the call, if given.
+        failures: Addresses of a count and of a C string. If the count changes while ``function`` runs, the call fails with
+            the string as its message, also when ``function`` returns 0.
+    """
+
+    name: str
+    function: int
+    inputs: Sequence[tuple[int, int]]
+    outputs: Sequence[tuple[int, int]]
+    mutex: Mutex | None = None
+    failures: tuple[int, int] | None = None
+
+    def words(self) -> ctypes.Array[ctypes.c_int64]:
+        """The plan in native memory, which the caller keeps alive.
+
+        Raises:
+            SignatureError: The kernel has more arrays than a plan can hold.
+        """
+        buffers = [*self.inputs, *self.outputs]
+        if len(buffers) > _MAX_BUFFERS:
+            raise SignatureError(
+                f"{self.name} has {len(buffers)} arrays, expected at most {_MAX_BUFFERS}. Stack some of them into one."
+            )
+        header = [0] * _HEADER_WORDS
+        header[_FUNCTION] = self.function
+        header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
+        header[_MISCOUNTED] = c_string(
+            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and {len(self.outputs)} outputs"
+        )
+        if self.mutex is not None:
+            header[_ACQUIRE], header[_RELEASE], header[_MUTEX] = (
+                self.mutex.acquire,
+                self.mutex.release,
+                self.mutex.mutex,
+            )
+        if self.failures is not None:
+            header[_FAILURES], header[_FAILURE_TEXT] = self.failures
+        words = header + [word for buffer in buffers for word in buffer]
+        return (ctypes.c_int64 * len(words))(*words)
+
+
+@native
+def execute(frame, plan):
+    """Native code: runs a :class:`HostPlan` on the buffers of a frame; 0 or the address of an error."""
+    inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
+    if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
+        return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
+    buffers = stack_words(_MAX_BUFFERS)
+    for index in range(inputs):
+        store(buffers, index, load(load(frame, FRAME.ARGS), index))
+    for index in range(outputs):
+        store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
+    acquire = load(plan, _ACQUIRE)
+    if acquire != 0:
+        call2(acquire, load(plan, _MUTEX), 1)
+    failures = load(plan, _FAILURES)
+    failed_before = load(failures, 0) if failures != 0 else 0
+    error = _run_batch(frame, plan, buffers, inputs + outputs)
+    if error == 0 and failures != 0 and load(failures, 0) != failed_before:
+        error = create_error(frame, np.int64(ERROR.INTERNAL), load(plan, _FAILURE_TEXT))
+    if acquire != 0:
+        call(load(plan, _RELEASE), load(plan, _MUTEX))
+    return error
+
+
+@native
+def _run_batch(frame, plan, buffers, count):
+    function = load(plan, _FUNCTION)
+    last_output = load(buffers, count - 1)
+    batch_rank = load(last_output, BUFFER.RANK) - load(plan, _HEADER_WORDS + _BUFFER_WORDS * (count - 1) + _RANK)
+    elements = 1
+    for axis in range(batch_rank):
+        elements *= load(load(last_output, BUFFER.DIMS), axis)
+    data = stack_words(_MAX_BUFFERS)
+    for element in range(elements):
+        for index in range(count):
+            buffer = load(buffers, index)
+            address = load(buffer, BUFFER.DATA)
+            if batch_rank != 0:
+                address += _offset(buffer, plan, index, last_output, batch_rank, element)
+            store(data, index, address)
+        error = call4(function, frame, buffers, data, batch_rank)
+        if error != 0:
+            return error
+    return 0
+
+
+@native
+def _offset(buffer, plan, index, last_output, batch_rank, element):
+    """Bytes from the start of a buffer to one element of the batch."""
+    about = _HEADER_WORDS + _BUFFER_WORDS * index
+    dims, extents = load(buffer, BUFFER.DIMS), load(last_output, BUFFER.DIMS)
+    stride = load(plan, about + _ITEM_BYTES)
+    for axis in range(batch_rank, batch_rank + load(plan, about + _RANK)):
+        stride *= load(dims, axis)
+    offset = 0
+    for axis in range(batch_rank - 1, -1, -1):
+        extent = load(extents, axis)
+        if load(dims, axis) != 1:
+            offset += (element % extent) * stride
+            stride *= extent
+        element //= extent
+    return offset

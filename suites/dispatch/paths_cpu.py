@@ -1,0 +1,91 @@
+"""The paths on the CPU: a 16-element add through each way of calling host code."""
+
+from __future__ import annotations
+
+import ctypes
+from importlib.util import find_spec
+
+import jax
+import jax.ffi
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from bridge import numba_kernel
+from suites.dispatch import native
+from suites.dispatch.modes import EAGER, JIT, LOOP
+from suites.dispatch.path import Path, PathSpec, PathUnavailableError, custom_call, elementwise_add
+from suites.dispatch.platforms import Platform
+from suites.dispatch.targets import Target
+
+SIZE = 16
+_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)  # type: ignore[no-untyped-call]
+_CPP_TARGET = "dispatch_add_cpp_cpu"
+
+
+def _numba() -> Path:
+    @numba.njit
+    def add(x, y, out):  # type: ignore[no-untyped-def]
+        for i in range(out.size):
+            out[i] = x[i] + y[i]
+
+    wrapped = numba_kernel(add, _OUT)
+    return Path(wrapped, wrapped, custom_call("bridge_.*"))
+
+
+def _cpp() -> Path:
+    library = ctypes.CDLL(str(native.build_cpu()))
+    native.register(library, "Add", _CPP_TARGET, "cpu")
+
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:  # as JAX's documentation of the FFI writes wrappers
+        return jax.ffi.ffi_call(_CPP_TARGET, _OUT)(x, y)
+
+    return Path(call, call, custom_call(_CPP_TARGET))
+
+
+def _warp() -> Path:
+    if find_spec("warp") is None:
+        raise PathUnavailableError("Warp is not installed")
+    from suites.dispatch.warp_add import warp_add
+
+    wrapped = warp_add()
+    return Path(wrapped, wrapped, custom_call("add.*"))
+
+
+def _callback() -> Path:
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:
+        out: jax.Array = jax.pure_callback(np.add, _OUT, x, y)
+        return out
+
+    return Path(call, call, custom_call("xla_ffi_.*callback"))
+
+
+def _jnp() -> Path:
+    return Path(jnp.add, jax.jit(lambda x, y: jnp.add(x, y)), elementwise_add(SIZE))
+
+
+def _jnp_unjitted() -> Path:
+    return Path(jnp.add, jnp.add, elementwise_add(SIZE), modes=(EAGER.name,))
+
+
+CPU = Platform(
+    name="cpu",
+    size=SIZE,
+    modes=(LOOP, JIT, EAGER),
+    paths=(
+        PathSpec("numba", "native handler, Numba (kernel-bridge)", _numba),
+        PathSpec("cpp", "native handler, hand-written C++", _cpp),
+        PathSpec("warp", "warp.jax_kernel", _warp),
+        PathSpec("callback", "jax.pure_callback, NumPy", _callback),
+        PathSpec("jnp", "jnp.add (eager: jitted by the user)", _jnp),
+        PathSpec("jnp-unjitted", "jnp.add, called as it is", _jnp_unjitted),
+    ),
+    required="numba",
+    references={LOOP.name: "cpp", JIT.name: "jnp", EAGER.name: "jnp"},
+    targets=(
+        Target(LOOP.name, "numba", "cpp", 1.0),
+        Target(EAGER.name, "numba", "jnp", 1.2),
+        Target(LOOP.name, "numba", "warp", 0.01),
+        Target(LOOP.name, "numba", "callback", 0.01),
+    ),
+)

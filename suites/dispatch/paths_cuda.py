@@ -1,0 +1,89 @@
+"""The paths on a CUDA device: a 1024-element add through each way of launching a kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.util import find_spec
+
+import jax
+import jax.ffi
+import jax.numpy as jnp
+
+import bridge
+from suites.dispatch import native
+from suites.dispatch.modes import CHAIN, EAGER, JIT, LOOP
+from suites.dispatch.path import Path, PathSpec, PathUnavailableError, custom_call, elementwise_add
+from suites.dispatch.platforms import Platform
+from suites.dispatch.targets import Target
+
+SIZE = 1024
+_BLOCK = 256
+_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)  # type: ignore[no-untyped-call]
+
+
+def _numba_cuda() -> Path:
+    numba_cuda_kernel = getattr(bridge, "numba_cuda_kernel", None)
+    if numba_cuda_kernel is None:
+        raise PathUnavailableError("this version of bridge has no numba_cuda_kernel")
+    if find_spec("numba_cuda") is None:
+        raise PathUnavailableError("numba-cuda is not installed; install the extra cuda12 or cuda13")
+    from numba import cuda
+
+    @cuda.jit
+    def add(x, y, out):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)  # type: ignore[attr-defined]
+        if i < out.size:
+            out[i] = x[i] + y[i]
+
+    wrapped = numba_cuda_kernel(add, _OUT, grid=SIZE // _BLOCK, block=_BLOCK)
+    return Path(wrapped, wrapped, custom_call("bridge_.*"))
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    capability = str(jax.devices("cuda")[0].compute_capability)
+    return ctypes.CDLL(str(native.build_cuda(capability)))
+
+
+def _cpp(symbol: str, target: str) -> Path:
+    native.register(_library(), symbol, target, "CUDA")
+
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:  # as JAX's documentation of the FFI writes wrappers
+        return jax.ffi.ffi_call(target, _OUT)(x, y)
+
+    return Path(call, call, custom_call(target))
+
+
+def _warp() -> Path:
+    if find_spec("warp") is None:
+        raise PathUnavailableError("Warp is not installed")
+    from suites.dispatch.warp_add import warp_add
+
+    wrapped = warp_add()
+    return Path(wrapped, wrapped, custom_call("add.*"))
+
+
+def _jnp() -> Path:
+    return Path(jnp.add, jax.jit(lambda x, y: jnp.add(x, y)), elementwise_add(SIZE))
+
+
+CUDA = Platform(
+    name="cuda",
+    size=SIZE,
+    modes=(JIT, LOOP, CHAIN, EAGER),
+    paths=(
+        PathSpec("numba-cuda", "native handler, Numba-CUDA (kernel-bridge)", _numba_cuda),
+        PathSpec("cpp", "native handler, CUDA C++, capturable", lambda: _cpp("Add", "dispatch_add_cpp_cuda")),
+        PathSpec(
+            "cpp-uncaptured",
+            "native handler, CUDA C++, not capturable",
+            lambda: _cpp("AddUncaptured", "dispatch_add_cpp_cuda_uncaptured"),
+        ),
+        PathSpec("warp", "warp.jax_kernel", _warp),
+        PathSpec("jnp", "jnp.add (eager: jitted by the user)", _jnp),
+    ),
+    required="numba-cuda",
+    references={JIT.name: "cpp", LOOP.name: "cpp", CHAIN.name: "cpp", EAGER.name: "jnp"},
+    targets=tuple(Target(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+)

@@ -1,0 +1,70 @@
+"""Kernels that the tests of numba_kernel share."""
+
+import numba
+
+
+@numba.njit
+def add(x, y, out):
+    for i in range(out.size):
+        out[i] = x[i] + y[i]
+
+
+@numba.njit
+def double(x, out):
+    for i in range(out.size):
+        out[i] = 2 * x[i]
+
+
+@numba.njit(parallel=True)
+def double_parallel(x, out):
+    for i in numba.prange(out.size):
+        out[i] = 2 * x[i]
+
+
+@numba.njit
+def copy(x, out):
+    out[...] = x
+
+
+@numba.njit
+def outer(x, y, out, total):
+    """Rank 1 and rank 0 in, rank 2 and rank 0 out."""
+    total[()] = 0
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = x[i] * x[j] + y[()]
+            total[()] += out[i, j]
+
+
+@numba.njit
+def increment(x, out):
+    """For out aliased to x: only adds where it stands."""
+    for i in range(x.size):
+        x[i] += 1
+
+
+@numba.njit
+def fill(out):
+    for i in range(out.size):
+        out[i] = i
+
+
+@numba.njit
+def reciprocal(x, out):
+    for i in range(out.size):
+        if x[i] < 0:
+            raise ValueError("negative input", x[i])
+        out[i] = 1 / x[i]
+
+
+@numba.njit
+def square(x, out):
+    for i in range(out.size):
+        out[i] = x[i] * x[i]
+
+
+@numba.njit
+def add2(x, y, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = x[i, j] + y[i, j]

@@ -1,0 +1,243 @@
+"""numba_kernel: bad input gets an error that says what was received, what was expected, and what to do."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+import bridge
+from bridge import KernelCompileError, KernelTypeError, PlatformError, SignatureError, numba_kernel
+from suites.unit.bridge import kernels
+
+Spec = jax.ShapeDtypeStruct
+OUT = Spec((3,), np.float32)
+X = jnp.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    "kernel", [lambda x, out: None, 3, numba.vectorize(lambda x: x)], ids=["function", "int", "ufunc"]
+)
+def test_a_kernel_must_come_from_njit(kernel):
+    with pytest.raises(KernelTypeError, match=r"numba_kernel got .* expected a function decorated with numba\.njit"):
+        numba_kernel(kernel, OUT)
+    with pytest.raises(AssertionError):
+        numba_kernel(kernel, OUT)
+
+
+@pytest.mark.parametrize(
+    ("outs", "message"),
+    [
+        (None, r"outs contains None of type NoneType, expected jax\.ShapeDtypeStruct"),
+        ([], r"outs is \[\], which declares no output"),
+        ((3,), "outs contains 3 of type int"),
+        ([OUT, "float32"], "outs contains 'float32' of type str"),
+    ],
+)
+def test_outs_must_be_specs(outs, message):
+    with pytest.raises(SignatureError, match=f"copy: {message}"):
+        numba_kernel(kernels.copy, outs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vmap_method": "vectorized"}, "vmap_method is 'vectorized', expected one of"),
+        ({"input_output_aliases": [0]}, "expected a dict from input index to output index"),
+        ({"input_output_aliases": {"x": 0}}, "expected a dict from input index to output index"),
+        ({"input_output_aliases": {-1: 0}}, "expected a dict from input index to output index"),
+        ({"input_output_aliases": {0: 0, 1: 0}}, "maps two inputs to one output"),
+    ],
+)
+def test_options_must_be_well_formed(options, message):
+    with pytest.raises(SignatureError, match=message):
+        numba_kernel(kernels.copy, OUT, **options)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), r"copy\(x, out\) got 0 inputs and has 1 outputs declared in outs, 1 arrays in all, expected 2"),
+        ((X, X), r"copy\(x, out\) got 2 inputs .* 3 arrays in all, expected 2"),
+        (([0.0, 1.0, 2.0],), "argument 0 is a list, expected an array"),
+        ((None,), "argument 0 is a NoneType, expected an array"),
+    ],
+)
+def test_arguments_must_fit(args, message):
+    with pytest.raises(SignatureError, match=message):
+        numba_kernel(kernels.copy, OUT)(*args)
+
+
+def test_arguments_that_are_no_arrays_are_jax_errors():
+    with pytest.raises(TypeError, match="str"):
+        numba_kernel(kernels.copy, OUT)("text")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
+        numba_kernel(kernels.copy, OUT)(x=X)
+
+
+@pytest.mark.parametrize(
+    ("aliases", "args", "message"),
+    [
+        (
+            {0: 0},
+            (X[:2],),
+            r"input 0 \(float32\[2\]\) to output 0 \(float32\[3\]\); an alias needs one shape and dtype",
+        ),
+        ({0: 0}, (X.astype(np.int32),), r"input 0 \(int32\[3\]\) to output 0"),
+        ({0: 1}, (X,), "maps input 0 to output 1, but the call has 1 inputs and 1 outputs"),
+        ({1: 0}, (X,), "maps input 1 to output 0, but the call has 1 inputs and 1 outputs"),
+    ],
+)
+def test_aliases_must_fit(aliases, args, message):
+    with pytest.raises(SignatureError, match=message):
+        numba_kernel(kernels.copy, OUT, input_output_aliases=aliases)(*args)
+
+
+def test_more_arrays_than_a_call_can_hold():
+    @numba.njit
+    def many(*arrays):
+        arrays[-1][0] = arrays[0][0]
+
+    with pytest.raises(SignatureError, match="many has 257 arrays, expected at most 256"):
+        numba_kernel(many, OUT)(*[X] * 256)
+
+
+def test_a_typing_error_names_the_kernel_and_the_line():
+    @numba.njit
+    def wrong(x, out):
+        out[0] = x.no_such_attribute
+
+    with pytest.raises(KernelCompileError, match=r"cannot compile wrong \(.*test_numba_errors\.py:\d+\)") as caught:
+        jax.jit(lambda x: numba_kernel(wrong, OUT)(x))(X)
+    assert "out[0] = x.no_such_attribute" in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+def test_an_undefined_name_is_reported_with_the_place_of_the_kernel():
+    @numba.njit
+    def wrong(x, out):
+        out[0] = undefined_function(x[0])  # noqa: F821
+
+    with pytest.raises(
+        KernelCompileError, match=r"(?s)cannot compile wrong .*test_numba_errors\.py.*undefined_function"
+    ):
+        numba_kernel(wrong, OUT)(X)
+
+
+def test_a_kernel_that_writes_to_an_input_fails_and_changes_nothing():
+    @numba.njit
+    def writes(x, out):
+        x[0] = 100
+        out[0] = x[0]
+
+    x = jnp.arange(3.0)
+    with pytest.raises(KernelCompileError, match=r"Inputs are read-only.*input_output_aliases"):
+        numba_kernel(writes, OUT)(x)
+    np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+def test_a_kernel_that_returns_something_is_refused():
+    @numba.njit
+    def returns(x, out):
+        return x[0]
+
+    with pytest.raises(KernelCompileError, match=r"returns returns float32, expected no return value"):
+        numba_kernel(returns, OUT)(X)
+
+
+def test_a_failed_compilation_can_be_repeated_and_mended():
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = x[i] + "a"
+
+    for _ in range(2):
+        with pytest.raises(KernelCompileError):
+            numba_kernel(kernel, OUT)(X)
+
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = x[i] + 1
+
+    np.testing.assert_array_equal(numba_kernel(kernel, OUT)(X), [1, 2, 3])
+
+
+class TestExceptions:
+    reciprocal = staticmethod(numba_kernel(kernels.reciprocal, OUT))
+
+    def test_a_python_error_of_the_kernel_reaches_the_caller(self):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="reciprocal raised ZeroDivisionError: division by zero"):
+            self.reciprocal(X).block_until_ready()
+
+    def test_values_in_the_message_and_the_line_are_reported(self):
+        with pytest.raises(
+            jax.errors.JaxRuntimeError, match=r"raised ValueError: \('negative input', -2\.0\) \(.*kernels\.py:\d+\)"
+        ):
+            self.reciprocal(jnp.array([1.0, -2.0, 3.0])).block_until_ready()
+
+    def test_the_next_call_works(self):
+        for _ in range(3):
+            with pytest.raises(jax.errors.JaxRuntimeError):
+                self.reciprocal(X).block_until_ready()
+            np.testing.assert_array_equal(self.reciprocal(X + 1), 1 / np.float32([1, 2, 3]))
+
+    def test_in_a_batch_the_failing_element_is_reported(self):
+        xs = jnp.array([[1.0, 1, 1], [1, -7, 1], [1, 1, 1]])
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"-7\.0"):
+            jax.block_until_ready(jax.vmap(self.reciprocal)(xs))
+
+    def test_a_message_that_is_not_ascii(self):
+        @numba.njit
+        def fails(x, out):
+            raise RuntimeError("zu groß: ∞")
+
+        with pytest.raises(jax.errors.JaxRuntimeError, match="zu groß: ∞"):
+            numba_kernel(fails, OUT)(X).block_until_ready()
+
+    def test_an_assertion_without_a_message(self):
+        @numba.njit
+        def fails(x, out):
+            if x[0] < 5:
+                raise AssertionError
+
+        with pytest.raises(jax.errors.JaxRuntimeError, match="fails raised AssertionError"):
+            numba_kernel(fails, OUT)(X).block_until_ready()
+
+    def test_parallel_loops_report_what_numba_itself_drops(self):
+        @numba.njit
+        def check(v):
+            if v == 777:
+                raise ValueError("found", v)
+            return v
+
+        @numba.njit(parallel=True)
+        def checks(x, out):
+            for i in numba.prange(x.size):
+                out[i] = check(x[i])
+
+        wrapped = numba_kernel(checks, Spec((1000,), np.int32))
+        for _ in range(3):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=r"checks raised ValueError: \('found', 777\)"):
+                wrapped(jnp.arange(1000)).block_until_ready()
+            np.testing.assert_array_equal(wrapped(jnp.zeros(1000, jnp.int32)), np.zeros(1000))
+
+    def test_bounds_checks_in_parallel_loops(self):
+        @numba.njit(parallel=True, boundscheck=True)
+        def shifted(x, out):
+            for i in numba.prange(x.size):
+                out[i] = x[i + 1]
+
+        with pytest.raises(jax.errors.JaxRuntimeError, match="shifted raised IndexError"):
+            numba_kernel(shifted, OUT)(X).block_until_ready()
+
+
+def test_another_platform_is_refused_when_lowering():
+    wrapped = numba_kernel(kernels.copy, OUT)
+    with pytest.raises(PlatformError, match=r"copy runs on cpu, but is being lowered for cuda.*XLACustomKernel"):
+        jax.jit(wrapped).trace(X).lower(lowering_platforms=("cuda",))
+
+
+def test_every_error_has_one_base():
+    names = [name for name in bridge.__all__ if name.endswith("Error")]
+    assert all(issubclass(getattr(bridge, name), bridge.BridgeError) for name in names)

@@ -1,0 +1,1 @@
+"""Unit tests of :mod:`suites` itself: a check that cannot fail proves nothing."""

@@ -1,0 +1,131 @@
+"""Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from reports import Status
+from suites.accuracy import Truth, exact
+from suites.backends import Backend
+from suites.check import (
+    POISONS,
+    check,
+    compile_poisoned,
+    fingerprint,
+    missing_custom_call,
+    run_poisoned,
+    with_reference,
+)
+from suites.operator import Operator
+
+
+@numba.njit
+def copy(x, out):
+    out[:] = x
+
+
+@numba.njit
+def copy_without_tail(x, out):
+    out[: x.size - 1] = x[: x.size - 1]
+
+
+@numba.njit
+def copy_off_by_one(x, out):
+    for i in range(x.size):
+        out[i] = x[i - 1]
+
+
+@numba.njit
+def copy_into_input(x, out):
+    out[:] = x
+    x[0] = 1
+
+
+@numba.njit
+def copy_plus_old_output(x, out):
+    for i in range(x.size):
+        out[i] = x[i] if i else out[i] * 0.5 + x[i]
+
+
+@numba.njit
+def copy_or_raise(x, out):
+    if x.size > 3:
+        raise ValueError("too long")
+    out[:] = x
+
+
+def _operator(kernel, dtype=np.float32, outputs=1):
+    return Operator(
+        name="copy",
+        version=1,
+        outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, dtype)] * outputs,
+        reference=lambda x: [x + 0],
+        truth=lambda x: Truth((exact(x),)),
+        kernels={Backend.NUMBA: kernel},
+        dtypes=("float32",),
+        sample=lambda dtype, size, seed: (np.arange(size, dtype=dtype),),
+        edges=lambda dtype: {},
+        bytes_read=lambda x: x.nbytes,
+        bytes_written=lambda x: x.nbytes,
+        flops=lambda x: 0,
+    )
+
+
+INPUTS = (np.arange(1, 9, dtype=np.float32),)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "reason"),
+    [
+        (copy, Status.PASSED, None),
+        (copy_without_tail, Status.UNWRITTEN_OUTPUT, "1 of 8 elements were never written"),
+        (copy_off_by_one, Status.WRONG_VALUE, "outside the error bound"),
+        (copy_into_input, Status.COMPILE_ERROR, "read-only"),
+        (copy_plus_old_output, Status.NONDETERMINISTIC, "differs between two runs"),
+        (copy_or_raise, Status.RUNTIME_ERROR, "ValueError: too long"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
+    verdict = check(_operator(kernel), Backend.NUMBA, INPUTS)
+    assert verdict.status is status
+    assert reason is None or reason in verdict.reason
+
+
+def test_output_of_the_wrong_dtype_is_reported():
+    assert check(_operator(copy, np.int32), Backend.NUMBA, INPUTS).status is Status.WRONG_DTYPE
+
+
+def test_poison_shows_through_an_output_that_nothing_writes():
+    outs = [jax.ShapeDtypeStruct((8,), np.float32)]
+    program = compile_poisoned(Backend.NUMBA.build(copy_without_tail, outs), outs, INPUTS)
+    for byte in POISONS:
+        (result,) = run_poisoned(program, outs, [jnp.asarray(array) for array in INPUTS], byte)
+        assert set(result[-1:].view(np.uint8)) == {byte}
+        assert (result[:-1] == INPUTS[0][:-1]).all()
+
+
+def test_program_without_the_custom_call_is_no_evidence():
+    program = jax.jit(lambda x: x + 1).lower(INPUTS[0]).compile().as_text()
+    assert missing_custom_call(program, Backend.JNP) is None
+    assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, Backend.NUMBA)
+
+
+def test_reference_that_calls_a_kernel_is_no_reference():
+    call = Backend.NUMBA.build(copy, [jax.ShapeDtypeStruct((8,), np.float32)])
+    program = jax.jit(call).lower(INPUTS[0]).compile().as_text()
+    assert "contains 1 calls" in missing_custom_call(program, Backend.JNP)
+
+
+def test_error_of_xlas_own_result_stands_beside():
+    operator = _operator(copy)
+    verdict = with_reference(check(operator, Backend.NUMBA, INPUTS), operator, INPUTS)
+    assert verdict.accuracy.reference_budget_used == 0.0
+
+
+def test_fingerprint_sees_signs_of_zero_dtypes_and_shapes():
+    zero = np.zeros(4, np.float32)
+    others = [-zero, zero.astype(np.float64), zero.reshape(2, 2), zero.view(np.int32)]
+    assert len({fingerprint([array]) for array in [zero, *others]}) == 5

@@ -1,0 +1,74 @@
+"""What the operators declare holds together."""
+
+import jax
+import numpy as np
+import pytest
+
+from suites.backends import Backend
+from suites.operator import Limitation
+from suites.ops import operators
+
+OPERATORS = pytest.mark.parametrize("operator", operators().values(), ids=operators())
+
+
+def test_operators_of_the_first_tutorial_are_there():
+    expected = {"add", "relu", "matvec", "sum", "max", "mean_std", "exp_trace", "lif_step", "csr_matvec"}
+    assert expected <= set(operators())
+
+
+@OPERATORS
+def test_truth_reference_and_outputs_agree_on_shapes_and_dtypes(operator):
+    for dtype in operator.dtypes:
+        inputs = operator.sample(dtype, 37, 0)
+        outs = operator.outputs(*inputs)
+        truth = operator.truth(*inputs)
+        assert [expected.value.shape for expected in truth.outputs] == [out.shape for out in outs]
+        assert [expected.dtype for expected in truth.outputs] == [out.dtype for out in outs]
+        with jax.enable_x64(True):
+            results = jax.eval_shape(operator.reference, *inputs)
+        assert [(leaf.shape, leaf.dtype) for leaf in results] == [(out.shape, out.dtype) for out in outs]
+
+
+@OPERATORS
+def test_samples_depend_on_the_seed_alone(operator):
+    first, again, other = (operator.sample("float32", 100, seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+    assert [array.shape for array in first] == [array.shape for array in other]  # so that they can be stacked
+
+
+@OPERATORS
+def test_edge_cases_have_the_dtype_asked_for(operator):
+    for dtype in operator.dtypes:
+        cases = operator.edges(dtype)
+        assert len(cases) >= 3
+        assert all(any(array.dtype == dtype for array in inputs) for inputs in cases.values())
+
+
+@OPERATORS
+def test_declared_work_grows_with_size(operator):
+    small, large = (operator.sample("float32", size, 0) for size in (1000, 4000))
+    for work in (operator.bytes_read, operator.flops):
+        assert 3 < work(*large) / work(*small) < 5
+    assert operator.bytes_read(*small) == sum(array.nbytes for array in small)
+    outputs = [np.empty(out.shape, out.dtype) for out in operator.outputs(*small)]
+    assert operator.bytes_written(*small) == sum(array.nbytes for array in outputs)
+
+
+@OPERATORS
+def test_feedback_names_an_input_of_the_tested_dtype(operator):
+    assert operator.sample("float32", 10, 0)[operator.feedback].dtype == np.float32
+
+
+@OPERATORS
+def test_equal_requests_share_one_callable(operator):
+    inputs = operator.sample("float32", 10, 0)
+    assert operator.build(Backend.NUMBA, inputs) is operator.build(Backend.NUMBA, inputs)
+
+
+def test_limitation_applies_to_what_it_names():
+    limitation = Limitation("reason", (Backend.NUMBA,), ("float64",), ("nan",))
+    assert limitation.applies(Backend.NUMBA, "float64", "nan")
+    assert not limitation.applies(Backend.NUMBA, "float64", None)
+    assert not limitation.applies(Backend.NUMBA, "float32", "nan")
+    assert not limitation.applies(Backend.JNP, "float64", "nan")
