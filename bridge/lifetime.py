@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.ffi.target import TARGETS
-from bridge.numba_cpu import forget_wrappers
+from bridge.wrapper import forget_wrappers
 
 
 def release() -> int:

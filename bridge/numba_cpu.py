@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numba
 from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
 from bridge.content import PROCESS_LOCAL, function_digest
-from bridge.errors import BridgeError, KernelCompileError, KernelTypeError, SignatureError
-from bridge.ffi.call import Call, bind
+from bridge.errors import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.target import CPU, Entry
 from bridge.imports import hoist_imports
 from bridge.numba_parallel import Failures, reporting_compiler
 from bridge.numba_plan import build_plan
-from bridge.signature import ArrayType, Outputs, check_aliased_types, check_aliases, check_vmap_method
+from bridge.signature import ArrayType
+from bridge.wrapper import wrap
 
 _LANGUAGE = "numba"
 
-DTYPES = tuple(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
 """Names of the dtypes that kernels may take and return."""
 
-_WRAPPERS_KEPT = 4096
 
 
 def numba_kernel(
@@ -106,74 +90,30 @@ def numba_kernel(
         raise KernelTypeError(
             f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with numba.njit."
         )
-    definition = _definition(kernel)
-    outputs = Outputs.of(outs, definition.name)
-    check_vmap_method(vmap_method, definition.name)
-    aliases = check_aliases(input_output_aliases, definition.name)
-    return _wrapper(definition, outputs, vmap_method, aliases)
-
-
-@functools.lru_cache(maxsize=_WRAPPERS_KEPT)
-def _wrapper(
-    definition: _Definition, outputs: Outputs, vmap_method: str | None, aliases: tuple[tuple[int, int], ...]
-) -> Callable[..., Any]:
-    specs = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
-
-    def call(*args: Any) -> Any:
-        inputs = definition.check_inputs(args, len(specs))
-        outputs.check_precision(definition.name)
-        check_aliased_types(aliases, inputs, outputs.specs, definition.name)
-        writable = {index for index, _ in aliases}
-        arrays = [ArrayType(array.dtype, array.ndim, index in writable) for index, array in enumerate(inputs)]
-        arrays += [ArrayType(dtype, len(shape), True) for shape, dtype in specs]
-        entry = definition.entry(tuple(arrays), len(inputs))
-        return outputs.unflatten(bind(Call(definition.name, CPU, entry, specs, aliases, vmap_method), *args))
-
-    call.__name__ = call.__qualname__ = definition.name
-    call.__doc__ = definition.dispatcher.__doc__
-    return jax.jit(call)
+    return wrap(_definition(kernel), outs, vmap_method, input_output_aliases)
 
 
 class _Definition:
     """One kernel as the user defined it, and its entries by argument types: one object for each content."""
 
+    target = CPU
+
     def __init__(self, dispatcher: CPUDispatcher, digest: str):
-        self.name = dispatcher.py_func.__name__
+        self.function = dispatcher.py_func
+        self.name = self.function.__name__
         self.dispatcher = dispatcher
         self.digest = digest
-        self._parameters = list(inspect.signature(dispatcher.py_func).parameters.values())
+        self._place = f"{self.function.__code__.co_filename}:{self.function.__code__.co_firstlineno}"
+        self._parameters = list(inspect.signature(self.function).parameters.values())
         self._entries: dict[tuple[ArrayType, ...], Entry] = {}
-        code = dispatcher.py_func.__code__
-        self._place = f"{code.co_filename}:{code.co_firstlineno}"
 
-    def check_inputs(self, args: tuple[Any, ...], output_count: int) -> list[Any]:
-        """Shapes and dtypes of the arguments of a call.
+    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+        """The kernel compiled for these dtypes and ranks, see :class:`bridge.wrapper.Kernel`."""
+        arrays = [ArrayType(array.dtype, array.ndim, index in writable) for index, array in enumerate(inputs)]
+        arrays += [ArrayType(spec.dtype, len(spec.shape), True) for spec in outputs]
+        return self.typed_entry(tuple(arrays), len(inputs))
 
-        Raises:
-            SignatureError: An argument is no array, or there are too many or too few.
-        """
-        for index, arg in enumerate(args):
-            if not (hasattr(arg, "shape") and hasattr(arg, "dtype")):
-                raise SignatureError(
-                    f"{self.name}: argument {index} is a {type(arg).__name__}, expected an array. "
-                    "Pass each array as an argument of its own."
-                )
-        names = [parameter.name for parameter in self._parameters]
-        variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in self._parameters)
-        required = sum(
-            parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
-            for parameter in self._parameters
-        )
-        given = len(args) + output_count
-        if given < required or (given > len(names) and not variadic):
-            raise SignatureError(
-                f"{self.name}({', '.join(names)}) got {len(args)} inputs and has {output_count} outputs declared in outs, "
-                f"{given} arrays in all, expected {required if given < required else len(names)}. Pass one array for each "
-                "input, and declare one output in outs for each output parameter."
-            )
-        return [jax.typeof(arg) for arg in args]
-
-    def entry(self, arrays: tuple[ArrayType, ...], input_count: int) -> Entry:
+    def typed_entry(self, arrays: tuple[ArrayType, ...], input_count: int) -> Entry:
         """The entry for these argument types, compiled now if it is new."""
         entry = self._entries.get(arrays)
         if entry is None:
@@ -284,7 +224,6 @@ def _definition(dispatcher: CPUDispatcher) -> _Definition:
     definition = _definitions.get(digest)
     if definition is None:
         definition = _definitions.setdefault(digest, _Definition(dispatcher, digest))
-    CPU.install()
     return definition
 
 
@@ -303,12 +242,8 @@ def _resolve(description: str) -> Entry:
         raise BridgeError(f"this program calls the Numba kernel {name!r}, which this process has not defined. {advice}")
     arrow = types_.index("->")
     arrays = tuple(map(ArrayType.parse, types_[:arrow] + types_[arrow + 1 :]))
-    return definition.entry(arrays, arrow)
+    return definition.typed_entry(arrays, arrow)
 
 
 CPU.resolve_with(_LANGUAGE, _resolve)
 
-
-def forget_wrappers() -> None:
-    """Drops the wrappers kept for reuse; those the caller holds go on working."""
-    _wrapper.cache_clear()

@@ -1,0 +1,104 @@
+"""From a kernel of any language and its outputs to a function that JAX users call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import jax
+
+from bridge.errors import SignatureError
+from bridge.ffi.call import Call, bind
+from bridge.ffi.target import Entry, Target
+from bridge.signature import Outputs, check_aliased_types, check_aliases, check_vmap_method
+
+_WRAPPERS_KEPT = 4096
+
+
+class Kernel(Protocol):
+    """A kernel with all its options but the types of a call. Hashable; equal where the compiled code is the same."""
+
+    @property
+    def name(self) -> str:
+        """Names the kernel in errors."""
+
+    @property
+    def target(self) -> Target:
+        """The FFI target that runs it."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The Python function that the user wrote."""
+
+    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+        """The kernel compiled for inputs and outputs of these shapes and dtypes; it may write to ``writable`` inputs."""
+
+
+def wrap(
+    kernel: Kernel, outs: Any, vmap_method: str | None, input_output_aliases: Mapping[int, int] | None
+) -> Callable[..., Any]:
+    """A ``jax.jit`` function of the inputs that returns what ``outs`` describes.
+
+    Equal kernels with equal options get the same function, so that wrapping again compiles nothing again.
+
+    Raises:
+        SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
+    """
+    outputs = Outputs.of(outs, kernel.name)
+    check_vmap_method(vmap_method, kernel.name)
+    return _wrapper(kernel, outputs, vmap_method, check_aliases(input_output_aliases, kernel.name))
+
+
+@functools.lru_cache(maxsize=_WRAPPERS_KEPT)
+def _wrapper(
+    kernel: Kernel, outputs: Outputs, vmap_method: str | None, aliases: tuple[tuple[int, int], ...]
+) -> Callable[..., Any]:
+    kernel.target.install()
+    results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
+    writable = frozenset(index for index, _ in aliases)
+
+    def call(*args: Any) -> Any:
+        inputs = _check_inputs(kernel, args, len(results))
+        outputs.check_precision(kernel.name)
+        check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
+        entry = kernel.entry(inputs, outputs.specs, writable)
+        return outputs.unflatten(bind(Call(kernel.name, kernel.target, entry, results, aliases, vmap_method), *args))
+
+    call.__name__ = call.__qualname__ = kernel.name
+    call.__doc__ = kernel.function.__doc__
+    return jax.jit(call)
+
+
+def forget_wrappers() -> None:
+    """Drops the wrappers kept for reuse; those the caller holds go on working."""
+    _wrapper.cache_clear()
+
+
+def _check_inputs(kernel: Kernel, args: tuple[Any, ...], output_count: int) -> list[Any]:
+    """Shapes and dtypes of the arguments of a call.
+
+    Raises:
+        SignatureError: An argument is no array, or there are too many or too few.
+    """
+    for index, arg in enumerate(args):
+        if not (hasattr(arg, "shape") and hasattr(arg, "dtype")):
+            raise SignatureError(
+                f"{kernel.name}: argument {index} is a {type(arg).__name__}, expected an array. "
+                "Pass each array as an argument of its own."
+            )
+    parameters = inspect.signature(kernel.function).parameters
+    variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
+    required = sum(
+        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        for parameter in parameters.values()
+    )
+    given = len(args) + output_count
+    if given < required or (given > len(parameters) and not variadic):
+        raise SignatureError(
+            f"{kernel.name}({', '.join(parameters)}) got {len(args)} inputs and has {output_count} outputs declared in "
+            f"outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one array "
+            "for each input, and declare one output in outs for each output parameter."
+        )
+    return [jax.typeof(arg) for arg in args]
