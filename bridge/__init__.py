@@ -9,9 +9,11 @@ from bridge.errors import (
     AbiError,
     BackendError,
     BridgeError,
+    CudaUnavailableError,
     DifferentiationError,
     KernelCompileError,
     KernelTypeError,
+    LaunchError,
     ParameterError,
     PlatformError,
     SignatureError,
@@ -19,20 +21,24 @@ from bridge.errors import (
 from bridge.export import export_checks
 from bridge.lifetime import release
 from bridge.numba_cpu import numba_kernel
+from bridge.numba_cuda import numba_cuda_kernel
 from bridge.primitive import XLACustomKernel
 
 __all__ = [
     "AbiError",
     "BackendError",
     "BridgeError",
+    "CudaUnavailableError",
     "DifferentiationError",
     "KernelCompileError",
     "KernelTypeError",
+    "LaunchError",
     "ParameterError",
     "PlatformError",
     "SignatureError",
     "XLACustomKernel",
     "export_checks",
+    "numba_cuda_kernel",
     "numba_kernel",
     "release",
 ]

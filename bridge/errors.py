@@ -35,3 +35,11 @@ class BackendError(BridgeError, LookupError):
 
 class ParameterError(BridgeError, TypeError):
     """A keyword parameter of an operator is traced, unhashable or an array."""
+
+
+class LaunchError(BridgeError, ValueError):
+    """A launch configuration is incomplete, makes no sense, or is over a limit of the device."""
+
+
+class CudaUnavailableError(BridgeError, ImportError):
+    """CUDA kernels need numba-cuda and an NVIDIA GPU, and one of them is missing."""

@@ -178,3 +178,21 @@ ERROR = _constants(
     INVALID_ARGUMENT=header.constant("XLA_FFI_Error_Code_INVALID_ARGUMENT"),
     NOT_FOUND=header.constant("XLA_FFI_Error_Code_NOT_FOUND"),
 )
+
+STREAM = _constants(
+    "Stream",
+    SIZE=_word("XLA_FFI_Stream_Get_Args", "struct_size"),
+    EXTENSION=_word("XLA_FFI_Stream_Get_Args", "extension_start"),
+    CONTEXT=_word("XLA_FFI_Stream_Get_Args", "ctx"),
+    STREAM=_word("XLA_FFI_Stream_Get_Args", "stream"),
+    BYTES=header.end("XLA_FFI_Stream_Get_Args", "stream"),
+)
+
+ORDINAL = _constants(
+    "Ordinal",
+    SIZE=_word("XLA_FFI_DeviceOrdinal_Get_Args", "struct_size"),
+    EXTENSION=_word("XLA_FFI_DeviceOrdinal_Get_Args", "extension_start"),
+    CONTEXT=_word("XLA_FFI_DeviceOrdinal_Get_Args", "ctx"),
+    ORDINAL_BYTE=_byte("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
+    BYTES=header.end("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
+)

@@ -10,6 +10,7 @@ import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.ffi.abi import BUFFER, ERROR, FRAME
+from bridge.ffi.batch import batch_elements, batch_offset
 from bridge.ffi.handler import c_string, create_error, native
 from bridge.ffi.memory import call, call2, call4, load, stack_words, store
 
@@ -32,9 +33,6 @@ class Mutex:
 @dataclass(frozen=True)
 class HostPlan:
     """How to call one compiled kernel.
-
-    A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers; each of these
-    is either the extent of the batch (always, in outputs) or 1 (not batched there).
 
     Attributes:
         name: The kernel, for error messages.
@@ -113,36 +111,18 @@ def _run_batch(frame, plan, buffers, count):
     function = load(plan, _FUNCTION)
     last_output = load(buffers, count - 1)
     batch_rank = load(last_output, BUFFER.RANK) - load(plan, _HEADER_WORDS + _BUFFER_WORDS * (count - 1) + _RANK)
-    elements = 1
-    for axis in range(batch_rank):
-        elements *= load(load(last_output, BUFFER.DIMS), axis)
     data = stack_words(_MAX_BUFFERS)
-    for element in range(elements):
+    for element in range(batch_elements(last_output, batch_rank)):
         for index in range(count):
             buffer = load(buffers, index)
             address = load(buffer, BUFFER.DATA)
             if batch_rank != 0:
-                address += _offset(buffer, plan, index, last_output, batch_rank, element)
+                about = _HEADER_WORDS + _BUFFER_WORDS * index
+                address += batch_offset(
+                    buffer, load(plan, about + _RANK), load(plan, about + _ITEM_BYTES), last_output, batch_rank, element
+                )
             store(data, index, address)
         error = call4(function, frame, buffers, data, batch_rank)
         if error != 0:
             return error
     return 0
-
-
-@native
-def _offset(buffer, plan, index, last_output, batch_rank, element):
-    """Bytes from the start of a buffer to one element of the batch."""
-    about = _HEADER_WORDS + _BUFFER_WORDS * index
-    dims, extents = load(buffer, BUFFER.DIMS), load(last_output, BUFFER.DIMS)
-    stride = load(plan, about + _ITEM_BYTES)
-    for axis in range(batch_rank, batch_rank + load(plan, about + _RANK)):
-        stride *= load(dims, axis)
-    offset = 0
-    for axis in range(batch_rank - 1, -1, -1):
-        extent = load(extents, axis)
-        if load(dims, axis) != 1:
-            offset += (element % extent) * stride
-            stride *= extent
-        element //= extent
-    return offset

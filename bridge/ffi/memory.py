@@ -11,7 +11,7 @@ from numba.core import cgutils, types
 from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic
 
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 
 
 def _at(builder, address, index, element):
@@ -112,5 +112,32 @@ def call4(typingctx, function, first, second, third, fourth):
 
     def codegen(context, builder, signature, args):
         return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@intrinsic
+def call_launch(typingctx, launch, kernel, dimensions, stream, parameters):
+    """Calls ``cuLaunchKernel`` at the address ``launch``; its 32-bit result.
+
+    ``dimensions`` is the address of seven words: grid (x, y, z), block (x, y, z) and dynamic shared memory in bytes;
+    ``parameters`` that of the addresses of the kernel's parameters.
+    """
+
+    def codegen(context, builder, signature, args):
+        launch, kernel, dimensions, stream, parameters = args
+        prototype = ir.FunctionType(_I32, [_POINTER, *[_I32] * 7, _POINTER, _POINTER, _POINTER])
+        words = [builder.load(_at(builder, dimensions, _I64(index), _I64)) for index in range(7)]
+        status = builder.call(
+            builder.inttoptr(launch, prototype.as_pointer()),
+            [
+                builder.inttoptr(kernel, _POINTER),
+                *(builder.trunc(word, _I32) for word in words),
+                builder.inttoptr(stream, _POINTER),
+                builder.inttoptr(parameters, _POINTER),
+                ir.Constant(_POINTER, None),
+            ],
+        )
+        return builder.sext(status, _I64)
 
     return types.int64(*[types.int64] * 5), codegen

@@ -20,8 +20,8 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError
-from bridge.ffi import handler, host
-from bridge.ffi.abi import ERROR, header
+from bridge.ffi import driver, handler, host
+from bridge.ffi.abi import ERROR, METADATA, header
 from bridge.ffi.table import NativeTable
 
 
@@ -64,11 +64,11 @@ class Target:
     Args:
         name: The custom call target; also what ``jax.export`` asks to be allowed.
         platform: JAX's name of the platform, ``"cpu"`` or ``"cuda"``.
-        execute: Native ``(frame, plan) -> error``.
+        execute: Makes the native ``(frame, plan) -> error``, when the target is first needed.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
     """
 
-    def __init__(self, name: str, platform: str, execute: Callable[..., Any], traits: int = 0):
+    def __init__(self, name: str, platform: str, execute: Callable[[], Callable[..., Any]], traits: int = 0):
         self.name = name
         self.platform = platform
         self._execute = execute
@@ -89,11 +89,11 @@ class Target:
                 return
             resolver = handler.RESOLVER(self._resolve)
             address = ctypes.cast(resolver, ctypes.c_void_p).value
-            native = handler.compile_target(self._table.address, address, self._traits, self._execute)
+            native = handler.compile_target(self._table.address, address, self._traits, self._execute())
             # XLA keeps the raw pointers, so these objects live as long as the process.
             self._native = (resolver, native)
             jax.ffi.register_ffi_target(
-                self.name, jax.ffi.pycapsule(ctypes.c_void_p(native.address)), platform=self.platform
+                self.name, jax.ffi.pycapsule(ctypes.c_void_p(native.address)), platform=_FFI_PLATFORMS[self.platform]
             )
 
     def resolve_with(self, language: str, resolver: Callable[[str], Entry]) -> None:
@@ -178,8 +178,13 @@ def _create_error(frame: Any, message: str) -> int:
     return int(types.cast("intptr_t", create(args)))
 
 
-CPU = Target("bridge_cpu", "cpu", host.execute)
-"""Runs kernels on the host."""
+_FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
-TARGETS = (CPU,)
+CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
+"""Calls kernels on the host: plans are :class:`~bridge.ffi.host.HostPlan`."""
+
+CUDA = Target("bridge_cuda", "cuda", driver.make_execute, traits=METADATA.COMMAND_BUFFER)
+"""Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.device.DevicePlan`."""
+
+TARGETS = (CPU, CUDA)
 """All targets of this process."""

@@ -81,6 +81,10 @@ class XLACustomKernel:
         """Registers the backend ``"numba"`` for ``"cpu"``, see :meth:`def_kernel`."""
         self.def_kernel("numba", "cpu", generator, asdefault)
 
+    def def_numba_cuda_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+        """Registers the backend ``"numba_cuda"`` for ``"cuda"``, see :meth:`def_kernel`."""
+        self.def_kernel("numba_cuda", "cuda", generator, asdefault)
+
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend the default of a platform, from the next call on.
 

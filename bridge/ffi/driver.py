@@ -1,0 +1,118 @@
+"""The CUDA driver library, through ctypes: the address of ``cuLaunchKernel``, and errors in words."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bridge.errors import PlatformError
+from bridge.ffi import device
+from bridge.ffi.handler import c_string
+from bridge.launch import Limits
+
+_NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The driver library.
+
+    Raises:
+        PlatformError: This machine has none.
+    """
+    for name in _NAMES.get(sys.platform, ()):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise PlatformError("the CUDA driver library could not be loaded. Install the NVIDIA driver to run CUDA kernels.")
+
+
+def error_text(status: int) -> str:
+    """CUDA's name and description of a status, such as ``CUDA_ERROR_INVALID_VALUE (invalid argument)``."""
+    texts = []
+    for function in (library().cuGetErrorName, library().cuGetErrorString):
+        text = ctypes.c_char_p()
+        if function(ctypes.c_int(status), ctypes.byref(text)) == 0 and text.value is not None:
+            texts.append(text.value.decode())
+    return f"{texts[0]} ({texts[1]})" if len(texts) == 2 else f"CUDA error {status}"
+
+
+@device.DESCRIBE
+def _describe(status: int, name: int) -> int:
+    kernel = ctypes.string_at(name).decode()
+    return c_string(f"launching {kernel} failed: {error_text(status)}")
+
+
+def make_execute() -> Callable[..., Any]:
+    """Native code that launches the kernels of a :class:`~bridge.ffi.device.DevicePlan` through the driver."""
+    launch = ctypes.cast(library().cuLaunchKernel, ctypes.c_void_p).value
+    describe = ctypes.cast(_describe, ctypes.c_void_p).value
+    assert launch is not None
+    assert describe is not None
+    return device.compile_execute(launch, describe)
+
+
+# Values of CUfunction_attribute and CUdevice_attribute in cuda.h.
+_FUNCTION_MAX_THREADS, _FUNCTION_SHARED_BYTES, _FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 0, 1, 8
+_DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN = (2, 3, 4), (5, 6, 7), 97
+
+
+def _check(status: int, what: str) -> None:
+    if status != 0:
+        raise PlatformError(f"{what} failed: {error_text(status)}")
+
+
+def load_function(kernel: int) -> int:
+    """The ``CUfunction`` of a ``CUkernel`` in the current context, loaded now, so that no launch has to."""
+    function = ctypes.c_void_p()
+    status = library().cuKernelGetFunction(ctypes.byref(function), ctypes.c_void_p(int(kernel)))
+    _check(status, "loading a CUDA kernel")
+    assert function.value is not None
+    return function.value
+
+
+def _function_attribute(function: int, attribute: int) -> int:
+    value = ctypes.c_int()
+    _check(
+        library().cuFuncGetAttribute(ctypes.byref(value), ctypes.c_int(attribute), ctypes.c_void_p(function)),
+        "reading an attribute of a CUDA kernel",
+    )
+    return value.value
+
+
+def static_shared_bytes(function: int) -> int:
+    """Shared memory that the kernel itself declares, for a block."""
+    return _function_attribute(function, _FUNCTION_SHARED_BYTES)
+
+
+def allow_shared_bytes(function: int, size: int) -> None:
+    """Lets a kernel be launched with this much dynamic shared memory; beyond 48 KiB, CUDA wants to be asked."""
+    status = library().cuFuncSetAttribute(
+        ctypes.c_void_p(function), ctypes.c_int(_FUNCTION_MAX_DYNAMIC_SHARED_BYTES), ctypes.c_int(size)
+    )
+    _check(status, f"asking for {size} bytes of dynamic shared memory")
+
+
+def limits(function: int, ordinal: int) -> Limits:
+    """What a launch of this function on this device may ask for."""
+    device = ctypes.c_int()
+    _check(library().cuDeviceGet(ctypes.byref(device), ctypes.c_int(ordinal)), f"finding CUDA device {ordinal}")
+
+    def attribute(number: int) -> int:
+        value = ctypes.c_int()
+        status = library().cuDeviceGetAttribute(ctypes.byref(value), ctypes.c_int(number), device)
+        _check(status, f"reading a limit of CUDA device {ordinal}")
+        return value.value
+
+    block_x, block_y, block_z = map(attribute, _DEVICE_BLOCK)
+    grid_x, grid_y, grid_z = map(attribute, _DEVICE_GRID)
+    return Limits(
+        block_threads=_function_attribute(function, _FUNCTION_MAX_THREADS),
+        block=(block_x, block_y, block_z),
+        grid=(grid_x, grid_y, grid_z),
+        shared_bytes=attribute(_DEVICE_SHARED_BYTES_OPT_IN),
+    )

@@ -1,0 +1,153 @@
+"""The shape of a CUDA launch: grid, block and shared memory, from what a user asks for, within what a device allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.errors import LaunchError
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """Blocks in x, y, z; threads of a block in x, y, z; bytes of dynamic shared memory of a block."""
+
+    grid: Dimensions
+    block: Dimensions
+    shared_bytes: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no thread runs."""
+        return 0 in self.grid
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device allows; the defaults hold for every NVIDIA GPU since compute capability 3.0.
+
+    Attributes:
+        block_threads: Threads of a block.
+        block: Threads of a block in x, y, z.
+        grid: Blocks in x, y, z.
+        shared_bytes: Shared memory of a block, static and dynamic, with the opt-in for more than 48 KiB.
+    """
+
+    block_threads: int = 1024
+    block: Dimensions = (1024, 1024, 64)
+    grid: Dimensions = (2**31 - 1, 65535, 65535)
+    shared_bytes: int = 49152
+
+
+def launch_shape(
+    name: str,
+    grid: Any = None,
+    block: Any = None,
+    launch_dims: Any = None,
+    threads_per_block: int = 256,
+    shared_mem: int = 0,
+) -> LaunchShape:
+    """Turns the launch arguments of a kernel wrapper into a shape.
+
+    Args:
+        name: The kernel, for errors.
+        grid: Blocks: an int, or up to three.
+        block: Threads of a block: an int, or up to three. Goes with ``grid``.
+        launch_dims: Threads in all, instead of ``grid`` and ``block``: an int, or up to three. Each dimension is rounded up
+            to whole blocks, so the kernel must check its bounds.
+        threads_per_block: Upper bound of the size of a block made from ``launch_dims``: used as it is in one dimension;
+            spread in powers of two over two or three, as evenly as they allow (256 becomes 16x16 or 8x8x4).
+        shared_mem: Dynamic shared memory of a block in bytes.
+
+    Raises:
+        LaunchError: Both or neither of the two forms is given, or a number makes no sense.
+    """
+    if (grid is None) != (block is None):
+        raise LaunchError(
+            f"{name}: grid is {grid!r} and block is {block!r}, but one needs the other. Pass both, or launch_dims."
+        )
+    if (grid is None) == (launch_dims is None):
+        given = "neither (grid, block) nor launch_dims" if grid is None else "both (grid, block) and launch_dims"
+        raise LaunchError(f"{name}: {given} given; the launch needs one of them. Pass grid= and block=, or launch_dims=.")
+    shared_bytes = _integers(name, "shared_mem", shared_mem, least=0)[0]
+    if launch_dims is None:
+        blocks, threads = _integers(name, "grid", grid, least=0), _integers(name, "block", block, least=1)
+        return LaunchShape(_three(blocks), _three(threads), shared_bytes)
+    dims = _integers(name, "launch_dims", launch_dims, least=0)
+    (limit,) = _integers(name, "threads_per_block", threads_per_block, least=1)[:1]
+    threads = _spread(limit, len(dims))
+    blocks = tuple(-(-extent // size) for extent, size in zip(dims, threads, strict=True))
+    return LaunchShape(_three(blocks), _three(threads), shared_bytes)
+
+
+def check_limits(name: str, shape: LaunchShape, limits: Limits, static_shared_bytes: int = 0) -> None:
+    """Holds a launch to what the device allows.
+
+    Raises:
+        LaunchError: A number is over its limit.
+    """
+    threads = math.prod(shape.block)
+    if threads > limits.block_threads:
+        raise LaunchError(
+            f"{name}: a block of {_times(shape.block)} is {threads} threads, but this kernel can have at most "
+            f"{limits.block_threads} on this device. Use smaller blocks and more of them."
+        )
+    for what, extents, most in (("block", shape.block, limits.block), ("grid", shape.grid, limits.grid)):
+        for axis, extent, limit in zip("xyz", extents, most, strict=True):
+            if extent > limit:
+                raise LaunchError(
+                    f"{name}: the {what} {_times(extents)} has {extent} in {axis}, but the device allows {limit}. "
+                    f"{'Put the largest dimension first, in x.' if what == 'grid' else 'Use smaller blocks.'}"
+                )
+    if shape.shared_bytes + static_shared_bytes > limits.shared_bytes:
+        raise LaunchError(
+            f"{name}: a block needs {shape.shared_bytes} bytes of dynamic and {static_shared_bytes} of static shared "
+            f"memory, but the device has {limits.shared_bytes}. Use less, or smaller blocks."
+        )
+
+
+def check_covers(name: str, shape: LaunchShape, outputs: Sequence[Any]) -> None:
+    """Refuses a launch of no threads while there is something to write.
+
+    Raises:
+        LaunchError: The grid is empty and an output is not.
+    """
+    if shape.is_empty and any(math.prod(output.shape) for output in outputs):
+        raise LaunchError(
+            f"{name}: the grid {_times(shape.grid)} launches nothing, so the outputs would not be written. "
+            "Launch at least one block, or declare empty outputs."
+        )
+
+
+def _integers(name: str, argument: str, value: Any, least: int) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, Sequence) else (value,)
+    if not 1 <= len(values) <= 3:
+        raise LaunchError(f"{name}: {argument} is {value!r}, expected one to three integers.")
+    for number in values:
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise LaunchError(
+                f"{name}: {argument} is {value!r}, expected integers; {number!r} is of type {type(number).__name__}."
+            )
+        if number < least:
+            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers of at least {least}.")
+    return tuple(number.__index__() for number in values)
+
+
+def _spread(threads: int, rank: int) -> tuple[int, ...]:
+    if rank == 1:
+        return (threads,)
+    bits, extra = divmod(threads.bit_length() - 1, rank)
+    return tuple(1 << (bits + (axis < extra)) for axis in range(rank))
+
+
+def _three(values: Sequence[int]) -> Dimensions:
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _times(values: Sequence[int]) -> str:
+    return "x".join(map(str, values))

@@ -1,0 +1,311 @@
+"""Numba-CUDA kernels as JAX operations: :func:`numba_cuda_kernel`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bridge.content import PROCESS_LOCAL, function_digest
+from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
+from bridge.ffi import driver
+from bridge.ffi.abi import WORD_BYTES
+from bridge.ffi.device import DevicePlan, Launch, Patch
+from bridge.ffi.target import CUDA, Entry
+from bridge.imports import hoist_imports
+from bridge.launch import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.wrapper import wrap
+
+_LANGUAGE = "numba_cuda"
+
+
+def numba_cuda_kernel(
+    kernel: Callable[..., None],
+    outs: Any,
+    *,
+    grid: int | tuple[int, ...] | None = None,
+    block: int | tuple[int, ...] | None = None,
+    launch_dims: int | tuple[int, ...] | None = None,
+    threads_per_block: int = 256,
+    shared_mem: int = 0,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+) -> Callable[..., Any]:
+    """Makes a Numba-CUDA kernel callable from JAX: launched natively, on XLA's stream, with no Python in the call.
+
+    The kernel is compiled and loaded when JAX traces the call. XLA may record its launches into CUDA graphs.
+
+    Args:
+        kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with C-contiguous
+            device arrays. It writes every element of its outputs. Inputs are read-only.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
+        block: Threads of a block, an int or up to three.
+        launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.
+        threads_per_block: Size of the blocks that ``launch_dims`` is cut into; 16x16 in two dimensions for 256.
+        shared_mem: Dynamic shared memory of a block in bytes; more than 48 KiB is asked for where needed.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
+        input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such an input.
+
+    Returns:
+        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+
+    Raises:
+        ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
+        ValueError: The launch arguments are incomplete or make no sense; or, when called: they exceed a limit of the
+            device, or launch nothing while an output is not empty.
+        KernelTypeError: ``kernel`` was not made by ``numba.cuda.jit``; also an ``AssertionError``.
+        SignatureError: As for :func:`bridge.numba_kernel`.
+        KernelCompileError: When called: Numba cannot compile the kernel for these types.
+
+    A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
+
+    Example::
+
+        @cuda.jit
+        def add(x, y, out):
+            i = cuda.grid(1)
+            if i < out.size:
+                out[i] = x[i] + y[i]
+
+        add_fn = numba_cuda_kernel(add, jax.ShapeDtypeStruct((1024,), jnp.float32), launch_dims=1024)
+    """
+    require_cuda()
+    definition = _definition(kernel)
+    shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
+    return wrap(_Configured(definition, shape), outs, vmap_method, input_output_aliases)
+
+
+def require_cuda() -> None:
+    """Raises CudaUnavailableError, an ImportError, unless numba-cuda is installed and sees a GPU."""
+    try:
+        from numba import cuda
+    except ImportError as error:
+        raise CudaUnavailableError(f"numba-cuda does not import ({error}). Install kernel-bridge[cuda13].") from error
+    if not cuda.is_available():
+        raise CudaUnavailableError("numba-cuda finds no NVIDIA GPU with a working driver on this machine.")
+
+
+class _Definition:
+    """One kernel as the user defined it: one object for each content."""
+
+    def __init__(self, dispatcher: Any, digest: str):
+        self.dispatcher = dispatcher
+        self.function = dispatcher.py_func
+        self.name = self.function.__name__
+        self.digest = digest
+        self.place = f"{self.function.__code__.co_filename}:{self.function.__code__.co_firstlineno}"
+
+    @functools.cached_property
+    def compilable(self) -> Any:
+        """The user's dispatcher, or an equal one of a function without imports in its body."""
+        function = hoist_imports(self.function)
+        if function is self.function and self.dispatcher._can_compile:
+            return self.dispatcher
+        return type(self.dispatcher)(function, targetoptions=self.dispatcher.targetoptions)
+
+
+_definitions: weakref.WeakValueDictionary[str, _Definition] = weakref.WeakValueDictionary()
+_digests: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def _definition(kernel: Any) -> _Definition:
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    if not isinstance(kernel, CUDADispatcher):
+        raise KernelTypeError(
+            f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
+            "numba.cuda.jit."
+        )
+    digest = _digests.get(kernel)
+    if digest is None:
+        digest = _digests[kernel] = function_digest(kernel.py_func, kernel.targetoptions)
+    return _definitions.get(digest) or _definitions.setdefault(digest, _Definition(kernel, digest))
+
+
+@dataclass(frozen=True)
+class _Array:
+    """Type of one argument of a launch."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    writable: bool
+
+
+@dataclass(frozen=True)
+class _Configured:
+    """A kernel and its launch: a :class:`bridge.wrapper.Kernel`."""
+
+    definition: _Definition
+    launch: LaunchShape
+
+    target = CUDA
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return self.definition.function
+
+    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+        """The kernel compiled, loaded and planned for these shapes and dtypes."""
+        check_covers(self.name, self.launch, outputs)
+        arrays = [_Array(str(a.dtype), tuple(a.shape), index in writable) for index, a in enumerate(inputs)]
+        arrays += [_Array(str(spec.dtype), tuple(spec.shape), True) for spec in outputs]
+        return self.typed_entry(arrays, len(inputs))
+
+    def typed_entry(self, arrays: list[_Array], input_count: int) -> Entry:
+        """The entry for these argument types, compiled now if it is new."""
+        call = json.dumps(
+            {
+                "launch": [self.launch.grid, self.launch.block, self.launch.shared_bytes],
+                "inputs": input_count,
+                "arrays": [[array.dtype, array.shape, array.writable] for array in arrays],
+            }
+        )
+        description = f"{_LANGUAGE}:{self.name}:{self.definition.digest} {call}"
+        return CUDA.publish(description, lambda: self._build(arrays, input_count))
+
+    def _build(self, arrays: list[_Array], input_count: int) -> tuple[int, Any]:
+        compiled = _compile(self.definition, arrays)
+        launches = []
+        if not self.launch.is_empty:
+            handles = _load(self.name, compiled, self.launch)
+            launches.append(array_launch(self.name, handles, self.launch, [(a.dtype, a.shape) for a in arrays]))
+        sizes = [(len(array.shape), jnp.dtype(array.dtype).itemsize) for array in arrays]
+        words, alive = DevicePlan(self.name, sizes[:input_count], sizes[input_count:], launches).words()
+        return ctypes.addressof(words), (words, alive, compiled)
+
+
+def array_launch(
+    name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[tuple[str, tuple[int, ...]]]
+) -> Launch:
+    """A launch whose parameters are C-contiguous arrays, passed as Numba-CUDA passes them.
+
+    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
+    item, address of the data, extents, strides in bytes.
+
+    Args:
+        name: The kernel.
+        handles: Its function handle on each device.
+        shape: Grid, block and shared memory.
+        arrays: Dtype and shape of each array; array ``i`` is buffer ``i`` of the call.
+    """
+    blob: list[int] = []
+    patches = []
+    for index, (dtype, extents) in enumerate(arrays):
+        item_bytes = jnp.dtype(dtype).itemsize
+        strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+        blob += [0, 0, math.prod(extents), item_bytes]
+        patches.append(Patch(word=len(blob), buffer=index))
+        blob += [0, *extents, *strides]
+    return Launch(
+        name=name,
+        handles=handles,
+        grid=shape.grid,
+        block=shape.block,
+        shared_bytes=shape.shared_bytes,
+        blob=tuple(blob),
+        parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
+        patches=tuple(patches),
+    )
+
+
+def numba_type(name: str, dtype: str, rank: int, writable: bool) -> Any:
+    """Numba-CUDA's type of a C-contiguous array.
+
+    Raises:
+        KernelCompileError: Numba-CUDA has no such dtype.
+    """
+    from numba.cuda import types
+    from numba.cuda.np.numpy_support import from_dtype
+
+    try:
+        return types.Array(from_dtype(jnp.dtype(dtype)), rank, "C", readonly=not writable)
+    except NotImplementedError as error:
+        raise KernelCompileError(
+            f"{name}: Numba-CUDA has no {dtype} arrays. Convert to a dtype that it has (bool, integers of 8 to 64 bits, "
+            "float16, bfloat16, float32, float64, complex64, complex128) before the call."
+        ) from error
+
+
+def _compile(definition: _Definition, arrays: Sequence[_Array]) -> Any:
+    """Numba's compiled kernel for these argument types, for the current device."""
+    array_types = tuple(numba_type(definition.name, a.dtype, len(a.shape), a.writable) for a in arrays)
+    listed = ", ".join(map(str, array_types))
+    try:
+        dispatcher = definition.compilable
+        if not definition.dispatcher._can_compile:
+            _check_declared(definition, array_types)
+        return dispatcher.compile(array_types)
+    except BridgeError:
+        raise
+    except Exception as error:
+        hint = (
+            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one with "
+            "input_output_aliases."
+            if "Cannot modify readonly" in str(error)
+            else ""
+        )
+        raise KernelCompileError(
+            f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
+        ) from error
+
+
+def _check_declared(definition: _Definition, array_types: Sequence[Any]) -> None:
+    """Holds a kernel with explicit signatures to their dtypes and ranks."""
+    declared = list(definition.dispatcher.overloads)
+    for signature in declared:
+        if [(t.dtype, t.ndim) for t in signature] == [(t.dtype, t.ndim) for t in array_types]:
+            return
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
+        "Convert the arguments, or declare this signature too."
+    )
+
+
+def _load(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:
+    """The kernel's function handle on each of JAX's local devices, by ordinal; 0 where JAX has no device."""
+    from numba import cuda
+
+    ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
+    handles = [0] * (ordinals[-1] + 1)
+    for ordinal in ordinals:
+        with cuda.gpus[ordinal]:
+            handles[ordinal] = driver.load_function(compiled._codelibrary.get_cufunc().handle)
+            limits = driver.limits(handles[ordinal], ordinal)
+            check_limits(name, shape, limits, driver.static_shared_bytes(handles[ordinal]))
+            driver.allow_shared_bytes(handles[ordinal], shape.shared_bytes)
+    return tuple(handles)
+
+
+def _resolve(description: str) -> Entry:
+    """The entry for a call that another process described: its kernel must have been wrapped in this one."""
+    kernel, _, call = description.partition(" ")
+    _, name, digest = kernel.split(":")
+    definition = _definitions.get(digest)
+    if definition is None:
+        advice = (
+            "It depends on an object that has no content of its own, so no other process can rebuild it."
+            if digest.startswith(PROCESS_LOCAL)
+            else "Call numba_cuda_kernel on the same kernel (same code, constants and options) before this program runs."
+        )
+        raise BridgeError(f"this program calls the CUDA kernel {name!r}, which this process has not defined. {advice}")
+    about = json.loads(call)
+    grid, block, shared_bytes = about["launch"]
+    configured = _Configured(definition, LaunchShape(tuple(grid), tuple(block), shared_bytes))
+    arrays = [_Array(dtype, tuple(shape), writable) for dtype, shape, writable in about["arrays"]]
+    return configured.typed_entry(arrays, about["inputs"])
+
+
+CUDA.resolve_with(_LANGUAGE, _resolve)

@@ -1,0 +1,56 @@
+"""Options of the test session, and the parameters that tests ask for by the names of their arguments."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# libgomp's threads spin while they wait, by default for milliseconds, and each XLA thread that runs a parallel kernel
+# gets a set of its own. On few cores the spinning ones then keep the working ones off: 8 ms a call where 0.1 would do.
+# Not spinning at all costs 0.1 ms per call to wake a thread; a short spin avoids both, nearly always. libgomp reads
+# this when it is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kernel-bridge")
+    group.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where the cells of the suites run")
+    group.addoption(
+        "--profile",
+        choices=("quick", "full"),
+        default=None,
+        help="time the cells of this profile (suites/test_speed.py)",
+    )
+    group.addoption(
+        "--resume", metavar="RUN", default=None, help="continue this recorded run: a path, a run id, or latest"
+    )
+    group.addoption("--operator", action="append", default=[], help="time only this operator; may be repeated")
+    group.addoption("--backend", action="append", default=[], help="time only this backend; may be repeated")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "speed: times cells and records them; runs only with --profile")
+    if config.getoption("--profile"):
+        from suites.session import PLUGIN, SpeedSession
+
+        config.pluginmanager.register(SpeedSession(config), PLUGIN)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    from suites import params
+
+    platform = metafunc.config.getoption("--device")
+    for name in params.TABLES.keys() & set(metafunc.fixturenames):
+        metafunc.parametrize(name, params.TABLES[name](platform))
+    if "speed_case" in metafunc.fixturenames:
+        metafunc.parametrize("speed_case", params.speeds(platform, metafunc.config.getoption("--profile") or "quick"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--profile"):
+        return
+    speed = [item for item in items if item.get_closest_marker("speed")]
+    if speed:
+        config.hook.pytest_deselected(items=speed)
+        items[:] = [item for item in items if item not in set(speed)]

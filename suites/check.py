@@ -1,0 +1,187 @@
+"""One cell in, its verdict out: builds the callable, compiles it, runs it on poisoned outputs, and judges the results.
+
+How outputs are poisoned: the checked program takes, besides its inputs, one donated array per output. Donation makes
+XLA use exactly that memory for the output, so what the array was filled with is what an element holds that nothing
+writes. (That the memory is the same is asserted.) Two runs with different patterns must agree bit for bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+
+from reports import Status
+from suites.accuracy import Verdict, judge
+from suites.backends import Backend
+from suites.operator import Inputs, Operator
+
+Array = np.ndarray[Any, Any]
+
+POISONS = (0xFF, 0x5A)
+"""Bytes that outputs are filled with: NaN (or -1), and a large ordinary number."""
+
+
+def precision(*dtypes: Any) -> contextlib.AbstractContextManager[Any]:
+    """JAX's x64 mode, on if any of the dtypes needs it: both modes are tested along the way."""
+    on: contextlib.AbstractContextManager[Any] = jax.enable_x64(
+        any(np.dtype(dtype).name in ("float64", "int64", "uint64") for dtype in dtypes)
+    )
+    return on
+
+
+def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
+    """Whether one backend is right on these inputs, as a status with a reason rather than as an exception.
+
+    In this order: it compiles, the compiled program contains the custom call, it runs, its inputs are unchanged, every
+    output was written (and equal inputs give equal bits), results are right.
+    """
+    with precision(*(array.dtype for array in inputs)), jax.default_device(device):
+        arguments = [jax.device_put(array) for array in inputs]
+        outs = operator.outputs(*inputs)
+        try:
+            program = _program(operator, backend, _specs(inputs), device)
+        except Exception as error:
+            return Verdict(Status.COMPILE_ERROR, described(error), None)
+        # XLA drops a call whose results are all empty.
+        calls = int(any(np.prod(out.shape) for out in outs))
+        missing = missing_custom_call(program.as_text(), backend, calls)
+        if missing:
+            return Verdict(Status.COMPILE_ERROR, missing, None)
+        before = fingerprint(inputs)
+        try:
+            runs = [run_poisoned(program, outs, arguments, poison) for poison in POISONS]
+        except Exception as error:
+            return Verdict(Status.RUNTIME_ERROR, described(error), None)
+        if fingerprint([np.asarray(array) for array in arguments]) != before:
+            return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+        disagreement = _disagreement(operator, runs[0], runs[1])
+        if disagreement:
+            return disagreement
+        return judge(runs[0], operator.truth(*inputs))
+
+
+def check_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
+    """Whether results that were computed in some other way (eagerly, under a transformation) are right."""
+    return judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], operator.truth(*inputs))
+
+
+def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+    """The verdict with the error of XLA's own implementation on the same inputs beside it."""
+    if verdict.accuracy is None:
+        return verdict
+    share = _reference_budget(operator, fingerprint(inputs), _Held(inputs))
+    return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
+
+
+def fingerprint(arrays: Sequence[Array]) -> str:
+    """Equal for equal bits, shapes and dtypes."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def missing_custom_call(program: str, backend: Backend, expected: int = 1) -> str | None:
+    """Why a compiled program (its text) is not evidence for this backend, or None if it is.
+
+    A program of a kernel backend calls it exactly ``expected`` times, one of XLA's own operations never.
+    """
+    targets = {other.custom_call for other in Backend if other.custom_call}
+    wanted = {backend.custom_call: expected} if backend.custom_call else {}
+    for target in sorted(targets):
+        found = program.count(f'custom_call_target="{target}"')
+        if found != wanted.get(target, 0):
+            return f"the compiled program contains {found} calls of {target}, expected {wanted.get(target, 0)}"
+    return None
+
+
+def compile_poisoned(call: Callable[..., Any], outs: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """Compiles ``call`` so that its outputs lie in the memory of its first argument, a list of arrays like ``outs``."""
+
+    def run(poison: list[jax.Array], *arguments: jax.Array) -> list[jax.Array]:
+        return jax.tree.leaves(call(*arguments))
+
+    poison = [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in outs]
+    return jax.jit(run, donate_argnums=0, keep_unused=True).lower(poison, *arguments).compile()
+
+
+def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], byte: int) -> list[Array]:
+    """Results of a program of :func:`compile_poisoned` whose outputs held ``byte`` everywhere before."""
+    poison = [_filled(out, byte) for out in outs]
+    addresses = [array.unsafe_buffer_pointer() for array in poison]
+    results = jax.block_until_ready(program(poison, *arguments))
+    for result, address, out in zip(results, addresses, outs, strict=True):
+        same_type = result.shape == tuple(out.shape) and result.dtype == out.dtype
+        if result.size and same_type and result.unsafe_buffer_pointer() != address:
+            raise AssertionError("XLA did not use the donated memory for an output, so poisoning it proves nothing")
+    return [np.array(result) for result in results]
+
+
+def _filled(out: Any, byte: int) -> jax.Array:
+    dtype = np.dtype(out.dtype)
+    pattern = np.full(int(np.prod(out.shape)) * dtype.itemsize, byte, np.uint8)
+    # A copy by XLA: memory borrowed from NumPy cannot be donated.
+    return jnp.array(pattern.view(dtype).reshape(out.shape), copy=True).block_until_ready()
+
+
+def _disagreement(operator: Operator, first: list[Array], second: list[Array]) -> Verdict | None:
+    """Tells an unwritten element from a result that varies by itself."""
+    differing = [index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a.tobytes() != b.tobytes()]
+    if not differing:
+        return None
+    index = differing[0]
+    # What nothing wrote still holds the pattern of its run.
+    unwritten = np.ones(first[index].size, bool)
+    for result, byte in ((first[index], POISONS[0]), (second[index], POISONS[1])):
+        unwritten &= (result.reshape(-1, 1).view(np.uint8) == byte).all(axis=1)
+    if unwritten.any():
+        reason = f"output {index}: {int(unwritten.sum())} of {unwritten.size} elements were never written"
+        return Verdict(Status.UNWRITTEN_OUTPUT, reason, None)
+    if operator.deterministic:
+        return Verdict(Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None)
+    return None
+
+
+def described(error: Exception) -> str:
+    """An exception as the reason of a record."""
+    return f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
+
+
+def _specs(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
+    return tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
+
+
+@functools.lru_cache(maxsize=256)
+def _program(
+    operator: Operator, backend: Backend, specs: tuple[jax.ShapeDtypeStruct, ...], device: jax.Device | None
+) -> Any:
+    return compile_poisoned(operator.build(backend, specs), operator.outputs(*specs), specs)
+
+
+class _Held:
+    """Arguments that a cache does not look at, because the others identify them."""
+
+    def __init__(self, inputs: Inputs):
+        self.inputs = inputs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=64)
+def _reference_budget(operator: Operator, digest: str, held: _Held) -> float | None:
+    verdict = check(operator, Backend.JNP, held.inputs)
+    return verdict.accuracy.budget_used if verdict.accuracy else None

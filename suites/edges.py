@@ -1,0 +1,47 @@
+"""Values that break careless kernels, as vectors of a given dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def vectors(dtype: str) -> dict[str, Array]:
+    """Edge cases of one vector by name: sizes for all dtypes, extremes for integers, special values for floats."""
+    random = np.random.default_rng(7)
+    cases = {
+        "empty": np.zeros(0, dtype),
+        "one": np.full(1, 3, dtype),
+        "odd": values(dtype, 1031, random),
+    }
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        return cases | {"extremes": np.array([limits.min, limits.max, 0, 1, limits.max, limits.min, 5], dtype)}
+    info: Any = np.finfo(dtype)
+    subnormal = info.smallest_subnormal
+    # One length for all: a program is compiled once per shape.
+    special = {
+        "nan": [1, np.nan, -2, 3, np.nan],
+        "negative_nan": [1, np.copysign(np.nan, -1), -2, 3, 4],
+        "inf": [1, np.inf, 2, np.inf, 0],
+        "minus_inf": [-np.inf, 1, -np.inf, 2, -3],
+        "both_infs": [np.inf, 1, -np.inf, 2, -3],
+        "minus_zero": [-0.0, 0.0, -0.0, -0.0, 0.0],
+        "subnormal": [subnormal, -subnormal, info.tiny / 2, subnormal * 3, -info.tiny / 4],
+        "tiny": [info.tiny, -info.tiny, info.tiny * 1.5, info.tiny * 3, -info.tiny * 2],
+        "huge": [info.max, info.max / 2, info.max / 4, info.max / 8, info.max / 16],
+    }
+    return cases | {name: np.array(vector, dtype) for name, vector in special.items()}
+
+
+def values(dtype: str, size: int, random: np.random.Generator) -> Array:
+    """Typical values: normal floats of either sign, small integers of either sign (none below zero if unsigned)."""
+    kind = np.dtype(dtype)
+    if kind.kind == "u":
+        return random.integers(0, 100, size).astype(kind)
+    if kind.kind == "i":
+        return random.integers(-100, 100, size).astype(kind)
+    return random.standard_normal(size).astype(kind)

@@ -1,0 +1,139 @@
+"""What an operator declares: its meaning, its kernels, its inputs and what to expect of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.accuracy import Truth
+from suites.backends import Backend, Kernel
+
+Inputs = tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The exception that bad inputs must raise, with a regular expression for its message."""
+
+    exception: type[Exception]
+    message: str
+
+
+@dataclass(frozen=True)
+class ErrorCase:
+    """Inputs that must be refused.
+
+    Attributes:
+        name: Part of the test's id.
+        inputs: Makes them.
+        failures: What must be raised, for the backends that refuse them.
+    """
+
+    name: str
+    inputs: Callable[[], Inputs]
+    failures: Mapping[Backend, Failure]
+
+
+@dataclass(frozen=True)
+class Limitation:
+    """Something known not to work: its test must fail, and says so when it no longer does.
+
+    Attributes:
+        reason: Why, with a link where there is one.
+        backends: Where.
+        dtypes: For which dtypes; empty means all.
+        edges: For which edge cases; empty means the ordinary samples as well.
+    """
+
+    reason: str
+    backends: tuple[Backend, ...]
+    dtypes: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
+
+    def applies(self, backend: Backend, dtype: str, edge: str | None = None) -> bool:
+        """Whether a test of this backend, dtype and edge case (None: an ordinary sample) must fail."""
+        return (
+            backend in self.backends
+            and (not self.dtypes or dtype in self.dtypes)
+            and (not self.edges or edge in self.edges)
+        )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Nominal sizes: for correctness (odd ones included), and for the two timing profiles."""
+
+    check: tuple[int, ...] = (1, 257, 2100)
+    quick: tuple[int, ...] = (4096, 2**20)
+    full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operator:
+    """One operation, everything needed to prove and to time an implementation of it.
+
+    Attributes:
+        name: Its name in ids and records.
+        version: Raised when its meaning, inputs or declared work change.
+        outputs: Specs of the results for given inputs (anything with shape and dtype), as a list.
+        reference: The ``jnp`` implementation, which returns a list of arrays.
+        truth: True results and error bounds from inputs already rounded to the tested dtype, see
+            :mod:`suites.accuracy`.
+        kernels: The implementation in each other backend.
+        dtypes: Names of the dtypes it is defined for.
+        sample: Typical inputs for a dtype, a nominal size and a seed.
+        edges: Edge cases by name, for a dtype.
+        errors: Inputs that must be refused.
+        bytes_read: Bytes that one call has to read at least.
+        bytes_written: Bytes that one call has to write at least.
+        flops: Floating-point (or integer) operations of one call.
+        feedback: Index of the input that receives the first element of the first output when calls are chained in a
+            loop, so that no call can be left out or moved out of the loop.
+        sizes: The ladder of nominal sizes.
+        limitations: What is known not to work.
+        differentiable: Whether gradients are defined; no kernel here has a rule yet.
+        deterministic: Whether equal inputs give equal bits every time.
+        batchable: Whether ``jax.vmap`` over it makes sense.
+    """
+
+    name: str
+    version: int
+    outputs: Callable[..., list[jax.ShapeDtypeStruct]]
+    reference: Callable[..., list[jax.Array]]
+    truth: Callable[..., Truth]
+    kernels: Mapping[Backend, Kernel]
+    dtypes: tuple[str, ...]
+    sample: Callable[[str, int, int], Inputs]
+    edges: Callable[[str], Mapping[str, Inputs]]
+    bytes_read: Callable[..., int]
+    bytes_written: Callable[..., int]
+    flops: Callable[..., int]
+    feedback: int = 0
+    errors: tuple[ErrorCase, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
+    limitations: tuple[Limitation, ...] = ()
+    differentiable: bool = False
+    deterministic: bool = True
+    batchable: bool = True
+
+    def backends(self) -> tuple[Backend, ...]:
+        """The backends it has an implementation for, the reference included, in the order of the enum."""
+        return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
+
+    def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
+        """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).
+
+        The callable takes the inputs and returns a list of outputs. Equal requests give callables that share their
+        compiled code.
+        """
+        kernel = self.reference if backend is Backend.JNP else self.kernels[backend]
+        return backend.build(kernel, self.outputs(*inputs))
+
+
+def total_bytes(*arrays: Any) -> int:
+    """Bytes of arrays or specs."""
+    return sum(int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize for array in arrays)

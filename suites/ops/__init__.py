@@ -1,0 +1,17 @@
+"""The operators, one module each; a module's ``OPERATOR`` is found by being there."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+
+from suites.operator import Operator
+
+
+@functools.cache
+def operators() -> dict[str, Operator]:
+    """All operators by name, sorted."""
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    found = {module.OPERATOR.name: module.OPERATOR for module in modules}
+    return dict(sorted(found.items()))

@@ -1,0 +1,78 @@
+"""add: ``out[i] = x[i] + y[i]``."""
+
+from __future__ import annotations
+
+import jax
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+
+
+@numba.njit
+def add(x, y, out):
+    if x.size != out.size or y.size != out.size:
+        raise ValueError("add: x and y must have one length")
+    for i in range(out.size):
+        out[i] = x[i] + y[i]
+
+
+@numba.njit(parallel=True)
+def add_parallel(x, y, out):
+    if x.size != out.size or y.size != out.size:
+        raise ValueError("add: x and y must have one length")
+    if out.size < ONE_THREAD_BELOW:
+        add(x, y, out)
+    else:
+        for i in numba.prange(out.size):
+            out[i] = x[i] + y[i]
+
+
+def _truth(x, y):
+    if x.dtype.kind != "f":
+        return Truth((exact(x + y),))  # integers wrap around
+    with np.errstate(invalid="ignore"):
+        total = wide(x) + wide(y)
+    return Truth((bounded(total, x.dtype, ulps=1, flushed=2, signed_zero=True),))
+
+
+def _edges(dtype):
+    return {name: (vector, vector[::-1].copy()) for name, vector in vectors(dtype).items()}
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    return values(dtype, size, random), values(dtype, size, random)
+
+
+OPERATOR = Operator(
+    name="add",
+    version=1,
+    outputs=lambda x, y: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x, y: [x + y],
+    truth=_truth,
+    kernels={Backend.NUMBA: add, Backend.NUMBA_PARALLEL: add_parallel},
+    dtypes=("float32", "float64", "int32", "int64"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32)),
+            {
+                Backend.JNP: Failure(TypeError, "incompatible shapes"),
+                Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
+                Backend.NUMBA_PARALLEL: Failure(
+                    jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"
+                ),
+            },
+        ),
+    ),
+    bytes_read=total_bytes,
+    bytes_written=lambda x, y: total_bytes(x),
+    flops=lambda x, y: x.size,
+)

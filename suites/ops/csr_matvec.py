@@ -1,0 +1,142 @@
+"""csr_matvec: the product of a sparse matrix in CSR form and a dense vector; nominal size is its number of non-zeros.
+
+Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices`` lie within ``x``. Checking that would
+cost as much as the product.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+
+
+@numba.njit(fastmath={"reassoc"})
+def sparse_dot(data, indices, x):
+    """One row; see :mod:`suites.kernels` about reassociation."""
+    total = x.dtype.type(0)
+    for k in range(data.size):
+        total += data[k] * x[np.uint32(indices[k])]
+    return total
+
+
+@numba.njit
+def csr_rows(data, indices, indptr, x, out, first, last):
+    """The rows from ``first`` up to ``last``."""
+    for row in range(first, last):
+        start, stop = indptr[row], indptr[row + 1]
+        out[row] = sparse_dot(data[start:stop], indices[start:stop], x)
+
+
+@numba.njit
+def csr_matvec(data, indices, indptr, x, out):
+    if indptr.size != out.size + 1 or data.size != indices.size:
+        raise ValueError("csr_matvec: data and indices must have one length")
+    csr_rows(data, indices, indptr, x, out, 0, out.size)
+
+
+@numba.njit(parallel=True)
+def csr_matvec_parallel(data, indices, indptr, x, out):
+    if indptr.size != out.size + 1 or data.size != indices.size:
+        raise ValueError("csr_matvec: data and indices must have one length")
+    if data.size < ONE_THREAD_BELOW:
+        csr_rows(data, indices, indptr, x, out, 0, out.size)
+    else:
+        # Rows are uneven, so each thread gets the same share of non-zeros, in whole rows.
+        parts = numba.get_num_threads()
+        for part in numba.prange(parts):
+            first = np.searchsorted(indptr[:-1], data.size * part // parts) if part else 0
+            last = np.searchsorted(indptr[:-1], data.size * (part + 1) // parts) if part + 1 < parts else out.size
+            csr_rows(data, indices, indptr, x, out, first, last)
+
+
+def _reference(data, indices, indptr, x):
+    rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
+    return [jax.ops.segment_sum(data * x[indices], rows, indptr.size - 1, indices_are_sorted=True)]
+
+
+def _truth(data, indices, indptr, x):
+    lengths = np.diff(indptr)
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = wide(data) * wide(x)[indices]
+        value, condition = (np.zeros(lengths.size, products.dtype) for _ in range(2))
+        np.add.at(value, rows, products)
+        np.add.at(condition, rows, np.abs(products))
+    longest = int(lengths.max(initial=0))
+    return Truth((bounded(value, data.dtype, ulps=1, condition=condition, terms=longest + 1, flushed=longest + 1),))
+
+
+def _sample(dtype, size, seed):
+    """Rows of 32 non-zeros on average, spread over two orders of magnitude as in-degrees are, some of them empty."""
+    random = np.random.default_rng(seed)
+    rows = max(1, size // 32)
+    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
+    weights = weights if weights.any() else np.ones(rows)
+    return _matrix(dtype, random.multinomial(size, weights / weights.sum()), max(1, rows), random)
+
+
+def _matrix(dtype, lengths, columns, random):
+    count = int(lengths.sum())
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = random.integers(0, columns, count).astype(np.int32)
+    return values(dtype, count, random), indices, indptr, values(dtype, columns, random)
+
+
+def _edges(dtype):
+    random = np.random.default_rng(5)
+
+    def matrix(lengths, columns=11):
+        return _matrix(dtype, np.array(lengths), columns, random)
+
+    cases = {
+        "no_rows": matrix([]),
+        "all_rows_empty": matrix([0, 0, 0]),
+        "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
+        "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
+        "one_element": matrix([1], 1),
+    }
+    data, indices, indptr, x = matrix([5, 7, 3])
+    cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, x)
+    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
+        vector = vectors(dtype)[name]
+        ends = np.array([0, 1, 1, vector.size], np.int32)
+        cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, dtype))
+    return cases
+
+
+_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matvec: data and indices must have one length")
+
+OPERATOR = Operator(
+    name="csr_matvec",
+    version=1,
+    outputs=lambda data, indices, indptr, x: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={Backend.NUMBA: csr_matvec, Backend.NUMBA_PARALLEL: csr_matvec_parallel},
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, np.float32)),
+            {
+                Backend.JNP: Failure(TypeError, "incompatible shapes"),
+                Backend.NUMBA: _LENGTHS,
+                Backend.NUMBA_PARALLEL: _LENGTHS,
+            },
+        ),
+    ),
+    bytes_read=total_bytes,
+    bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
+    flops=lambda data, indices, indptr, x: 2 * data.size,
+    feedback=3,
+)

@@ -1,0 +1,78 @@
+"""exp_trace: one step of an exponential trace, ``out[i] = trace[i] * exp(-tau_inv) + spikes[i]``."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend
+from suites.edges import vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+_EXP_ROUNDINGS = 4
+"""The exponential functions of XLA and of libm are within two units in the last place, which is four roundings."""
+
+
+@numba.njit
+def exp_trace(trace, spikes, tau_inv, out):
+    decay = trace.dtype.type(math.exp(-tau_inv[0]))
+    for i in range(out.size):
+        out[i] = trace[i] * decay + spikes[i]
+
+
+@numba.njit(parallel=True)
+def exp_trace_parallel(trace, spikes, tau_inv, out):
+    if out.size < ONE_THREAD_BELOW:
+        exp_trace(trace, spikes, tau_inv, out)
+    else:
+        decay = trace.dtype.type(math.exp(-tau_inv[0]))
+        for i in numba.prange(out.size):
+            out[i] = trace[i] * decay + spikes[i]
+
+
+def _truth(trace, spikes, tau_inv):
+    with np.errstate(invalid="ignore", over="ignore"):
+        decayed = wide(trace) * np.exp(-wide(tau_inv))
+        value = decayed + wide(spikes)
+        condition = np.abs(decayed) + np.abs(wide(spikes))
+    return Truth((bounded(value, trace.dtype, condition=condition, terms=_EXP_ROUNDINGS + 2, flushed=3),))
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    trace = random.uniform(0, 2, size).astype(dtype)
+    spikes = (random.random(size) < 0.05).astype(dtype)
+    return trace, spikes, np.full(1, 1 / 20, dtype)
+
+
+def _edges(dtype):
+    tau_inv = np.full(1, 1 / 20, dtype)
+    cases = {name: (vector, vector[::-1].copy(), tau_inv) for name, vector in vectors(dtype).items()}
+    ones = np.ones(3, dtype)
+    return cases | {
+        "no_decay": (ones, ones, np.zeros(1, dtype)),
+        "instant_decay": (ones, ones, np.full(1, np.inf, dtype)),
+        "nan_decay": (ones, ones, np.full(1, np.nan, dtype)),
+    }
+
+
+OPERATOR = Operator(
+    name="exp_trace",
+    version=1,
+    outputs=lambda trace, spikes, tau_inv: [jax.ShapeDtypeStruct(trace.shape, trace.dtype)],
+    reference=lambda trace, spikes, tau_inv: [trace * jnp.exp(-tau_inv[0]) + spikes],
+    truth=_truth,
+    kernels={Backend.NUMBA: exp_trace, Backend.NUMBA_PARALLEL: exp_trace_parallel},
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda trace, spikes, tau_inv: total_bytes(trace),
+    flops=lambda trace, spikes, tau_inv: 2 * trace.size,
+)

@@ -1,0 +1,102 @@
+"""lif_step: one Euler step of leaky integrate-and-fire neurons, with threshold and reset.
+
+``v = V + dt * (I - (V - V_rest) / tau)``; where ``v >= V_th`` the neuron spikes and v becomes ``V_rest``.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Array, Expected, Truth, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def lif_step(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
+    threshold, rest, leak, step = V_th[0], V_rest[0], tau_inv[0], dt[0]
+    for i in range(V.size):
+        v = V[i] + step * (-(V[i] - rest) * leak + current[i])
+        spikes[i] = v >= threshold
+        V_out[i] = rest if v >= threshold else v
+
+
+@numba.njit(parallel=True)
+def lif_step_parallel(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
+    if V.size < ONE_THREAD_BELOW:
+        lif_step(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes)
+    else:
+        threshold, rest, leak, step = V_th[0], V_rest[0], tau_inv[0], dt[0]
+        for i in numba.prange(V.size):
+            v = V[i] + step * (-(V[i] - rest) * leak + current[i])
+            spikes[i] = v >= threshold
+            V_out[i] = rest if v >= threshold else v
+
+
+def _reference(V, current, tau_inv, V_th, V_rest, dt):
+    v = V + dt[0] * (-(V - V_rest[0]) * tau_inv[0] + current)
+    spikes = v >= V_th[0]
+    return [jnp.where(spikes, V_rest[0], v), spikes.astype(jnp.int32)]
+
+
+def _truth(V, current, tau_inv, V_th, V_rest, dt):
+    """Five roundings in a row make v; where it lies within their bound of the threshold, either branch is right."""
+    dtype = V.dtype
+    V, current, tau_inv, V_th, V_rest, dt = map(wide, (V, current, tau_inv, V_th, V_rest, dt))
+    with np.errstate(invalid="ignore", over="ignore"):
+        v = V + dt * (-(V - V_rest) * tau_inv + current)
+        condition = np.abs(V) + np.abs(dt) * ((np.abs(V) + np.abs(V_rest)) * np.abs(tau_inv) + np.abs(current))
+        integrated = bounded(v, dtype, condition=condition, terms=5, flushed=6)
+        fires = v >= V_th
+        undecided = np.abs(v - V_th) <= integrated.margin
+
+    def branch(fires: Array) -> tuple[Expected, Expected]:
+        reset = np.broadcast_to(V_rest, v.shape)
+        # The reset value is a copy, so only flushing may change it.
+        margin = np.where(fires, bounded(reset, dtype).margin, integrated.margin)
+        return Expected(np.where(fires, reset, v), dtype, margin), exact(fires.astype(np.int32))
+
+    return Truth(branch(fires), branch(~fires), undecided)
+
+
+def _constants(dtype, threshold=-55.0):
+    return tuple(np.full(1, value, dtype) for value in (1 / 20, threshold, -70.0, 0.1))
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    return (
+        random.uniform(-75, -54, size).astype(dtype),
+        random.uniform(0, 5, size).astype(dtype),
+        *_constants(dtype),
+    )
+
+
+def _edges(dtype):
+    cases = {name: (vector, vector[::-1].copy(), *_constants(dtype)) for name, vector in vectors(dtype).items()}
+    near = np.nextafter(np.full(64, -55, dtype), np.tile(np.array([-60, -50], dtype), 32))
+    cases["around_threshold"] = (near, ((near + 70) / 20).astype(dtype), *_constants(dtype))
+    cases["all_spike"] = (np.zeros(33, dtype), np.ones(33, dtype), *_constants(dtype))
+    cases["nan_threshold"] = (np.zeros(3, dtype), np.ones(3, dtype), *_constants(dtype, np.nan))
+    return cases
+
+
+OPERATOR = Operator(
+    name="lif_step",
+    version=1,
+    outputs=lambda V, *_: [jax.ShapeDtypeStruct(V.shape, V.dtype), jax.ShapeDtypeStruct(V.shape, np.int32)],
+    reference=_reference,
+    truth=_truth,
+    kernels={Backend.NUMBA: lif_step, Backend.NUMBA_PARALLEL: lif_step_parallel},
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
+    flops=lambda V, *_: 6 * V.size,
+)

@@ -1,0 +1,107 @@
+"""matvec: the dense product ``out = A @ x``; nominal size is the number of elements of A."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+
+
+@numba.njit
+def matvec(A, x, out):
+    if A.shape[1] != x.size:
+        raise ValueError("matvec: A must have as many columns as x has elements")
+    # One block a row is the common case; a loop over blocks would take longer than such a row itself.
+    if x.size <= BLOCK:
+        for row in range(A.shape[0]):
+            out[row] = block_dot(A[row], x)
+    else:
+        for row in range(A.shape[0]):
+            out[row] = blocked_dot(A[row], x)
+
+
+@numba.njit(parallel=True)
+def matvec_parallel(A, x, out):
+    if A.size < ONE_THREAD_BELOW:
+        matvec(A, x, out)
+    else:
+        if A.shape[1] != x.size:
+            raise ValueError("matvec: A must have as many columns as x has elements")
+        for row in numba.prange(A.shape[0]):
+            out[row] = blocked_dot(A[row], x)
+
+
+def _reference(A, x):
+    # XLA:CPU has no integer dot; it lowers this to a loop.
+    return [jnp.matmul(A, x, precision=jax.lax.Precision.HIGHEST)]
+
+
+def _truth(A, x):
+    if A.dtype.kind != "f":
+        return Truth((exact(A @ x),))
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = wide(A) * wide(x)
+        product = products.sum(axis=1)
+        condition = np.abs(products).sum(axis=1)
+    count = x.size
+    return Truth(
+        (bounded(product, A.dtype, ulps=1, condition=condition, terms=blocked_terms(count), flushed=count + 1),)
+    )
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    columns = math.isqrt(size)
+    rows = size // columns
+    return values(dtype, rows * columns, random).reshape(rows, columns), values(dtype, columns, random)
+
+
+def _edges(dtype):
+    """Each vector as the middle one of three rows, and as x; the other operand is made of ones."""
+    cases = {}
+    for name, vector in vectors(dtype).items():
+        ones = np.ones((3, vector.size), dtype)
+        ones[1] = vector
+        cases[f"{name}_row"] = (ones, np.ones(vector.size, dtype))
+        cases[f"{name}_x"] = (np.ones((2, vector.size), dtype), vector)
+    cases["no_rows"] = (np.zeros((0, 5), dtype), np.ones(5, dtype))
+    return cases
+
+
+_COLUMNS = "ValueError: matvec: A must have as many columns"
+
+OPERATOR = Operator(
+    name="matvec",
+    version=1,
+    outputs=lambda A, x: [jax.ShapeDtypeStruct(A.shape[:1], A.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={Backend.NUMBA: matvec, Backend.NUMBA_PARALLEL: matvec_parallel},
+    dtypes=("float32", "float64", "int32"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "wrong_columns",
+            lambda: (np.zeros((3, 4), np.float32), np.zeros(5, np.float32)),
+            {
+                Backend.JNP: Failure(TypeError, "contracting dimensions"),
+                Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+            },
+        ),
+    ),
+    bytes_read=total_bytes,
+    bytes_written=lambda A, x: A.shape[0] * A.dtype.itemsize,
+    flops=lambda A, x: 2 * A.size,
+    feedback=1,
+)

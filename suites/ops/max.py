@@ -1,0 +1,139 @@
+"""max: ``out[0]`` is the largest element; NaN if there is one; no elements is an error."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+from numba.extending import overload
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+
+# LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
+# ordered like the floats, those of negative floats the other way round: with all bits but the sign flipped, they are
+# ordered too. The keys of NaNs with a positive sign then lie above that of infinity, but those of NaNs with a negative
+# sign below all others; so the largest magnitude is followed as well, and lies above infinity's if there is any NaN.
+
+
+def largest_key(x):
+    """The largest element of a non-empty vector as a key, and for floats the largest magnitude as bits (else 0)."""
+    raise NotImplementedError("for kernels only")
+
+
+def value_of(key, magnitude, out):
+    """The element that a key stands for, NaN where the magnitude says so."""
+    raise NotImplementedError("for kernels only")
+
+
+@overload(largest_key)
+def _largest_key(x):
+    if not isinstance(x.dtype, numba.types.Float):
+
+        def of_integers(x):
+            largest = x[0]
+            for i in range(x.size):
+                largest = x[i] if x[i] > largest else largest
+            return largest, x.dtype.type(0)
+
+        return of_integers
+
+    integer, shift, magnitude_bits = _layout(x.dtype)
+
+    def of_floats(x):
+        bits = x.view(integer)
+        largest, magnitude = ~magnitude_bits, integer(0)
+        for i in range(bits.size):
+            word = bits[i]
+            key = word ^ ((word >> shift) & magnitude_bits)
+            largest = key if key > largest else largest
+            unsigned = word & magnitude_bits
+            magnitude = unsigned if unsigned > magnitude else magnitude
+        return largest, magnitude
+
+    return of_floats
+
+
+@overload(value_of)
+def _value_of(key, magnitude, out):
+    if not isinstance(out.dtype, numba.types.Float):
+        return lambda key, magnitude, out: key
+
+    integer, shift, magnitude_bits = _layout(out.dtype)
+    infinity = np.array(np.inf, str(out.dtype)).view(integer)[()]
+
+    def of_floats(key, magnitude, out):
+        if magnitude > infinity:
+            return out.dtype.type(np.nan)
+        word = np.empty(1, integer)
+        word[0] = key ^ ((key >> shift) & magnitude_bits)  # its own inverse
+        return word.view(out.dtype)[0]
+
+    return of_floats
+
+
+def _layout(dtype):
+    """For a Numba float type: the integer type of its width, the position of the sign, the mask of all other bits."""
+    integer = getattr(np, f"int{dtype.bitwidth}")
+    return integer, integer(dtype.bitwidth - 1), integer(np.iinfo(integer).max)
+
+
+@numba.njit
+def largest(x, out):
+    if x.size == 0:
+        raise ValueError("max: x has no elements")
+    key, magnitude = largest_key(x)
+    out[0] = value_of(key, magnitude, out)
+
+
+@numba.njit(parallel=True)
+def largest_parallel(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        largest(x, out)
+    else:
+        parts = numba.get_num_threads()
+        key, magnitude = largest_key(x[:1])
+        for part in numba.prange(parts):
+            own_key, own_magnitude = largest_key(x[x.size * part // parts : x.size * (part + 1) // parts])
+            key, magnitude = max(key, own_key), max(magnitude, own_magnitude)
+        out[0] = value_of(key, magnitude, out)
+
+
+def _truth(x):
+    if x.dtype.kind != "f":
+        return Truth((exact(x.max(keepdims=True)),))
+    # A copy: only a subnormal number may become zero.
+    return Truth((bounded(wide(x).max(keepdims=True), x.dtype),))
+
+
+_EMPTY = Failure(jax.errors.JaxRuntimeError, "ValueError: max: x has no elements")
+
+OPERATOR = Operator(
+    name="max",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
+    reference=lambda x: [jnp.max(x, keepdims=True)],
+    truth=_truth,
+    kernels={Backend.NUMBA: largest, Backend.NUMBA_PARALLEL: largest_parallel},
+    dtypes=("float32", "float64", "int32", "int64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items() if vector.size},
+    errors=(
+        ErrorCase(
+            "empty",
+            lambda: (np.zeros(0, np.float32),),
+            {
+                Backend.JNP: Failure(ValueError, "zero-size array"),
+                Backend.NUMBA: _EMPTY,
+                Backend.NUMBA_PARALLEL: _EMPTY,
+            },
+        ),
+    ),
+    bytes_read=total_bytes,
+    bytes_written=lambda x: x.dtype.itemsize,
+    flops=lambda x: x.size,
+)

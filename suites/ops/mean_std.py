@@ -1,0 +1,107 @@
+"""mean_std: mean and (population) standard deviation of a vector, in two passes; NaN for no elements."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Expected, Truth, blocked_terms, bounded, gamma, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import (
+    BLOCK,
+    ONE_THREAD_BELOW,
+    block_count,
+    block_squares,
+    block_sum,
+    blocked_squares,
+    blocked_sum,
+)
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit(error_model="numpy")
+def mean_std(x, mean_out, std_out):
+    mean = x.dtype.type(blocked_sum(x) / x.size)
+    mean_out[0] = mean
+    std_out[0] = math.sqrt(blocked_squares(x, mean) / x.size)
+
+
+@numba.njit(parallel=True, error_model="numpy")
+def mean_std_parallel(x, mean_out, std_out):
+    if x.size < ONE_THREAD_BELOW:
+        mean_std(x, mean_out, std_out)
+    else:
+        blocks = block_count(x.size)
+        total = x.dtype.type(0)
+        for block in numba.prange(blocks):
+            total += block_sum(x[block * BLOCK : (block + 1) * BLOCK])
+        mean = x.dtype.type(total / x.size)
+        squares = x.dtype.type(0)
+        for block in numba.prange(blocks):
+            squares += block_squares(x[block * BLOCK : (block + 1) * BLOCK], mean)
+        mean_out[0] = mean
+        std_out[0] = math.sqrt(squares / x.size)
+
+
+def _reference(x):
+    return [jnp.mean(x, keepdims=True), jnp.std(x, keepdims=True)]
+
+
+def _truth(x):
+    """The computed mean is off by ``e <= gamma_{k+1} mean|x|``.
+
+    Squared distances to a centre that is off by e have the mean ``variance + e**2`` exactly. The subtraction and the
+    square add three roundings relative to each square, the sum k, the division one, the root one more, so that::
+
+        |computed - variance| <= e**2 + gamma_{k+4} (variance + e**2) = d,
+
+    and the root lies between ``sqrt(variance - d)`` and ``sqrt(variance + d)``, within one rounding.
+    """
+    count, dtype = x.size, x.dtype
+    if not count:
+        nothing = np.full(1, np.nan, wide(x).dtype)
+        return Truth((bounded(nothing, dtype), bounded(nothing, dtype)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        values_ = wide(x)
+        mean = values_.mean(keepdims=True)
+        variance = np.square(values_ - mean).mean(keepdims=True)
+        terms = blocked_terms(count)
+        condition = np.abs(values_).mean()
+        flushed = float(np.finfo(dtype).tiny) * (count + 1)
+        error = gamma(terms + 1, dtype) * condition + flushed
+        spread = error**2 + gamma(terms + 4, dtype) * (variance + error**2) + flushed
+        std = np.sqrt(variance)
+        margin = np.maximum(np.sqrt(variance + spread) - std, std - np.sqrt(np.maximum(variance - spread, 0)))
+        margin = np.where(np.isfinite(margin), margin, 0) + gamma(1, dtype) * np.where(np.isfinite(std), std, 0)
+    mean_expected = bounded(mean, dtype, condition=condition, terms=terms + 1, flushed=count + 1)
+    return Truth((mean_expected, Expected(std, dtype, margin)))
+
+
+def _edges(dtype):
+    cases = {name: (vector,) for name, vector in vectors(dtype).items()}
+    # The square of a large number overflows in any two-pass algorithm of the input's own precision.
+    cases["huge"] = (np.sqrt(vectors(dtype)["huge"]) / 4,)
+    cases["far_from_zero"] = ((1000 + np.random.default_rng(3).standard_normal(777)).astype(dtype),)
+    cases["constant"] = (np.full(100, 0.1, dtype),)
+    return cases
+
+
+OPERATOR = Operator(
+    name="mean_std",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)] * 2,
+    reference=_reference,
+    truth=_truth,
+    kernels={Backend.NUMBA: mean_std, Backend.NUMBA_PARALLEL: mean_std_parallel},
+    dtypes=("float32", "float64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda x: 2 * x.dtype.itemsize,
+    flops=lambda x: 4 * x.size,
+)

@@ -1,0 +1,57 @@
+"""relu: ``out[i] = max(x[i], 0)``; NaN stays NaN."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def relu(x, out):
+    zero = x.dtype.type(0)
+    for i in range(out.size):
+        value = x[i]
+        # Negated, so that NaN, for which no comparison holds, is kept.
+        out[i] = zero if value <= zero else value
+
+
+@numba.njit(parallel=True)
+def relu_parallel(x, out):
+    if out.size < ONE_THREAD_BELOW:
+        relu(x, out)
+    else:
+        zero = x.dtype.type(0)
+        for i in numba.prange(out.size):
+            value = x[i]
+            out[i] = zero if value <= zero else value
+
+
+def _truth(x):
+    if x.dtype.kind != "f":
+        return Truth((exact(np.maximum(x, 0)),))
+    # No rounding takes place; only subnormal numbers may become zero.
+    return Truth((bounded(np.maximum(wide(x), 0), x.dtype),))
+
+
+OPERATOR = Operator(
+    name="relu",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x: [jnp.maximum(x, 0)],
+    truth=_truth,
+    kernels={Backend.NUMBA: relu, Backend.NUMBA_PARALLEL: relu_parallel},
+    dtypes=("float32", "float64", "int32"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    bytes_read=total_bytes,
+    bytes_written=total_bytes,
+    flops=lambda x: x.size,
+)

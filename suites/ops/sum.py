@@ -1,0 +1,55 @@
+"""sum: ``out[0] = x[0] + x[1] + ...``."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
+from suites.backends import Backend
+from suites.edges import values, vectors
+from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def total(x, out):
+    out[0] = blocked_sum(x)
+
+
+@numba.njit(parallel=True)
+def total_parallel(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        total(x, out)
+    else:
+        running = x.dtype.type(0)
+        for block in numba.prange(block_count(x.size)):
+            running += block_sum(x[block * BLOCK : (block + 1) * BLOCK])
+        out[0] = running
+
+
+def _truth(x):
+    if x.dtype.kind != "f":
+        return Truth((exact(x.sum(keepdims=True, dtype=x.dtype)),))  # integers wrap around
+    with np.errstate(invalid="ignore"):
+        value = wide(x).sum(keepdims=True)
+    terms = blocked_terms(x.size)
+    return Truth((bounded(value, x.dtype, condition=np.abs(wide(x)).sum(), terms=terms, flushed=x.size + 1),))
+
+
+OPERATOR = Operator(
+    name="sum",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
+    reference=lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)],
+    truth=_truth,
+    kernels={Backend.NUMBA: total, Backend.NUMBA_PARALLEL: total_parallel},
+    dtypes=("float32", "float64", "int32", "int64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    bytes_read=total_bytes,
+    bytes_written=lambda x: x.dtype.itemsize,
+    flops=lambda x: x.size,
+)

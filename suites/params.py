@@ -1,0 +1,201 @@
+"""Operators, backends, dtypes, sizes and a device in, pytest parameters out, each with an id that reads aloud.
+
+What cannot run stays in the list as a skip with its reason; what is known to fail, as a strict xfail with its reason.
+Parameters with one kernel are adjacent, so that what it compiled is still at hand.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from reports import Cell
+from reports.record import short_dtype
+from suites.backends import Backend
+from suites.operator import ErrorCase, Inputs, Operator
+from suites.ops import operators
+
+SEED = 20_260
+"""Seed of all sample inputs."""
+
+LAYOUTS = ("first_axis", "last_axis", "nested", "only_first_input", "only_last_input")
+"""How the operands of a batch are laid out, see :mod:`suites.test_vmap`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the matrix, with what a test needs to run it.
+
+    Attributes:
+        variant: What is special: the name of an edge case, error case or layout; None for an ordinary sample.
+    """
+
+    operator: Operator
+    backend: Backend
+    dtype: str
+    size: int
+    platform: str
+    variant: str | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """Its identity in a record."""
+        return Cell(
+            operator=self.operator.name,
+            operator_version=self.operator.version,
+            backend=self.backend.id,
+            platform=self.platform,  # type: ignore[arg-type]
+            dtype=self.dtype,
+            size=self.size,
+        )
+
+    @property
+    def id(self) -> str:
+        """Such as ``lif_step-numba-f32-4096-cpu``, or ``max-numba-f32-negative_nan-cpu``."""
+        what = [str(self.size)] if self.size else []
+        what += [self.variant] if self.variant else []
+        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform])
+
+    @property
+    def device(self) -> jax.Device:
+        """Where it runs."""
+        return jax.devices(self.platform)[0]
+
+    def inputs(self) -> Inputs:
+        """Sample inputs, or those of the edge case; they must not be modified."""
+        if self.size:
+            return sample(self.operator, self.dtype, self.size, SEED)
+        return self.operator.edges(self.dtype)[str(self.variant)]
+
+    @property
+    def error(self) -> ErrorCase:
+        """The error case that this variant names."""
+        return next(case for case in self.operator.errors if case.name == self.variant)
+
+
+@functools.lru_cache(maxsize=4)
+def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
+    """Sample inputs, made once for all backends and read-only."""
+    inputs = operator.sample(dtype, size, seed)
+    for array in inputs:
+        array.flags.writeable = False
+    return inputs
+
+
+def samples(platform: str) -> list[Any]:
+    """Every dtype at every size for checks."""
+    return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check)]
+
+
+def edges(platform: str) -> list[Any]:
+    """Every edge case of every dtype."""
+    return [
+        _param(Case(case.operator, case.backend, case.dtype, 0, platform, edge))
+        for case in _grid(platform, lambda operator: (0,))
+        for edge in case.operator.edges(case.dtype)
+    ]
+
+
+def batches(platform: str) -> list[Any]:
+    """Every layout, in the first dtype (batching sees only shapes), at a size that is no power of two."""
+    return [
+        _param(Case(case.operator, case.backend, case.dtype, case.size, platform, layout))
+        for case in _grid(platform, lambda operator: (47,))
+        for layout in LAYOUTS
+        if case.operator.batchable and case.dtype == case.operator.dtypes[0]
+    ]
+
+
+def errors(platform: str) -> list[Any]:
+    """Every error case, for the backends that declare a failure for it."""
+    return [
+        _param(Case(operator, backend, str(case.inputs()[0].dtype), 0, platform, case.name))
+        for operator in operators().values()
+        for backend in operator.backends()
+        for case in operator.errors
+        if backend in case.failures
+    ]
+
+
+def kernels(platform: str) -> list[Any]:
+    """Every compiled kernel once, in its first dtype."""
+    return [
+        _param(Case(operator, backend, operator.dtypes[0], 33, platform))
+        for operator in operators().values()
+        for backend in operator.backends()
+        if backend.custom_call
+    ]
+
+
+def speeds(platform: str, profile: str) -> list[Any]:
+    """Every cell of a timing profile (``quick`` or ``full``); the backends of one cell follow each other."""
+    cases = _grid(platform, lambda operator: getattr(operator.sizes, profile))
+    dtypes = {"quick": ("float32", "float64"), "full": ("float32", "float64", "int32", "int64")}[profile]
+    chosen = [case for case in cases if case.dtype in dtypes]
+    order = list(Backend)
+    return [
+        _param(case)
+        for case in sorted(
+            chosen, key=lambda case: (case.operator.name, case.dtype, case.size, order.index(case.backend))
+        )
+    ]
+
+
+TABLES: dict[str, Callable[[str], list[Any]]] = {
+    "sample_case": samples,
+    "edge_case": edges,
+    "batch_case": batches,
+    "error_case": errors,
+    "kernel_case": kernels,
+}
+"""The parameters of a test, by the name of its argument."""
+
+
+def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
+    for operator in operators().values():
+        for backend in Backend:
+            for dtype in operator.dtypes:
+                for size in sizes(operator):
+                    yield Case(operator, backend, dtype, size, platform)
+
+
+def _param(case: Case) -> Any:
+    return pytest.param(case, id=case.id, marks=_marks(case))
+
+
+def _marks(case: Case) -> list[pytest.MarkDecorator]:
+    reason = why_skipped(case)
+    if reason:
+        return [pytest.mark.skip(reason=reason)]
+    edge = case.variant if not case.size else None
+    return [
+        pytest.mark.xfail(reason=limitation.reason, strict=True)
+        for limitation in case.operator.limitations
+        if limitation.applies(case.backend, case.dtype, edge)
+    ]
+
+
+def why_skipped(case: Case) -> str | None:
+    """Why a case cannot run here, or None if it can."""
+    if case.backend not in case.operator.backends():
+        return f"{case.operator.name} has no {case.backend.id} kernel"
+    return case.backend.unsupported(case.platform, case.dtype) or _absent(case.platform)
+
+
+@functools.cache
+def _absent(platform: str) -> str | None:
+    try:
+        return None if jax.devices(platform) else f"no {platform} device"
+    except RuntimeError as error:
+        return f"no {platform} device: {str(error).splitlines()[0]}"
+
+
+def input_types(inputs: Inputs) -> tuple[list[list[int]], list[str]]:
+    """Shapes and dtypes for a record."""
+    return [list(array.shape) for array in inputs], [np.dtype(array.dtype).name for array in inputs]

@@ -1,0 +1,56 @@
+"""Inputs that make no sense are refused, with an error that says what is wrong."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from suites.check import precision
+
+
+def test_bad_inputs_are_refused_in_the_operators_own_words(error_case):
+    operator, backend, error = error_case.operator, error_case.backend, error_case.error
+    inputs = error.inputs()
+    failure = error.failures[backend]
+    with (
+        precision(error_case.dtype),
+        jax.default_device(error_case.device),
+        pytest.raises(failure.exception, match=failure.message),
+    ):
+        jax.block_until_ready(operator.build(backend, inputs)(*map(jax.device_put, inputs)))
+
+
+def _call(case):
+    inputs = [jnp.asarray(array) for array in case.inputs()]
+    return case.operator.build(case.backend, inputs), inputs
+
+
+def test_missing_input_is_refused_with_both_counts(kernel_case):
+    call, inputs = _call(kernel_case)
+    with pytest.raises(TypeError, match=rf"got {len(inputs) - 1} inputs and has \d outputs declared"):
+        call(*inputs[:-1])
+
+
+def test_extra_input_is_refused_with_both_counts(kernel_case):
+    call, inputs = _call(kernel_case)
+    with pytest.raises(TypeError, match=rf"got {len(inputs) + 1} inputs and has \d outputs declared"):
+        call(*inputs, inputs[0])
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_half_precision_is_refused_with_a_cure(kernel_case, half):
+    call, inputs = _call(kernel_case)
+    with pytest.raises(TypeError, match=rf"no {half} arrays.*float32"):
+        call(*[array.astype(half) if jnp.issubdtype(array.dtype, np.floating) else array for array in inputs])
+
+
+def test_gradient_without_a_rule_says_how_to_attach_one(kernel_case):
+    call, inputs = _call(kernel_case)
+
+    def loss(x):
+        changed = list(inputs)
+        changed[kernel_case.operator.feedback] = x
+        return call(*changed)[0].sum()
+
+    with pytest.raises(NotImplementedError, match=r"custom_vjp"):
+        jax.grad(loss)(inputs[kernel_case.operator.feedback])

@@ -1,0 +1,29 @@
+"""Compiled ahead of time, every backend gives the true result, from a program that really calls it."""
+
+import jax
+
+from reports import Status
+from suites.check import check, check_results, missing_custom_call, precision
+
+
+def test_compiled_program_calls_the_kernel_and_writes_every_element_right(sample_case):
+    verdict = check(sample_case.operator, sample_case.backend, sample_case.inputs(), sample_case.device)
+    assert verdict.status is Status.PASSED, verdict.reason
+
+
+def test_jit_around_two_calls_keeps_both(kernel_case):
+    inputs = kernel_case.inputs()
+    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
+        call = kernel_case.operator.build(kernel_case.backend, inputs)
+        index = kernel_case.operator.feedback
+
+        def twice(*arguments):
+            changed = list(arguments)
+            changed[index] = arguments[index] + 1
+            return call(*arguments), call(*changed)
+
+        program = jax.jit(twice).lower(*inputs).compile()
+        first, _ = program(*map(jax.device_put, inputs))
+    assert missing_custom_call(program.as_text(), kernel_case.backend, expected=2) is None
+    verdict = check_results(kernel_case.operator, inputs, first)
+    assert verdict.status is Status.PASSED, verdict.reason

@@ -1,0 +1,81 @@
+"""How fast is each cell? Only a cell that has just been proved right is timed, and each leaves a record."""
+
+import jax
+import pytest
+
+from reports import Status, Timing
+from suites import params, timing
+from suites.check import check, described, precision, with_reference
+from suites.session import PLUGIN
+
+pytestmark = pytest.mark.speed
+
+
+@pytest.fixture(scope="session")
+def recorder(pytestconfig):
+    return pytestconfig.pluginmanager.getplugin(PLUGIN).recorder
+
+
+class _EnoughSamples(Exception):
+    """Ends ``benchmark.pedantic``, which offers no other way to end before its last round."""
+
+
+def _sample(benchmark, plan, limit_s):
+    """Times one cell with pytest-benchmark; returns the seconds of each sample, and why sampling ended."""
+    rule = timing.StopRule(limit_s)
+    stop = []
+
+    def ask_stop_rule():
+        samples = benchmark.stats.stats.data
+        reason = rule.reason(samples)
+        if reason:
+            stop.append(reason)
+            raise _EnoughSamples
+
+    try:
+        benchmark.pedantic(plan.run, setup=ask_stop_rule, rounds=1_000_000)
+    except _EnoughSamples:
+        benchmark.has_error = False
+    return list(benchmark.stats.stats.data), stop[0]
+
+
+def _measure(case, inputs, benchmark, limit_s):
+    """What is recorded of one cell: status, reason, accuracy, stages, timing."""
+    with precision(case.dtype), jax.default_device(case.device):
+        try:
+            stages, _ = timing.stages(case.operator, case.backend, inputs)
+        except Exception as error:
+            return {"status": Status.COMPILE_ERROR, "reason": described(error)}
+        verdict = with_reference(check(case.operator, case.backend, inputs, case.device), case.operator, inputs)
+        found = {"status": verdict.status, "reason": verdict.reason, "accuracy": verdict.accuracy, "stages": stages}
+        if verdict.status is not Status.PASSED:
+            return found
+        try:
+            plan = timing.plan(case.operator, case.backend, inputs)
+            seconds, stop = _sample(benchmark, plan, limit_s)
+        except Exception as error:
+            return found | {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+    samples_ns = [1e9 * sample / plan.loops for sample in seconds]
+    return found | {
+        "timing": Timing(method=plan.method, cache="hot", samples_ns=samples_ns, loops=plan.loops, stop=stop)
+    }
+
+
+def test_speed(speed_case, benchmark, recorder):
+    if benchmark.disabled:
+        pytest.fail("pytest-benchmark is disabled (--benchmark-disable, or xdist), so nothing can be timed; enable it.")
+    inputs = speed_case.inputs()
+    operator = speed_case.operator
+    found = _measure(speed_case, inputs, benchmark, recorder.limit_s)
+    shapes, dtypes = params.input_types(inputs)
+    record = recorder.writer.append(
+        cell=speed_case.cell,
+        shapes=shapes,
+        dtypes=dtypes,
+        seed=params.SEED,
+        bytes=operator.bytes_read(*inputs) + operator.bytes_written(*inputs),
+        flops=operator.flops(*inputs),
+        run=recorder.header(speed_case, inputs),
+        **found,
+    )
+    assert record.status is Status.PASSED, f"{record.status}: {record.reason}"

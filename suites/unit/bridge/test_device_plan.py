@@ -1,0 +1,174 @@
+"""Device plans: what reaches cuLaunchKernel, tested on the CPU with a stand-in that records its arguments."""
+
+import ctypes
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import SignatureError
+from bridge.ffi import device
+from bridge.ffi.call import Call, bind
+from bridge.ffi.device import DevicePlan, Launch, Patch
+from bridge.ffi.handler import c_string
+from bridge.ffi.target import Target
+from bridge.launch import LaunchShape
+from bridge.numba_cuda import array_launch
+
+_CU_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+)
+_numbers = itertools.count()
+
+
+class Recorder:
+    """A target on the CPU platform whose launches are recorded, and answered with ``status``."""
+
+    def __init__(self):
+        self.launches, self.status, self.words = [], 0, 0
+        self._launch = _CU_LAUNCH(self._record)
+        self._describe = device.DESCRIBE(
+            lambda status, name: c_string(f"launching {ctypes.string_at(name).decode()} failed: status {status}")
+        )
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (self._launch, self._describe)]
+        self.target = Target(
+            f"bridge_test_{next(_numbers)}", "cpu", lambda: device.compile_execute(*addresses, on_stream=False)
+        )
+
+    def _record(self, handle, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        values = [ctypes.c_int64.from_address(parameters[index]).value for index in range(self.words)]
+        self.launches.append(((handle, (gx, gy, gz), (bx, by, bz), shared, stream, extra), values))
+        return self.status
+
+    def call(self, plan, outputs, *args, **options):
+        def build():
+            words, alive = plan.words()
+            return ctypes.addressof(words), (words, alive)
+
+        entry = self.target.publish(f"test:{next(_numbers)}", build)
+        outs = tuple((shape, np.dtype(dtype)) for shape, dtype in outputs)
+        call = Call(plan.name, self.target, entry, outs, **options)
+        return jax.jit(lambda *args: bind(call, *args))(*args)
+
+
+@pytest.fixture(scope="module")
+def shared_recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def recorder(shared_recorder):
+    shared_recorder.launches.clear()
+    shared_recorder.status = 0
+    return shared_recorder
+
+
+SHAPE = LaunchShape((4, 2, 1), (32, 4, 2), 1000)
+
+
+def plan_of(arrays, inputs, shape=SHAPE, handles=(77,)):
+    launch = array_launch("kernel", handles, shape, arrays)
+    sizes = [(len(extents), jnp.dtype(dtype).itemsize) for dtype, extents in arrays]
+    return DevicePlan("kernel", sizes[:inputs], sizes[inputs:], [launch])
+
+
+def test_the_launch_carries_handle_grid_block_memory_and_stream(recorder):
+    plan = plan_of([("float32", (8,)), ("float32", (8,))], 1)
+    recorder.words = 14
+    jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+    ((about, _),) = recorder.launches
+    assert about == (77, (4, 2, 1), (32, 4, 2), 1000, None, None)
+
+
+def test_arrays_are_passed_as_numba_cuda_passes_them(recorder):
+    plan = plan_of([("float64", (2, 3)), ("int16", ()), ("bfloat16", (5,))], 2)
+    recorder.words = 9 + 5 + 7
+    x, y = jnp.zeros((2, 3), jnp.float32), jnp.int16(3)
+    jax.block_until_ready(recorder.call(plan, [((5,), jnp.bfloat16)], x, y))
+    ((_, words),) = recorder.launches
+    matrix, scalar, out = words[:9], words[9:14], words[14:]
+    assert matrix[:4] == [0, 0, 6, 8]
+    assert matrix[5:] == [2, 3, 24, 8]
+    assert scalar[:4] == [0, 0, 1, 2]
+    assert out[:4] == [0, 0, 5, 2]
+    assert out[5:] == [5, 2]
+    assert all(address > 4096 for address in (matrix[4], scalar[4], out[4]))
+    assert len({matrix[4], scalar[4], out[4]}) == 3
+
+
+def test_the_address_is_that_of_the_buffer(recorder):
+    plan = plan_of([("float32", (1000,)), ("float32", (1000,))], 1)
+    recorder.words = 14
+    x = jnp.arange(1000.0)
+    (out,) = recorder.call(plan, [((1000,), "float32")], x)
+    out.block_until_ready()
+    ((_, words),) = recorder.launches
+    assert words[4] == x.unsafe_buffer_pointer()
+    assert words[11] == out.unsafe_buffer_pointer()
+
+
+def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
+    plan = plan_of([("float32", (4,)), ("float32", (4,)), ("float32", (4,))], 2)
+    recorder.words = 21
+    xs, y = jnp.zeros((3, 5, 4)), jnp.zeros((5, 4))
+
+    def build():
+        words, alive = plan.words()
+        return ctypes.addressof(words), (words, alive)
+
+    entry = recorder.target.publish(f"test:{next(_numbers)}", build)
+    call = Call("kernel", recorder.target, entry, (((4,), np.dtype("float32")),))
+    nested = jax.vmap(jax.vmap(lambda x, y: bind(call, x, y)[0]), (0, None))
+    out = jax.jit(nested)(xs, y)
+    out.block_until_ready()
+    assert len(recorder.launches) == 15
+    starts = [[words[at] - base for _, words in recorder.launches] for at, base in (
+        (4, xs.unsafe_buffer_pointer()), (11, y.unsafe_buffer_pointer()), (18, out.unsafe_buffer_pointer()))]  # fmt: skip
+    assert starts[0] == starts[2] == [16 * element for element in range(15)]
+    assert starts[1] == [16 * (element % 5) for element in range(15)]
+
+
+def test_an_empty_plan_launches_nothing(recorder):
+    plan = DevicePlan("kernel", [], [(1, 4)], [])
+    (out,) = recorder.call(plan, [((0,), "float32")])
+    assert out.shape == (0,)
+    assert recorder.launches == []
+
+
+def test_several_launches_run_in_order_with_offsets(recorder):
+    launches = [
+        Launch(f"k{n}", (n,), (1, 1, 1), (1, 1, 1), 0, (5, 0), (8, 0), (Patch(1, 1, offset=8 * n),)) for n in (1, 2, 3)
+    ]
+    recorder.words = 2
+    (out,) = recorder.call(DevicePlan("kernel", [(1, 4)], [(1, 4)], launches), [((64,), "float32")], jnp.ones(2))
+    out.block_until_ready()
+    base = out.unsafe_buffer_pointer()
+    assert [(about[0], words) for about, words in recorder.launches] == [(n, [base + 8 * n, 5]) for n in (1, 2, 3)]
+
+
+def test_a_failed_launch_is_an_error_that_names_kernel_and_status(recorder):
+    recorder.status, recorder.words = 701, 14
+    plan = plan_of([("float32", (8,)), ("float32", (8,))], 1)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="launching kernel failed: status 701"):
+        jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+
+
+@pytest.mark.parametrize("handles", [(), (0,)])
+def test_a_device_without_the_kernel_is_an_error(recorder, handles):
+    plan = plan_of([("float32", (8,)), ("float32", (8,))], 1, handles=handles)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not loaded on this device"):
+        jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+    assert recorder.launches == []
+
+
+def test_buffers_that_do_not_match_the_plan_are_an_error(recorder):
+    plan = plan_of([("float32", (8,)), ("float32", (8,)), ("float32", (8,))], 2)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="called with other buffers than its 2 inputs and 1 outputs"):
+        jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+
+
+def test_too_many_parameters_are_refused():
+    with pytest.raises(SignatureError, match=r"takes \d+ bytes of parameters, expected at most 4096"):
+        plan_of([("float32", (1,) * 60)] * 5, 4).words()

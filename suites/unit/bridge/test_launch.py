@@ -1,0 +1,87 @@
+"""Launch shapes: what the launch arguments mean, and which are refused."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import LaunchError
+from bridge.launch import LaunchShape, Limits, check_covers, check_limits, launch_shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grid", "block"),
+    [
+        ({"grid": 4, "block": 256}, (4, 1, 1), (256, 1, 1)),
+        ({"grid": (4, 3), "block": (16, 8)}, (4, 3, 1), (16, 8, 1)),
+        ({"grid": [1, 2, 3], "block": np.int64(32)}, (1, 2, 3), (32, 1, 1)),
+        ({"launch_dims": 1024}, (4, 1, 1), (256, 1, 1)),
+        ({"launch_dims": 1025, "threads_per_block": 100}, (11, 1, 1), (100, 1, 1)),
+        ({"launch_dims": (64, 65)}, (4, 5, 1), (16, 16, 1)),
+        ({"launch_dims": (64, 64), "threads_per_block": 128}, (4, 8, 1), (16, 8, 1)),
+        ({"launch_dims": (9, 9, 9)}, (2, 2, 3), (8, 8, 4)),
+        ({"launch_dims": (5, 5), "threads_per_block": 1}, (5, 5, 1), (1, 1, 1)),
+        ({"launch_dims": 0}, (0, 1, 1), (256, 1, 1)),
+    ],
+)
+def test_arguments_become_a_grid_and_a_block(arguments, grid, block):
+    assert launch_shape("k", **arguments) == LaunchShape(grid, block, 0)
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=3), st.integers(1, 1024))
+def test_launch_dims_are_covered_by_blocks_within_the_limit(dims, threads):
+    shape = launch_shape("k", launch_dims=tuple(dims), threads_per_block=threads)
+    assert np.prod(shape.block) <= threads
+    for extent, blocks, size in zip([*dims, 1, 1], shape.grid, shape.block, strict=False):
+        assert blocks * size >= extent
+        assert (blocks - 1) * size < extent or extent == blocks == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, r"neither \(grid, block\) nor launch_dims given"),
+        ({"grid": 1, "block": 1, "launch_dims": 1}, r"both \(grid, block\) and launch_dims given"),
+        ({"grid": 1}, "grid is 1 and block is None, but one needs the other"),
+        ({"block": 1, "launch_dims": 4}, "grid is None and block is 1"),
+        ({"grid": 1.5, "block": 1}, "grid is 1.5, expected integers; 1.5 is of type float"),
+        ({"grid": True, "block": 1}, "grid is True, expected integers; True is of type bool"),
+        ({"grid": (1, 2, 3, 4), "block": 1}, r"grid is \(1, 2, 3, 4\), expected one to three integers"),
+        ({"grid": 1, "block": 0}, "block is 0, expected integers of at least 1"),
+        ({"grid": -1, "block": 1}, "grid is -1, expected integers of at least 0"),
+        ({"launch_dims": 4, "threads_per_block": 0}, "threads_per_block is 0"),
+        ({"launch_dims": 4, "shared_mem": -1}, "shared_mem is -1"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, message):
+    with pytest.raises(LaunchError, match=f"k: {message}"):
+        launch_shape("k", **arguments)
+    with pytest.raises(ValueError, match="k: "):
+        launch_shape("k", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "static", "message"),
+    [
+        (LaunchShape((1, 1, 1), (1025, 1, 1)), 0, "a block of 1025x1x1 is 1025 threads, but .* at most 1024"),
+        (LaunchShape((1, 1, 1), (32, 32, 2)), 0, "2048 threads"),
+        (LaunchShape((1, 1, 1), (1, 1, 65)), 0, "the block 1x1x65 has 65 in z, but the device allows 64"),
+        (LaunchShape((1, 65536, 1), (1, 1, 1)), 0, "the grid 1x65536x1 has 65536 in y.*Put the largest dimension first"),
+        (LaunchShape((1, 1, 1), (1, 1, 1), 49152), 1, "49152 bytes of dynamic and 1 of static shared memory"),
+    ],
+)
+def test_limits_of_the_device(shape, static, message):
+    with pytest.raises(LaunchError, match=message):
+        check_limits("k", shape, Limits(), static)
+
+
+def test_a_launch_within_the_limits_passes():
+    check_limits("k", LaunchShape((2**31 - 1, 65535, 65535), (16, 16, 4), 49151), Limits(), 1)
+
+
+def test_a_grid_of_nothing_is_refused_unless_there_is_nothing_to_write():
+    nothing = launch_shape("k", launch_dims=(0, 5))
+    with pytest.raises(LaunchError, match=r"the grid 0x1x1 launches nothing, so the outputs would not be written"):
+        check_covers("k", nothing, [jax.ShapeDtypeStruct((0,), np.float32), jax.ShapeDtypeStruct((3,), np.float32)])
+    check_covers("k", nothing, [jax.ShapeDtypeStruct((0, 3), np.float32)])
