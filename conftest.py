@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
+import jax
 import pytest
 
-# libgomp's threads spin while they wait, by default for milliseconds, and each XLA thread that runs a parallel kernel
-# gets a set of its own. On few cores the spinning ones then keep the working ones off: 8 ms a call where 0.1 would do.
-# Not spinning at all costs 0.1 ms per call to wake a thread; a short spin avoids both, nearly always. libgomp reads
-# this when it is loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+CPU_DEVICES = 8
+"""How many devices JAX makes of the CPU, for the tests of sharding; where cells are timed it has one, as for users."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.session import PLUGIN, SpeedSession
 
         config.pluginmanager.register(SpeedSession(config), PLUGIN)
+    else:
+        jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

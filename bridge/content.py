@@ -83,8 +83,8 @@ class _Walk:
                 self._tag(
                     "name", getattr(value, "__module__", None) or "", getattr(value, "__qualname__", value.__name__)
                 )
-            case _ if isinstance(getattr(value, "py_func", None), types.FunctionType):
-                self._sequence("dispatcher", (value.py_func, getattr(value, "targetoptions", {})))
+            case _ if isinstance(function := getattr(value, "py_func", None), types.FunctionType):
+                self._sequence("dispatcher", (function, getattr(value, "targetoptions", {})))
             case _:
                 self._opaque(value)
 

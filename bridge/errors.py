@@ -43,3 +43,7 @@ class LaunchError(BridgeError, ValueError):
 
 class CudaUnavailableError(BridgeError, ImportError):
     """CUDA kernels need numba-cuda and an NVIDIA GPU, and one of them is missing."""
+
+
+class RecordingError(BridgeError, RuntimeError):
+    """A function that is to be replayed did something that a recording cannot hold."""

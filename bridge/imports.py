@@ -48,7 +48,8 @@ class _ImportRemover(ast.NodeTransformer):
         self.imports.append(node)
         return ast.copy_location(ast.Pass(), node)
 
-    visit_Import = visit_ImportFrom = _take
+    # The names that ast.NodeTransformer looks for.
+    visit_Import = visit_ImportFrom = _take  # noqa: N815
 
 
 def _parse(function: types.FunctionType) -> ast.Module:

@@ -10,8 +10,8 @@ def release() -> int:
     """Drops wrappers and compiled kernels that nothing uses any more; returns the number of kernels dropped.
 
     A kernel is in use while the caller holds a wrapper of it or JAX holds a trace or program that calls it
-    (``jax.clear_caches()`` makes JAX let go). Machine code and FFI targets stay for the life of the process: Numba's JIT
-    does not unmap the one, XLA cannot forget the other.
+    (``jax.clear_caches()`` makes JAX let go). Machine code and FFI targets stay for the life of the process: Numba's
+    JIT does not unmap the one, XLA cannot forget the other.
     """
     forget_wrappers()
     return sum(target.release() for target in TARGETS)

@@ -30,7 +30,6 @@ DTYPES = (
 """Names of the dtypes that kernels may take and return."""
 
 
-
 def numba_kernel(
     kernel: Callable[..., None],
     outs: Any,
@@ -40,20 +39,22 @@ def numba_kernel(
 ) -> Callable[..., Any]:
     """Makes a Numba CPU kernel callable from JAX, with no Python in the call.
 
-    The kernel is compiled when JAX traces the call, for the dtypes and ranks of that call. XLA then runs the machine code
-    on its own buffers, without the GIL.
+    The kernel is compiled when JAX traces the call, for the dtypes and ranks of that call. XLA then runs the machine
+    code on its own buffers, without the GIL. Importing the bridge sets GOMP_SPINCOUNT, unless it or OMP_WAIT_POLICY is
+    set, so that the idle threads of a ``parallel=True`` kernel under GNU's OpenMP do not keep busy ones off the cores.
 
     Args:
         kernel: A function decorated with ``numba.njit`` (``parallel=True``, explicit signatures, closures and other
             compiler options included), called as ``kernel(input, ..., output, ...)`` with C-contiguous NumPy arrays. It
             writes its results into the outputs, every element of them, and returns nothing. Inputs are read-only.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. The kernel gets
+            the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key.
         vmap_method: How ``jax.vmap`` runs the kernel. By default (and with ``"expand_dims"``) one call loops over the
             batch in native code. ``"broadcast_all"`` also repeats the arguments that are not batched; ``"sequential"``
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
             result is the same.
-        input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an input.
-            Where the caller still needs the input's value (it was not donated), XLA passes a copy.
+        input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
+            input. Where the caller still needs the input's value (it was not donated), XLA passes a copy.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns what ``outs`` describes: one array for one struct, else
@@ -88,7 +89,8 @@ def numba_kernel(
     """
     if not isinstance(kernel, CPUDispatcher):
         raise KernelTypeError(
-            f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with numba.njit."
+            f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
+            "numba.njit."
         )
     return wrap(_definition(kernel), outs, vmap_method, input_output_aliases)
 
@@ -147,10 +149,12 @@ class _Definition:
         try:
             dispatcher.compile(array_types)
             compiled = dispatcher.overloads[array_types]
+        except Warning:
+            raise  # the user has made it an error
         except Exception as error:
             hint = (
-                "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
-                "with input_output_aliases."
+                "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
+                "one with input_output_aliases."
                 if "Cannot modify readonly" in str(error)
                 else ""
             )
@@ -179,12 +183,12 @@ class _Definition:
             ):
                 return
         raise KernelCompileError(
-            f"{self.name} is declared for {'; '.join(map(_listed, declared))}, but was called with {_listed(writable)}. "
-            "Convert the arguments, or declare this signature too."
+            f"{self.name} is declared for {'; '.join(map(_listed, declared))}, but was called with "
+            f"{_listed(writable)}. Convert the arguments, or declare this signature too."
         )
 
     def _with_parameters(self, count: int, failures: Failures | None) -> CPUDispatcher:
-        """A dispatcher of ``count`` positional parameters; Numba fills in defaults and variadic parameters of the kernel."""
+        """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
         dispatcher = self._compilable(failures)
         plain = all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in self._parameters)
         if plain and len(self._parameters) == count:
@@ -246,4 +250,3 @@ def _resolve(description: str) -> Entry:
 
 
 CPU.resolve_with(_LANGUAGE, _resolve)
-

@@ -248,7 +248,7 @@ def _compile(definition: _Definition, arrays: Sequence[_Array]) -> Any:
         if not definition.dispatcher._can_compile:
             _check_declared(definition, array_types)
         return dispatcher.compile(array_types)
-    except BridgeError:
+    except (BridgeError, Warning):
         raise
     except Exception as error:
         hint = (

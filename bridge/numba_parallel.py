@@ -2,6 +2,8 @@
 
 Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops and the function returns
 as if it had finished. Kernels compiled here count such exceptions, so that the entry can tell.
+
+Importing this module also limits how long GNU's OpenMP spins, see ``SPINS``.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 from typing import Any
 
 import numba
@@ -16,8 +19,20 @@ from numba.core.callconv import CPUCallConv
 from numba.core.compiler import CompilerBase
 from numba.core.cpu import CPUContext
 
+from bridge.ffi.handler import c_function
 from bridge.ffi.host import Mutex
 from bridge.numba_exceptions import describe, emit_report
+
+SPINS = 3000
+"""What GOMP_SPINCOUNT is set to, unless the user has set it or OMP_WAIT_POLICY."""
+
+# The threads of GNU's OpenMP, a layer that Numba may use, spin while they wait, by default for milliseconds, and each
+# XLA thread that runs a parallel kernel gets a set of its own. On few cores the spinning ones then keep the working
+# ones off: 8 ms a call where 0.1 would do. Not spinning at all costs 0.1 ms per call to wake a thread; a short spin
+# avoids both, nearly always. The library reads the variable when it is loaded, which the first parallel kernel of the
+# process does: one with explicit signatures where it is defined, before the bridge has seen it. So it is set here.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 _TEXT_BYTES = 4096
 
@@ -77,7 +92,7 @@ class _ReportingContext(CPUContext):
 def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type[CompilerBase]:
     """A compiler like ``pipeline`` whose parallel loops report exceptions to ``failures``."""
 
-    class ReportingCompiler(pipeline):  # type: ignore[misc, valid-type]
+    class ReportingCompiler(pipeline):
         def __init__(self, typingctx, targetctx, *args, **kwargs):
             super().__init__(typingctx, targetctx, *args, **kwargs)
             # The target context decides what code a parallel loop runs when its body has raised.
@@ -102,13 +117,7 @@ def entry_mutex() -> Mutex | None:
     if layer != "workqueue":
         return None
     acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
-    return Mutex(_address(acquire), _address(release), _workqueue_mutex())
-
-
-def _address(function: Any) -> int:
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
+    return Mutex(c_function(acquire), c_function(release), _workqueue_mutex())
 
 
 @functools.cache

@@ -53,8 +53,8 @@ class Outputs:
         leaves, tree = jax.tree.flatten(outs, is_leaf=lambda leaf: leaf is None)
         if not leaves:
             raise SignatureError(
-                f"{name}: outs is {outs!r}, which declares no output; a kernel returns its results through its outputs. "
-                "Pass a jax.ShapeDtypeStruct, or a list or pytree of them."
+                f"{name}: outs is {outs!r}, which declares no output; a kernel returns its results through its "
+                "outputs. Pass a jax.ShapeDtypeStruct, or a list or pytree of them."
             )
         for leaf in leaves:
             if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
@@ -78,8 +78,8 @@ class Outputs:
             canonical = jax.dtypes.canonicalize_dtype(spec.dtype)
             if canonical != spec.dtype:
                 raise SignatureError(
-                    f"{name}: output {index} is declared {spec.dtype}, but JAX truncates it to {canonical} while x64 is "
-                    f"disabled. Declare {canonical}, or call jax.config.update('jax_enable_x64', True) first."
+                    f"{name}: output {index} is declared {spec.dtype}, but JAX truncates it to {canonical} while x64 "
+                    f"is disabled. Declare {canonical}, or call jax.config.update('jax_enable_x64', True) first."
                 )
 
 
@@ -101,7 +101,8 @@ def check_aliases(aliases: Mapping[int, int] | None, name: str) -> tuple[tuple[i
         isinstance(index, int | np.integer) and index >= 0 for pair in aliases.items() for index in pair
     ):
         raise SignatureError(
-            f"{name}: input_output_aliases is {aliases!r}, expected a dict from input index to output index, as {{0: 0}}."
+            f"{name}: input_output_aliases is {aliases!r}, expected a dict from input index to output index, as "
+            "{0: 0}."
         )
     pairs = tuple(sorted((int(i), int(o)) for i, o in aliases.items()))
     if len({o for _, o in pairs}) != len(pairs):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
+import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.ffi.call import Call, bind
@@ -33,7 +34,13 @@ class Kernel(Protocol):
         """The Python function that the user wrote."""
 
     def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
-        """The kernel compiled for inputs and outputs of these shapes and dtypes; it may write to ``writable`` inputs."""
+        """The kernel compiled for inputs and outputs of these shapes and dtypes.
+
+        It may write to the inputs whose indices are in ``writable``.
+        """
+
+    def __hash__(self) -> int:
+        """The wrappers that exist are found by their kernels."""
 
 
 def wrap(
@@ -64,7 +71,9 @@ def _wrapper(
         outputs.check_precision(kernel.name)
         check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
         entry = kernel.entry(inputs, outputs.specs, writable)
-        return outputs.unflatten(bind(Call(kernel.name, kernel.target, entry, results, aliases, vmap_method), *args))
+        scratch = tuple(((size,), np.dtype(np.uint8)) for size in entry.scratch)
+        arrays = bind(Call(kernel.name, kernel.target, entry, results + scratch, aliases, vmap_method), *args)
+        return outputs.unflatten(arrays[: len(results)])
 
     call.__name__ = call.__qualname__ = kernel.name
     call.__doc__ = kernel.function.__doc__
@@ -98,7 +107,7 @@ def _check_inputs(kernel: Kernel, args: tuple[Any, ...], output_count: int) -> l
     if given < required or (given > len(parameters) and not variadic):
         raise SignatureError(
             f"{kernel.name}({', '.join(parameters)}) got {len(args)} inputs and has {output_count} outputs declared in "
-            f"outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one array "
-            "for each input, and declare one output in outs for each output parameter."
+            f"outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one "
+            "array for each input, and declare one output in outs for each output parameter."
         )
     return [jax.typeof(arg) for arg in args]

@@ -62,12 +62,8 @@ def _parser() -> Parser:
     )
     shared = Parser(add_help=False)
     shared.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
-    shared.add_argument(
-        "--width", type=_width, help="characters per line (default: the terminal's; markdown: 120)"
-    )
-    shared.add_argument(
-        "--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)"
-    )
+    shared.add_argument("--width", type=_width, help="characters per line (default: the terminal's; markdown: 120)")
+    shared.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, text: str) -> Parser:
@@ -85,9 +81,7 @@ def _parser() -> Parser:
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{run_help} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error budget used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
-    show.add_argument(
-        "--operator", action="append", metavar="NAME", help="only this operator; may be repeated"
-    )
+    show.add_argument("--operator", action="append", metavar="NAME", help="only this operator; may be repeated")
     show.add_argument(
         "--backend",
         action="append",
@@ -122,9 +116,7 @@ def _compare(options: argparse.Namespace) -> tuple[list[Table], Exit]:
     base, head = (_read(find_run(name, options.runs)) for name in (options.base, options.head))
     comparisons = compare(base, head)
     tables = [comparison_table(comparisons, base[-1].run, head[-1].run)]
-    if any(
-        comparison.head_status is not None and comparison.head_status.failed for comparison in comparisons
-    ):
+    if any(comparison.head_status is not None and comparison.head_status.failed for comparison in comparisons):
         return tables, Exit.WRONG
     if not any(comparison.verdict is Verdict.COMPARED for comparison in comparisons):
         print("reports: no cell of the two runs could be compared; the notes say why.", file=sys.stderr)
@@ -153,9 +145,7 @@ def _read(path: Path) -> list[Record]:
     for warning in caught:
         print(f"reports: warning: {warning.message}", file=sys.stderr)
     if not records:
-        raise RunUnreadable(
-            f"{path}: holds no record. The run died before its first cell ended; run it again."
-        )
+        raise RunUnreadable(f"{path}: holds no record. The run died before its first cell ended; run it again.")
     return records
 
 
@@ -166,9 +156,7 @@ def _select(
         known = {getattr(record.cell, name) for record in records}
         unknown = sorted({*(wanted or ())} - known)
         if unknown:
-            raise RunNotFound(
-                f"{name} {unknown[0]!r} is not in this run (it has: {', '.join(sorted(known))})."
-            )
+            raise RunNotFound(f"{name} {unknown[0]!r} is not in this run (it has: {', '.join(sorted(known))}).")
     return [
         record
         for record in records

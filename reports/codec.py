@@ -28,9 +28,7 @@ def encode(record: Record) -> bytes:
     try:
         fields = msgspec.to_builtins(record, enc_hook=_plain_scalar)
     except (TypeError, NotImplementedError) as error:
-        raise RecordError(
-            f"{record.cell.id}: {error}. Pass plain numbers, strings, lists and dicts."
-        ) from error
+        raise RecordError(f"{record.cell.id}: {error}. Pass plain numbers, strings, lists and dicts.") from error
     line = msgspec.json.encode(_map_floats(fields, _word))
     decode(line)
     return line
@@ -53,8 +51,7 @@ def decode(line: bytes) -> Record:
         raise RecordError(f"expected a JSON object with an integer 'schema', received {_shorten(line)}")
     if schema > SCHEMA:
         raise NewerSchema(
-            f"written with schema {schema}, this version reads up to schema {SCHEMA}."
-            " Upgrade kernel-bridge to read it."
+            f"written with schema {schema}, this version reads up to schema {SCHEMA}. Upgrade kernel-bridge to read it."
         )
     try:
         return msgspec.convert(_map_floats(fields, _number), Record)

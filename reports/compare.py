@@ -93,10 +93,7 @@ def header_differences(base: Run, head: Run) -> list[str]:
 
 
 def _by_cell(records: Iterable[Record]) -> dict[CellKey, Record]:
-    return {
-        msgspec.structs.replace(record.cell, operator_version=0).key: record
-        for record in last_by_cell(records)
-    }
+    return {msgspec.structs.replace(record.cell, operator_version=0).key: record for record in last_by_cell(records)}
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:

@@ -54,9 +54,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run) -> list[str]
             f"geometric mean of the ratio: {ratio_text(mean.mean)} over {cells_text(mean.count)}"
             f" that passed on both sides; {count_text(mean.losses)} slower in head"
         )
-    notes.append(
-        "cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name])
-    )
+    notes.append("cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name]))
     notes += [f"{side}: {_run_text(run)}" for side, run in (("base", base), ("head", head))]
     versions = [
         f"{name} {base.versions.get(name, 'absent')} → {head.versions.get(name, 'absent')}"
@@ -70,9 +68,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run) -> list[str]
         if comparison.reason:
             reasons[comparison.verdict, shorten(comparison.reason)].append(comparison.cell.id)
     for (verdict, reason), ids in sorted(reasons.items()):
-        notes.append(
-            f"{verdict}: {reason} ({ids[0] if len(ids) == 1 else cells_text(len(ids)) + ', first ' + ids[0]})"
-        )
+        notes.append(f"{verdict}: {reason} ({ids[0] if len(ids) == 1 else cells_text(len(ids)) + ', first ' + ids[0]})")
     return notes
 
 

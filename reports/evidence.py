@@ -59,9 +59,7 @@ class Timing(Part, frozen=True, kw_only=True):
                 " expected finite times above zero. Raise `loops` where the clock is too coarse for one call."
             )
         if self.loops < 1:
-            raise RecordError(
-                f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1."
-            )
+            raise RecordError(f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1.")
         require_not_negative("timing", discarded=self.discarded)
 
     @property

@@ -28,14 +28,14 @@ TEXT_COLUMNS = (
     ),
     *("shapes", "dtypes", "status", "reason", "method", "cache", "stop"),
     *("commit", "device_kind", "device_uuid", "driver", "cuda", "host_cpu", "os", "affinity"),
-    *("threads", "versions", "flags"),
+    *("threads", "versions", "flags", "bandwidth_limit_kind"),
 )
 NUMBER_COLUMNS = (
     *("max_ulp", "budget_used", "reference_budget_used"),
     *("samples", "loops", "discarded", "median_ns", "p20_ns", "p80_ns", "relative_error"),
     *("trace_ms", "lower_ms", "compile_ms", "first_call_ms"),
     *("peak_memory_bytes", "bytes", "flops", "bandwidth", "bandwidth_share", "flop_rate", "flops_share"),
-    *("copy_bandwidth", "peak_flops"),
+    *("bandwidth_limit", "copy_bandwidth", "peak_flops"),
 )
 INTEGER_COLUMNS = ("index", "operator_version", "size", "seed", "ordinal", "cores")
 COLUMNS = (*INTEGER_COLUMNS, *TEXT_COLUMNS, "dirty", *NUMBER_COLUMNS)
@@ -56,7 +56,8 @@ def to_frame(records: Iterable[Record]) -> pd.DataFrame:
             relative_error (of the median).
         Stages: trace_ms, lower_ms, compile_ms, first_call_ms.
         Work: bytes, flops, peak_memory_bytes; bandwidth (B/s) and flop_rate (1/s), and each as a share of
-            what was measured in the same run: bandwidth_share, flops_share.
+            what was measured in the same run: bandwidth_share, flops_share. The bandwidth measured is
+            bandwidth_limit (B/s), bandwidth_limit_kind says of what: `copy` where the run's copy_bandwidth serves.
         Run: started, profile, time, commit, dirty, device_kind, device_uuid, ordinal, driver, cuda, os,
             host_cpu, cores, copy_bandwidth (B/s), peak_flops (1/s); as JSON text affinity, threads, versions,
             flags.
@@ -82,9 +83,7 @@ def with_ratio(frame: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     medians = list(frame["median_ns"])
     # What did not pass has the median NaN, which makes its ratios, and those to it, NaN.
     base = {
-        key: median
-        for key, backend, median in zip(keys, frame["backend"], medians, strict=True)
-        if backend == baseline
+        key: median for key, backend, median in zip(keys, frame["backend"], medians, strict=True) if backend == baseline
     }
     ratios = [median / base.get(key, math.nan) for key, median in zip(keys, medians, strict=True)]
     return frame.assign(ratio=pd.Series(ratios, index=frame.index, dtype="float64"))
@@ -133,6 +132,8 @@ def _row(record: Record) -> dict[str, Any]:
         "flops": record.flops,
         "bandwidth": record.bandwidth,
         "bandwidth_share": record.bandwidth_share,
+        "bandwidth_limit": record.roof,
+        "bandwidth_limit_kind": record.bandwidth_limit_kind or (None if record.roof is None else "copy"),
         "flop_rate": record.flop_rate,
         "flops_share": record.flops_share,
     }

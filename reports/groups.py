@@ -47,9 +47,7 @@ def backend_order(backend: str, baseline: str) -> tuple[bool, str]:
     return backend != baseline, backend
 
 
-def _name(
-    variant: Variant, versions: dict[str, set[int]], values: dict[tuple[str, str], dict[int, set[str]]]
-) -> str:
+def _name(variant: Variant, versions: dict[str, set[int]], values: dict[tuple[str, str], dict[int, set[str]]]) -> str:
     parts = [variant.operator]
     if len(versions[variant.operator]) > 1:
         parts.append(f"(version {variant.version})")

@@ -1,10 +1,8 @@
 """What all cells of a run share: the code, the machine, the device, the versions and flags."""
 
-import math
 from typing import Literal
 
-from reports.errors import RecordError
-from reports.part import Part, require_utc
+from reports.part import Part, require_rates, require_utc
 
 Platform = Literal["cpu", "cuda"]
 
@@ -70,9 +68,4 @@ class Run(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         require_utc("run: started", self.started)
-        for name in ("copy_bandwidth", "peak_flops"):
-            rate = getattr(self, name)
-            if rate is not None and not (math.isfinite(rate) and rate > 0):
-                raise RecordError(
-                    f"run: {name}={rate!r}; expected a rate above zero, or None if it was not measured."
-                )
+        require_rates("run", copy_bandwidth=self.copy_bandwidth, peak_flops=self.peak_flops)

@@ -35,9 +35,7 @@ def count_note(rows: Sequence[FrameRow]) -> str:
 
 def outcome_counts(statuses: Iterable[str]) -> dict[str, int]:
     """Returns the number of statuses that are `passed`, `failed` and `skipped`."""
-    outcomes = Counter(
-        {"PASSED": "passed", "SKIPPED": "skipped"}.get(status, "failed") for status in statuses
-    )
+    outcomes = Counter({"PASSED": "passed", "SKIPPED": "skipped"}.get(status, "failed") for status in statuses)
     return {name: outcomes[name] for name in ("passed", "failed", "skipped")}
 
 
@@ -61,6 +59,21 @@ def method_notes(rows: Sequence[FrameRow]) -> list[str]:
     return notes
 
 
+def roofs_text(rows: Sequence[FrameRow]) -> str:
+    """Returns the bandwidths that times are compared with, each once: `copy, memory 9 GB/s (2 cells); read, ...`."""
+    rates: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["bandwidth_share"] == row["bandwidth_share"]:
+            rates[row["bandwidth_limit_kind"]].append(float(row["bandwidth_limit"]))
+    texts = []
+    for kind in sorted(rates):
+        # A resumed run measures again.
+        ends = dict.fromkeys(rate_text(limit(rates[kind]), "B/s") for limit in (min, max))
+        cells = f" ({cells_text(len(rates[kind]))})" if len(rates) > 1 else ""
+        texts.append(f"{kind} {' to '.join(ends)}{cells}")
+    return "; ".join(texts)
+
+
 def overrun_notes(rows: Sequence[FrameRow]) -> list[str]:
     """Returns a warning for cells above the measured bandwidth, which memory cannot give."""
     notes = []
@@ -69,12 +82,12 @@ def overrun_notes(rows: Sequence[FrameRow]) -> list[str]:
     cold = [str(row["cell_id"]) for row in over if is_impossible(row)]
     if cold:
         notes.append(
-            f"! {_cells(cold)} above the measured copy bandwidth: a bug in the harness or the declared"
+            f"! {_cells(cold)} above the measured bandwidth: a bug in the harness or the declared"
             " bytes; none of them is called fastest"
         )
     if warm:
         notes.append(
-            f"! {_cells(warm)} above the measured copy bandwidth, caches hot: data that never left a cache,"
+            f"! {_cells(warm)} above the measured bandwidth, caches hot: data that never left a cache,"
             " or a bug in the harness or the declared bytes"
         )
     return notes
@@ -122,9 +135,7 @@ def _run_text(row: FrameRow) -> str:
 
 def _device_text(row: FrameRow) -> str:
     parts = [f"{row['device_kind']} ({row['platform']}:{row['ordinal']})"]
-    parts += [
-        f"{name} {row[key]}" for name, key in (("driver", "driver"), ("CUDA", "cuda")) if _known(row[key])
-    ]
+    parts += [f"{name} {row[key]}" for name, key in (("driver", "driver"), ("CUDA", "cuda")) if _known(row[key])]
     if _known(row["copy_bandwidth"]):
         parts.append(f"copy bandwidth {rate_text(row['copy_bandwidth'], 'B/s')} measured")
     if _known(row["peak_flops"]):

@@ -16,9 +16,14 @@ def require_not_negative(where: str, **values: float | None) -> None:
     """Raises RecordError for a value that is negative or not finite; None stands for unknown."""
     for name, value in values.items():
         if value is not None and not (math.isfinite(value) and value >= 0):
-            raise RecordError(
-                f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown."
-            )
+            raise RecordError(f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown.")
+
+
+def require_rates(where: str, **rates: float | None) -> None:
+    """Raises RecordError for a rate that is not finite and above zero."""
+    for name, rate in rates.items():
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
+            raise RecordError(f"{where}: {name}={rate!r}; expected a rate above zero, or None if it was not measured.")
 
 
 def require_utc(where: str, text: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from reports.errors import RecordError
 from reports.evidence import Accuracy, Stages, Timing
 from reports.header import Device, Host, Platform, Run, Source
-from reports.part import Part, require_not_negative, require_utc
+from reports.part import Part, require_not_negative, require_rates, require_utc
 
 __all__ = [
     "SCHEMA",
@@ -134,6 +134,9 @@ class Record(Part, frozen=True, kw_only=True):
         peak_memory_bytes: Device memory in use at most.
         bytes: Bytes that one call has to read and write, as the operator declares.
         flops: Floating-point operations of one call, as the operator declares.
+        bandwidth_limit: Bytes per second that this device was measured to reach with the cell's working set and mix
+            of reads and writes; None to compare the cell with the run's `copy_bandwidth`.
+        bandwidth_limit_kind: What was measured, such as `copy, memory` or `read, L2 cache`; given with the limit.
     """
 
     schema: int
@@ -152,6 +155,8 @@ class Record(Part, frozen=True, kw_only=True):
     peak_memory_bytes: int | None = None
     bytes: int | None = None
     flops: int | None = None
+    bandwidth_limit: float | None = None
+    bandwidth_limit_kind: str | None = None
 
     def __post_init__(self) -> None:
         cell_id = self.cell.id
@@ -161,9 +166,7 @@ class Record(Part, frozen=True, kw_only=True):
                 " pass timing=None."
             )
         if self.status is not Status.PASSED and not (self.reason and self.reason.strip()):
-            raise RecordError(
-                f"{cell_id}: status {self.status} without a reason. Pass reason='...' saying why."
-            )
+            raise RecordError(f"{cell_id}: status {self.status} without a reason. Pass reason='...' saying why.")
         if self.cell.platform != self.run.device.platform:
             raise RecordError(
                 f"{cell_id}: the cell ran on {self.cell.platform!r}, its run header describes a"
@@ -178,28 +181,35 @@ class Record(Part, frozen=True, kw_only=True):
             flops=self.flops,
             peak_memory_bytes=self.peak_memory_bytes,
         )
+        require_rates(cell_id, bandwidth_limit=self.bandwidth_limit)
+        if (self.bandwidth_limit is None) != (not self.bandwidth_limit_kind):
+            raise RecordError(
+                f"{cell_id}: bandwidth_limit={self.bandwidth_limit!r} with"
+                f" bandwidth_limit_kind={self.bandwidth_limit_kind!r}. Pass both, as (9e9, 'copy, memory'), or neither."
+            )
 
     @property
     def bandwidth(self) -> float | None:
         """Bytes per second at the median time; None without a time or declared bytes."""
-        return (
-            None if self.timing is None or self.bytes is None else self.bytes / (self.timing.median_ns * 1e-9)
-        )
+        return None if self.timing is None or self.bytes is None else self.bytes / (self.timing.median_ns * 1e-9)
+
+    @property
+    def roof(self) -> float | None:
+        """The measured bandwidth that this cell is compared with: its own limit, else the run's copy bandwidth."""
+        return self.run.copy_bandwidth if self.bandwidth_limit is None else self.bandwidth_limit
 
     @property
     def bandwidth_share(self) -> float | None:
-        """`bandwidth` over the copy bandwidth measured in the same run.
+        """`bandwidth` over `roof`, both measured in the same run.
 
-        Above 1.0 the data stayed in a cache or the harness is wrong; it is neither clipped nor hidden.
+        Above 1.0 the data stayed in a nearer cache or the harness is wrong; it is neither clipped nor hidden.
         """
-        return _share(self.bandwidth, self.run.copy_bandwidth)
+        return _share(self.bandwidth, self.roof)
 
     @property
     def flop_rate(self) -> float | None:
         """Floating-point operations per second at the median time."""
-        return (
-            None if self.timing is None or self.flops is None else self.flops / (self.timing.median_ns * 1e-9)
-        )
+        return None if self.timing is None or self.flops is None else self.flops / (self.timing.median_ns * 1e-9)
 
     @property
     def flops_share(self) -> float | None:

@@ -83,6 +83,8 @@ class RunWriter:
         peak_memory_bytes: int | None = None,
         bytes: int | None = None,
         flops: int | None = None,
+        bandwidth_limit: float | None = None,
+        bandwidth_limit_kind: str | None = None,
         run: Run | None = None,
     ) -> Record:
         """Writes one record and returns it, with schema, index, time and run filled in.
@@ -99,9 +101,7 @@ class RunWriter:
             raise RecordError(f"{cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
         with self._lock:
             if self._file is None:
-                raise RunUnreadable(
-                    f"{self.path}: this writer is closed. Open a new RunWriter to continue the run."
-                )
+                raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
             record = Record(
                 schema=SCHEMA,
                 index=self._index,
@@ -119,6 +119,8 @@ class RunWriter:
                 peak_memory_bytes=peak_memory_bytes,
                 bytes=bytes,
                 flops=flops,
+                bandwidth_limit=bandwidth_limit,
+                bandwidth_limit_kind=bandwidth_limit_kind,
             )
             self._write_line(self._file, encode(record))
             self._index += 1
@@ -201,9 +203,7 @@ def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
     """
     folder = runs_directory(runs_dir)
     if not folder.is_dir():
-        raise RunNotFound(
-            f"no folder {str(folder)!r}. Name the folder of the runs with --runs or {RUNS_VARIABLE}."
-        )
+        raise RunNotFound(f"no folder {str(folder)!r}. Name the folder of the runs with --runs or {RUNS_VARIABLE}.")
     by_id: dict[str, Path] = {}
     for suffix in reversed(SUFFIXES):
         by_id.update({file.name.removesuffix(suffix): file for file in folder.glob(f"*{suffix}")})
@@ -225,9 +225,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     files = list_runs(runs_dir)
     folder = runs_directory(runs_dir)
     if not files:
-        raise RunNotFound(
-            f"no runs in {str(folder)!r}. Record one first, or name another folder with --runs."
-        )
+        raise RunNotFound(f"no runs in {str(folder)!r}. Record one first, or name another folder with --runs.")
     if name == "latest":
         return files[-1]
     ids = {run_id(file): file for file in files}
@@ -237,9 +235,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     if len(fitting) == 1:
         return ids[fitting[0]]
     if fitting:
-        raise RunNotFound(
-            f"{str(name)!r} begins {len(fitting)} runs: {', '.join(fitting[:5])}. Give more of the id."
-        )
+        raise RunNotFound(f"{str(name)!r} begins {len(fitting)} runs: {', '.join(fitting[:5])}. Give more of the id.")
     raise RunNotFound(
         f"no run {str(name)!r} in {str(folder)!r}, which holds {len(ids)} (the latest is {max(ids)})."
         " Give a path, a run id, the beginning of one, or 'latest'."

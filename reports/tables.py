@@ -20,6 +20,7 @@ from reports.notes import (
     outcome_counts,
     overrun_notes,
     reason_notes,
+    roofs_text,
     run_notes,
 )
 from reports.record import short_dtype
@@ -73,13 +74,11 @@ def _times(rows: Sequence[FrameRow], baseline: str) -> Table:
         f"{TIMES}{baseline}: time over that of {baseline} (XLA's own), above 1 is slower than {baseline};"
         f" {ABSENT} where {baseline} has no time of the same inputs, method and cache state"
     )
-    share_note = "bw%: declared bytes per second, in percent of the copy bandwidth measured in this run"
+    share_note = f"bw%: declared bytes per second, in percent of the bandwidth measured in this run: {roofs_text(rows)}"
 
     def columns(backend: str) -> list[Column]:
         found = [Column("time", backend, note=time_note), Column(SPREAD, backend, drop=2, note=spread_note)]
-        found += (
-            [Column(TIMES + baseline, backend, note=ratio_note)] if has_ratio and backend != baseline else []
-        )
+        found += [Column(TIMES + baseline, backend, note=ratio_note)] if has_ratio and backend != baseline else []
         return found + ([Column("bw%", backend, drop=1, note=share_note)] if has_share else [])
 
     def texts(row: FrameRow) -> list[Text]:
@@ -90,9 +89,7 @@ def _times(rows: Sequence[FrameRow], baseline: str) -> Table:
         return found + ([_share(row["bandwidth_share"], OVER)] if has_share else [])
 
     notes = [*overrun_notes(rows), *method_notes(rows), count_note(rows), *reason_notes(rows)]
-    grid_columns, grid_rows = _grid(
-        rows, baseline, columns, lambda row: texts(row) if is_timed(row) else None
-    )
+    grid_columns, grid_rows = _grid(rows, baseline, columns, lambda row: texts(row) if is_timed(row) else None)
     return Table(f"Time per call on {_device(rows[0])}", grid_columns, grid_rows, tuple(notes), "operator")
 
 
@@ -161,9 +158,7 @@ def _stages(rows: Sequence[FrameRow], baseline: str) -> Table:
     )
     groups = _group_names(rows)
     table_rows = []
-    for row in sorted(
-        rows, key=lambda row: (*_row_order(row, groups), backend_order(row["backend"], baseline))
-    ):
+    for row in sorted(rows, key=lambda row: (*_row_order(row, groups), backend_order(row["backend"], baseline))):
         values = [row[f"{name.replace(' ', '_')}_ms"] for name in names]
         if all(math.isnan(value) for value in values):
             texts = _status_texts(row, len(names))
@@ -229,8 +224,7 @@ def _by_run_and_platform(frame: pd.DataFrame) -> list[list[FrameRow]]:
 
 def _group_names(rows: Sequence[FrameRow]) -> dict[int, str]:
     variants = [
-        Variant(row["operator"], row["operator_version"], row["mode"], row["params"], row["size"])
-        for row in rows
+        Variant(row["operator"], row["operator_version"], row["mode"], row["params"], row["size"]) for row in rows
     ]
     return {id(row): name for row, name in zip(rows, group_names(variants), strict=True)}
 

@@ -65,24 +65,19 @@ def _lines(table: Table) -> Iterable[RichText]:
         yield _row(row, table.columns, widths, spans)
 
 
-def _header(
-    columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]
-) -> Iterable[RichText]:
+def _header(columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> Iterable[RichText]:
     rooms = [_room(widths, numbers) for _, numbers in spans]
     if any(name for name, _ in spans):
         names = (name.center(room) for (name, _), room in zip(spans, rooms, strict=True))
         yield RichText(" │ ".join(names).rstrip(), "bold")
     headers = (
-        (" " * GAP).join(_align(columns[i].header, widths[i], columns[i]) for i in numbers)
-        for _, numbers in spans
+        (" " * GAP).join(_align(columns[i].header, widths[i], columns[i]) for i in numbers) for _, numbers in spans
     )
     yield RichText(" │ ".join(headers).rstrip(), _RULE)
     yield RichText("─┼─".join("─" * room for room in rooms), _RULE)
 
 
-def _row(
-    row: Row, columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]
-) -> RichText:
+def _row(row: Row, columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> RichText:
     line = RichText()
     for place, (_, numbers) in enumerate(spans):
         if place:
@@ -101,9 +96,7 @@ def _row(
 def _cell(text: Text, width: int, column: Column) -> RichText:
     padding = " " * (width - shown_length(text))
     marked = RichText(("*" if text.style is Style.BEST else "") + text.text, _LOOKS[text.style])
-    return (
-        RichText.assemble(marked, padding) if column.align == "left" else RichText.assemble(padding, marked)
-    )
+    return RichText.assemble(marked, padding) if column.align == "left" else RichText.assemble(padding, marked)
 
 
 def _print_notes(console: Console, table: Table, width: int) -> None:
@@ -112,9 +105,7 @@ def _print_notes(console: Console, table: Table, width: int) -> None:
         lines = RichText(note).wrap(console, max(20, width - 4))
         for number, line in enumerate(lines):
             line.rstrip()
-            console.print(
-                RichText.assemble("  " if not number else "    ", line), soft_wrap=True, style=_RULE
-            )
+            console.print(RichText.assemble("  " if not number else "    ", line), soft_wrap=True, style=_RULE)
 
 
 def _room(widths: list[int], numbers: range) -> int:

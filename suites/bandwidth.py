@@ -12,7 +12,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,15 +55,23 @@ def _working_sets(level: str) -> tuple[int, ...]:
     ]
 
 
-def roof(read_bytes: int, written_bytes: int) -> float:
-    """Bytes per second that the fastest copy (or, where hardly anything is written, read) of this size reaches.
+class Roof(NamedTuple):
+    """A measured bandwidth in bytes per second, and what was measured: ``copy, memory`` or ``read, L2 cache``."""
+
+    bandwidth: float
+    kind: str
+
+
+def roof(read_bytes: int, written_bytes: int) -> Roof:
+    """What the fastest copy (or, where hardly anything is written, read) of this size reaches.
 
     Args:
         read_bytes: What the kernel reads.
         written_bytes: What it writes.
     """
     kind = "read" if written_bytes * 8 < read_bytes else "copy"
-    return measure(level_of(read_bytes + written_bytes), kind)
+    level = level_of(read_bytes + written_bytes)
+    return Roof(measure(level, kind), f"{kind}, {level if level == 'memory' else level + ' cache'}")
 
 
 @functools.cache

@@ -63,7 +63,8 @@ def keep_freed_pages() -> bool:
     except (AttributeError, OSError):
         return False
     settings = ((_MALLOC_MMAP_MAX, 0), (_MALLOC_TRIM_THRESHOLD, 2**31 - 1), (_MALLOC_ARENA_MAX, 1))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    taken = [mallopt(name, value) == 1 for name, value in settings]
+    return all(taken)
 
 
 def usable_cores() -> list[int]:

@@ -65,11 +65,21 @@ class Limitation:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Nominal sizes: for correctness (odd ones included), and for the two timing profiles."""
+    """Nominal sizes: for correctness (odd ones included), and for the two timing profiles of a CPU and of a GPU.
+
+    2**26 float32 are 256 MiB an array, far beyond any cache.
+    """
 
     check: tuple[int, ...] = (1, 257, 2100)
     quick: tuple[int, ...] = (4096, 2**20)
     full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
+    cuda_quick: tuple[int, ...] = (4096, 2**20, 2**26)
+    cuda_full: tuple[int, ...] = (4096, 2**16, 2**20, 2**22, 2**24, 2**26)
+
+    def of(self, platform: str, profile: str) -> tuple[int, ...]:
+        """The sizes of a timing profile (``quick`` or ``full``) on a platform."""
+        sizes: tuple[int, ...] = getattr(self, profile if platform == "cpu" else f"{platform}_{profile}")
+        return sizes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +108,8 @@ class Operator:
         differentiable: Whether gradients are defined; no kernel here has a rule yet.
         deterministic: Whether equal inputs give equal bits every time.
         batchable: Whether ``jax.vmap`` over it makes sense.
+        elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
+            the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.repetition`.
     """
 
     name: str
@@ -119,6 +131,7 @@ class Operator:
     differentiable: bool = False
     deterministic: bool = True
     batchable: bool = True
+    elementwise: bool = False
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""
@@ -131,7 +144,7 @@ class Operator:
         compiled code.
         """
         kernel = self.reference if backend is Backend.JNP else self.kernels[backend]
-        return backend.build(kernel, self.outputs(*inputs))
+        return backend.build(kernel, self.outputs(*inputs), inputs)
 
 
 def total_bytes(*arrays: Any) -> int:

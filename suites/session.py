@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from reports import Run, RunWriter, completed, find_run, read_run, run_path
+from reports import RunWriter, completed, find_run, read_run, run_path
 from reports.compare import header_differences
 from reports.frame import to_frame
 from reports.tables import benchmark_tables
@@ -33,12 +33,12 @@ class Recorder:
     writer: RunWriter
     limit_s: float
 
-    def header(self, case: Case, inputs: Any) -> Run:
-        """The run's header with the bandwidth that is the roof of this cell, see :mod:`suites.bandwidth`."""
+    def limit(self, case: Case, inputs: Any) -> dict[str, Any]:
+        """The fields of a record that say what bandwidth its cell is compared with, see :mod:`suites.bandwidth`."""
         if case.platform != "cpu":
-            return self.writer.run
-        bandwidth = roof(case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs))
-        return msgspec.structs.replace(self.writer.run, copy_bandwidth=bandwidth)
+            return {}
+        bandwidth, kind = roof(case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs))
+        return {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind}
 
 
 PLUGIN = "kernel-bridge-speed"
@@ -111,7 +111,8 @@ class SpeedSession:
                 reason = "; ".join(different) or f"profile {old.profile!r}, now {self._profile!r}"
                 raise pytest.UsageError(f"--resume {resumed}: that run was made elsewhere or otherwise: {reason}")
             self._done = completed(records)
-            self._writer = RunWriter(path, msgspec.structs.replace(run, run_id=old.run_id, started=old.started))
+            same = {name: getattr(old, name) for name in ("run_id", "started", "copy_bandwidth")}
+            self._writer = RunWriter(path, msgspec.structs.replace(run, **same))
             return
         if self._platform == "cpu":
             run = msgspec.structs.replace(run, copy_bandwidth=measure("memory", "copy"))

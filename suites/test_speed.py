@@ -75,7 +75,7 @@ def test_speed(speed_case, benchmark, recorder):
         seed=params.SEED,
         bytes=operator.bytes_read(*inputs) + operator.bytes_written(*inputs),
         flops=operator.flops(*inputs),
-        run=recorder.header(speed_case, inputs),
+        **recorder.limit(speed_case, inputs),
         **found,
     )
     assert record.status is Status.PASSED, f"{record.status}: {record.reason}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import cffi
 import jax.ffi
-import jaxlib
+from jaxlib.version import __version__ as jaxlib_version
 
 from bridge.errors import AbiError
 
@@ -85,7 +85,7 @@ def _declarations(text: str) -> str:
 
 def _unknown(what: str) -> AbiError:
     return AbiError(
-        f"bridge does not understand the XLA FFI of jaxlib {jaxlib.__version__}: {what}. "
+        f"bridge does not understand the XLA FFI of jaxlib {jaxlib_version}: {what}. "
         "Install a jaxlib that this release of kernel-bridge supports."
     )
 

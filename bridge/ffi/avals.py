@@ -32,4 +32,5 @@ def result_aval(inputs: tuple[Any, ...], shape: tuple[int, ...], dtype: Any) -> 
     if not inputs:
         return jax.core.ShapedArray(shape, dtype)
     sharding = NamedSharding(inputs[0].sharding.mesh, PartitionSpec(*[None] * len(shape)))
-    return inputs[0].update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+    aval: jax.core.ShapedArray = inputs[0].update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+    return aval

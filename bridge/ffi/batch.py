@@ -1,7 +1,7 @@
 """Where the elements of a batch lie in a buffer: what ``vmap`` means to native code.
 
-A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers of a call; each of
-these is either the extent of the batch (always, in outputs) or 1 (the array is not batched there).
+A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers of a call; each
+of these is either the extent of the batch (always, in outputs) or 1 (the array is not batched there).
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class Call:
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
     """Calls the entry on arrays that already have the shapes and dtypes it was compiled for."""
-    return kernel_call_p.bind(*align_varying(args), call=call)
+    results: list[jax.Array] = kernel_call_p.bind(*align_varying(args), call=call)
+    return results
 
 
 kernel_call_p = Primitive("kernel_call")
@@ -58,7 +59,8 @@ kernel_call_p.multiple_results = True
 @kernel_call_p.def_impl
 def _evaluate(*args: Any, call: Call) -> list[jax.Array]:
     with jax.disable_jit(False):
-        return jax.jit(functools.partial(bind, call))(*args)
+        results: list[jax.Array] = jax.jit(functools.partial(bind, call))(*args)
+    return results
 
 
 @kernel_call_p.def_abstract_eval
@@ -118,8 +120,8 @@ batching.primitive_batchers[kernel_call_p] = _batch
 def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
     raise DifferentiationError(
         f"{call.name} has no derivative: JAX cannot see into a compiled kernel. Attach one by wrapping the call in "
-        "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel shows; "
-        "or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs."
+        "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel "
+        "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs."
     )
 
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.ffi.abi import API, BUFFER, ERROR, FRAME, ORDINAL, STREAM, WORD_BYTES
+from bridge.ffi.abi import BUFFER, ERROR, WORD_BYTES
 from bridge.ffi.batch import batch_elements, batch_offset
+from bridge.ffi.frame import collect_buffers, stream_and_device
 from bridge.ffi.handler import c_string, create_error, native
-from bridge.ffi.memory import call, call2, call_launch, load, load_int32, stack_words, store
+from bridge.ffi.memory import call2, call_launch, load, stack_words, store
 
 _MAX_BUFFERS = 256
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
@@ -155,31 +156,17 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Calla
     @native
     def execute(frame, plan):
         inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-        if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
-            return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
         buffers = stack_words(_MAX_BUFFERS)
-        for index in range(inputs):
-            store(buffers, index, load(load(frame, FRAME.ARGS), index))
-        for index in range(outputs):
-            store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
-
-        stream, ordinal = np.int64(0), np.int64(0)
+        if not collect_buffers(frame, inputs, outputs, buffers):
+            return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
+        where = stack_words(2)
+        store(where, 0, 0)
+        store(where, 1, 0)
         if on_stream:
-            where = stack_words(8)
-            store(where, STREAM.SIZE, STREAM.BYTES)
-            store(where, STREAM.EXTENSION, 0)
-            store(where, STREAM.CONTEXT, load(frame, FRAME.CONTEXT))
-            error = call(load(load(frame, FRAME.API), API.STREAM_GET), where)
+            error = stream_and_device(frame, where)
             if error != 0:
                 return error
-            stream = load(where, STREAM.STREAM)
-            store(where, ORDINAL.SIZE, ORDINAL.BYTES)
-            store(where, ORDINAL.EXTENSION, 0)
-            store(where, ORDINAL.CONTEXT, load(frame, FRAME.CONTEXT))
-            error = call(load(load(frame, FRAME.API), API.DEVICE_ORDINAL_GET), where)
-            if error != 0:
-                return error
-            ordinal = load_int32(where, ORDINAL.ORDINAL_BYTE)
+        stream, ordinal = load(where, 0), load(where, 1)
 
         sizes, count = load(plan, _BUFFERS), inputs + outputs
         last_output = load(buffers, count - 1)

@@ -116,3 +116,17 @@ def limits(function: int, ordinal: int) -> Limits:
         grid=(grid_x, grid_y, grid_z),
         shared_bytes=attribute(_DEVICE_SHARED_BYTES_OPT_IN),
     )
+
+
+def parameter_sizes(function: int) -> list[int]:
+    """Bytes of each parameter of a kernel, in order."""
+    sizes = []
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    while (
+        library().cuFuncGetParamInfo(
+            ctypes.c_void_p(function), ctypes.c_size_t(len(sizes)), ctypes.byref(offset), ctypes.byref(size)
+        )
+        == 0
+    ):
+        sizes.append(size.value)
+    return sizes

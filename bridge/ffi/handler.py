@@ -1,8 +1,8 @@
 """The native FFI handler behind a target: machine code that XLA calls with a call frame, compiled from Python by Numba.
 
-It answers the metadata handshake, reads the key of the call from the frame's attributes, finds the *plan* of that key and
-executes it. A plan is a block of words that says what to run; its layout belongs to the module that executes it, such as
-:mod:`bridge.ffi.host`. Nothing here takes the GIL.
+It answers the metadata handshake, reads the key of the call from the frame's attributes, finds the *plan* of that key
+and executes it. A plan is a block of words that says what to run; its layout belongs to the module that executes it,
+such as :mod:`bridge.ffi.host`. Nothing here takes the GIL.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ def c_string(text: str) -> int:
     return ctypes.addressof(_texts.setdefault(text, ctypes.create_string_buffer(text.encode())))
 
 
+def c_function(function: Any) -> int:
+    """Address of a C function that ctypes has found or made; the caller keeps the latter alive."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
 @native
 def create_error(frame, code, message):
     """A new ``XLA_FFI_Error`` from the C string at ``message``, which XLA copies."""
@@ -61,7 +68,7 @@ def compile_target(table: int, resolver: int, traits: int, execute: Callable[...
         A Numba ``CFunc`` that must be kept alive by the caller; its ``address`` is what XLA registers.
     """
     # Typed numbers: Numba would compile a callee anew for each literal.
-    table, traits = np.int64(table), np.int64(traits)
+    entries, trait_bits = np.int64(table), np.int64(traits)
     too_old = np.int64(c_string(f"the call frame is smaller than that of XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}"))
     unresolved = np.int64(c_string("the kernel of this call could not be resolved"))
 
@@ -75,7 +82,7 @@ def compile_target(table: int, resolver: int, traits: int, execute: Callable[...
             metadata = load(extension, EXTENSION.METADATA)
             store_int32(metadata, METADATA.MAJOR_BYTE, VERSION.MAJOR)
             store_int32(metadata, METADATA.MINOR_BYTE, VERSION.MINOR)
-            store_int32(metadata, METADATA.TRAITS_BYTE, traits)
+            store_int32(metadata, METADATA.TRAITS_BYTE, trait_bits)
             return 0
         if load_int32(frame, FRAME.STAGE_BYTE) != FRAME.EXECUTE:
             return 0
@@ -85,7 +92,7 @@ def compile_target(table: int, resolver: int, traits: int, execute: Callable[...
         for index in range(load(frame, FRAME.ATTR_COUNT)):
             if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.SCALAR_TYPE:
                 key = load(load(load(load(frame, FRAME.ATTRS), index), ATTRIBUTE.SCALAR_VALUE), 0)
-        plan = lookup(table, key)
+        plan = lookup(entries, key)
         if plan == 0:
             answer = stack_words(2)
             store(answer, 0, 0)

@@ -1,4 +1,4 @@
-"""Plans that call a C function on the host, once for each element of a batch, and the native code that executes them."""
+"""Plans that call a C function on the host, once for each element of a batch; the native code that executes them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.ffi.abi import BUFFER, ERROR, FRAME
+from bridge.ffi.abi import BUFFER, ERROR
 from bridge.ffi.batch import batch_elements, batch_offset
+from bridge.ffi.frame import collect_buffers
 from bridge.ffi.handler import c_string, create_error, native
 from bridge.ffi.memory import call, call2, call4, load, stack_words, store
 
@@ -36,14 +37,14 @@ class HostPlan:
 
     Attributes:
         name: The kernel, for error messages.
-        function: Address of ``int64_t f(frame, buffers, data, batch_rank)``, which runs the kernel once and returns 0 or
-            the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then outputs), ``data`` to
-            those of this element's data.
+        function: Address of ``int64_t f(frame, buffers, data, batch_rank)``, which runs the kernel once and returns 0
+            or the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then outputs),
+            ``data`` to those of this element's data.
         inputs: Rank and item size in bytes of each input.
         outputs: The same of each output; at least one.
         mutex: Held during the call, if given.
-        failures: Addresses of a count and of a C string. If the count changes while ``function`` runs, the call fails with
-            the string as its message, also when ``function`` returns 0.
+        failures: Addresses of a count and of a C string. If the count changes while ``function`` runs, the call fails
+            with the string as its message, also when ``function`` returns 0.
     """
 
     name: str
@@ -68,7 +69,8 @@ class HostPlan:
         header[_FUNCTION] = self.function
         header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
         header[_MISCOUNTED] = c_string(
-            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and {len(self.outputs)} outputs"
+            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and "
+            f"{len(self.outputs)} outputs"
         )
         if self.mutex is not None:
             header[_ACQUIRE], header[_RELEASE], header[_MUTEX] = (
@@ -86,13 +88,9 @@ class HostPlan:
 def execute(frame, plan):
     """Native code: runs a :class:`HostPlan` on the buffers of a frame; 0 or the address of an error."""
     inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-    if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
-        return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
     buffers = stack_words(_MAX_BUFFERS)
-    for index in range(inputs):
-        store(buffers, index, load(load(frame, FRAME.ARGS), index))
-    for index in range(outputs):
-        store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
+    if not collect_buffers(frame, inputs, outputs, buffers):
+        return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
     acquire = load(plan, _ACQUIRE)
     if acquire != 0:
         call2(acquire, load(plan, _MUTEX), 1)

@@ -1,7 +1,7 @@
 """LLVM intrinsics for code that Numba compiles: words of memory in, words of memory out.
 
-An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside Numba-compiled code and check nothing:
-the caller owns the memory and knows its layout (:mod:`bridge.ffi.abi`).
+An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside Numba-compiled code and check
+nothing: the caller owns the memory and knows its layout (:mod:`bridge.ffi.abi`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def load(typingctx, address, index):
     """Word ``index`` of the words at ``address``."""
 
     def codegen(context, builder, signature, args):
-        return builder.load(_at(builder, *args, _I64))
+        address, index = args
+        return builder.load(_at(builder, address, index, _I64))
 
     return types.int64(types.int64, types.int64), codegen
 
@@ -50,7 +51,8 @@ def load_int32(typingctx, address, byte):
     """The 32-bit integer ``byte`` bytes after ``address``."""
 
     def codegen(context, builder, signature, args):
-        return builder.sext(builder.load(_at_byte(builder, *args, _I32)), _I64)
+        address, byte = args
+        return builder.sext(builder.load(_at_byte(builder, address, byte, _I32)), _I64)
 
     return types.int64(types.int64, types.int64), codegen
 

@@ -1,10 +1,10 @@
 """The FFI targets that XLA knows, one for each platform, and the kernels (entries) each can run.
 
-XLA never forgets or replaces a target: a second registration under one name is ignored, or kills the backend if it comes
-before start-up. So each platform has one target for the life of the process, and what varies is its table of entries. A
-call names its entry by content: a description of the kernel and its argument types, and a 64-bit key hashed from it. Both
-are the same in every process, which is what ``jax.export`` and the persistent compilation cache need; an address never
-leaves the process.
+XLA never forgets or replaces a target: a second registration under one name is ignored, or kills the backend if it
+comes before start-up. So each platform has one target for the life of the process, and what varies is its table of
+entries. A call names its entry by content: a description of the kernel and its argument types, and a 64-bit key hashed
+from it. Both are the same in every process, which is what ``jax.export`` and the persistent compilation cache need; an
+address never leaves the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError
-from bridge.ffi import driver, handler, host
+from bridge.ffi import callback, driver, handler, host
 from bridge.ffi.abi import ERROR, METADATA, header
 from bridge.ffi.table import NativeTable
 
@@ -38,14 +38,16 @@ class Entry:
         description: Language, name and content of the kernel and its argument types, as text.
         key: ``key_of(description)``.
         address: The plan that the target executes, in native memory.
+        scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
     """
 
-    __slots__ = ("__weakref__", "_alive", "address", "description", "key")
+    __slots__ = ("__weakref__", "_alive", "address", "description", "key", "scratch")
 
-    def __init__(self, description: str, address: int, alive: Any):
+    def __init__(self, description: str, address: int, alive: Any, scratch: tuple[int, ...] = ()):
         self.description = description
         self.key = key_of(description)
         self.address = address
+        self.scratch = scratch
         self._alive = alive  # the plan's memory, and what owns the machine code it refers to
 
     def __eq__(self, other: object) -> bool:
@@ -88,8 +90,9 @@ class Target:
             if self._native is not None:
                 return
             resolver = handler.RESOLVER(self._resolve)
-            address = ctypes.cast(resolver, ctypes.c_void_p).value
-            native = handler.compile_target(self._table.address, address, self._traits, self._execute())
+            native = handler.compile_target(
+                self._table.address, handler.c_function(resolver), self._traits, self._execute()
+            )
             # XLA keeps the raw pointers, so these objects live as long as the process.
             self._native = (resolver, native)
             jax.ffi.register_ffi_target(
@@ -105,12 +108,12 @@ class Target:
         """
         self._resolvers[language] = resolver
 
-    def publish(self, description: str, build: Callable[[], tuple[int, Any]]) -> Entry:
+    def publish(self, description: str, build: Callable[[], tuple[Any, ...]]) -> Entry:
         """The entry of this description, built and added to the table if it is new.
 
         Args:
             description: Starts with ``"<language>:"``.
-            build: Returns the address of the plan, and what must stay alive for it.
+            build: Returns the address of the plan, what must stay alive for it and, if it needs any, the scratch sizes.
         """
         self.install()
         with self._lock:
@@ -124,9 +127,10 @@ class Target:
     def release(self) -> int:
         """Forgets entries that no wrapper and no compiled program of this process refers to; returns their number.
 
-        Their Python objects are freed and their slots cleared. Their machine code stays mapped, because Numba's JIT never
-        unmaps any, and the target stays registered, because XLA cannot forget one. A program that did not come from a
-        trace in this process (``jax.export``) holds no reference: it resolves its kernels again when it next runs.
+        Their Python objects are freed and their slots cleared. Their machine code stays mapped, because Numba's JIT
+        never unmaps any, and the target stays registered, because XLA cannot forget one. A program that did not come
+        from a trace in this process (``jax.export``) holds no reference: it resolves its kernels again when it next
+        runs.
         """
         with self._lock:
             references = {description: weakref.ref(entry) for description, entry in self._entries.items()}
@@ -186,5 +190,8 @@ CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
 CUDA = Target("bridge_cuda", "cuda", driver.make_execute, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.device.DevicePlan`."""
 
-TARGETS = (CPU, CUDA)
+CUDA_PYTHON = Target("bridge_cuda_python", "cuda", callback.make_execute)
+"""Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.callback.CallbackPlan`."""
+
+TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""

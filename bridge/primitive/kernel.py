@@ -17,13 +17,13 @@ from bridge.signature import Outputs
 class XLACustomKernel:
     """One logical operation, one kernel for each backend, called like any JAX function.
 
-    A kernel is registered as a *generator*: a function that receives the keyword parameters of the call, and ``outs`` as a
-    tuple of ``jax.ShapeDtypeStruct``, and returns a function of the input arrays. That function returns one array, or a
-    tuple or list of them; usually it calls :func:`bridge.numba_kernel`, but it may be any JAX code.
+    A kernel is registered as a *generator*: a function that receives the keyword parameters of the call, and ``outs``
+    as a tuple of ``jax.ShapeDtypeStruct``, and returns a function of the input arrays. That function returns one array,
+    or a tuple or list of them; usually it calls :func:`bridge.numba_kernel`, but it may be any JAX code.
 
     JAX decides on which platform a computation runs; the default backend of that platform then runs it, or the one that
-    the call names. A kernel registered or a default changed later takes effect at the next call; programs that the caller
-    has compiled stay as they are. Operators of the same name are independent.
+    the call names. A kernel registered or a default changed later takes effect at the next call; programs that the
+    caller has compiled stay as they are. Operators of the same name are independent.
 
     Example::
 
@@ -120,16 +120,16 @@ class XLACustomKernel:
         for key, value in parameters.items():
             if isinstance(value, jax.core.Tracer):
                 raise ParameterError(
-                    f"{self.name}: parameter {key!r} is a traced value ({jax.typeof(value)}), but parameters are compiled "
-                    f"into the kernel. Mark it static in the surrounding jax.jit (static_argnames={key!r}), or pass it to "
-                    "the kernel as an array argument."
+                    f"{self.name}: parameter {key!r} is a traced value ({jax.typeof(value)}), but parameters are "
+                    f"compiled into the kernel. Mark it static in the surrounding jax.jit (static_argnames={key!r}), "
+                    "or pass it to the kernel as an array argument."
                 )
             try:
                 hash(value)
             except TypeError as error:
                 raise ParameterError(
-                    f"{self.name}: parameter {key!r} is {value!r} of type {type(value).__name__}, which is not hashable, "
-                    "but parameters are compiled into the kernel. Pass a number, string or tuple; pass arrays as "
-                    "arguments."
+                    f"{self.name}: parameter {key!r} is {value!r} of type {type(value).__name__}, which is not "
+                    "hashable, but parameters are compiled into the kernel. Pass a number, string or tuple; pass "
+                    "arrays as arguments."
                 ) from error
         return tuple(sorted(parameters.items()))

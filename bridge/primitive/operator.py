@@ -41,10 +41,15 @@ class OperatorCall:
     def kernel(self, platform: str) -> Callable[..., list[Any]]:
         """The selected kernel as a function of (batched) arrays that returns a flat list of arrays."""
         candidate = candidate_for(self.choice, platform, self.name)
-        kernel = candidate.generator(outs=self.outputs, **dict(self.parameters))
+        try:
+            kernel = candidate.generator(outs=self.outputs, **dict(self.parameters))
+        except Exception as error:
+            error.add_note(f"(raised by the {candidate.backend} generator of the operator {self.name})")
+            raise
         if not callable(kernel):
             raise SignatureError(
-                f"{self.name}: the {candidate.backend} generator returned {kernel!r}, expected a function of the arrays."
+                f"{self.name}: the {candidate.backend} generator returned {kernel!r}, expected a function of the "
+                "arrays."
             )
 
         def run(*args: Any) -> list[Any]:
@@ -74,7 +79,8 @@ def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
 
 def bind(call: OperatorCall, *args: Any) -> list[Any]:
     """Calls the operator on arrays or tracers; a flat list of results."""
-    return operator_p.bind(*align_varying(args), call=call)
+    results: list[Any] = operator_p.bind(*align_varying(args), call=call)
+    return results
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
@@ -90,7 +96,8 @@ operator_p.multiple_results = True
 @operator_p.def_impl
 def _evaluate(*args: Any, call: OperatorCall) -> list[Any]:
     with jax.disable_jit(False):
-        return apply(call, *args)
+        results: list[Any] = apply(call, *args)
+    return results
 
 
 @operator_p.def_abstract_eval
@@ -118,8 +125,8 @@ batching.primitive_batchers[operator_p] = _batch
 
 def _no_derivative(*args: Any, call: OperatorCall, **_: Any) -> NoReturn:
     raise DifferentiationError(
-        f"{call.name} has no derivative: JAX cannot see into its kernels. Wrap the call in jax.custom_vjp (reverse mode) "
-        "or jax.custom_jvp (forward mode), or keep it out of the differentiated path with jax.lax.stop_gradient."
+        f"{call.name} has no derivative: JAX cannot see into its kernels. Wrap the call in jax.custom_vjp (reverse "
+        "mode) or jax.custom_jvp (forward mode), or keep it out of the differentiated path with jax.lax.stop_gradient."
     )
 
 

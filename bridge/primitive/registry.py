@@ -88,7 +88,7 @@ class Registry:
             old = self._snapshot
             if backend not in old.kernels.get(platform, {}):
                 raise BackendError(
-                    f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is not "
-                    f"registered for it (registered: {old.describe()}). Register it with def_kernel first."
+                    f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is "
+                    f"not registered for it (registered: {old.describe()}). Register it with def_kernel first."
                 )
             self._snapshot = replace(old, defaults=MappingProxyType({**old.defaults, platform: backend}))

@@ -71,7 +71,7 @@ def _compiled_text(jitted: Any, *args: Any) -> str:
 
 
 def _barrier(value: jax.Array) -> jax.Array:
-    passed: jax.Array = jax.lax.optimization_barrier(value)  # type: ignore[no-untyped-call]
+    passed: jax.Array = jax.lax.optimization_barrier(value)
     return passed
 
 

@@ -90,7 +90,7 @@ def compiler_versions(platform: str) -> dict[str, str]:
 
 def register(library: ctypes.CDLL, symbol: str, target: str, platform: str) -> None:
     """Registers a handler of a library with XLA, which calls it as long as the process lives."""
-    handler = jax.ffi.pycapsule(getattr(library, symbol))  # type: ignore[no-untyped-call]
+    handler = jax.ffi.pycapsule(getattr(library, symbol))
     jax.ffi.register_ffi_target(target, handler, platform=platform)
 
 

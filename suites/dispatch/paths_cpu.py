@@ -19,7 +19,7 @@ from suites.dispatch.platforms import Platform
 from suites.dispatch.targets import Target
 
 SIZE = 16
-_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)  # type: ignore[no-untyped-call]
+_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)
 _CPP_TARGET = "dispatch_add_cpp_cpu"
 
 

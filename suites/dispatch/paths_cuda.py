@@ -19,7 +19,7 @@ from suites.dispatch.targets import Target
 
 SIZE = 1024
 _BLOCK = 256
-_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)  # type: ignore[no-untyped-call]
+_OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)
 
 
 def _numba_cuda() -> Path:
@@ -32,7 +32,7 @@ def _numba_cuda() -> Path:
 
     @cuda.jit
     def add(x, y, out):  # type: ignore[no-untyped-def]
-        i = cuda.grid(1)  # type: ignore[attr-defined]
+        i = cuda.grid(1)
         if i < out.size:
             out[i] = x[i] + y[i]
 

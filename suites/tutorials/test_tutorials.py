@@ -1,4 +1,4 @@
-"""Every tutorial runs in a process of its own, as a reader would run it; its asserts are the tests."""
+"""Tutorials run in processes of their own, as a reader would run them: their asserts are the tests."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ def cells(path):
 
     What comes before the first marker belongs to no cell; only comments may.
     """
-    found = [(0, True, [])]
+    found: list[tuple[int, bool, list[str]]] = [(0, True, [])]
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith("# %%"):
             marker = MARKER.match(line)
@@ -57,3 +57,11 @@ def test_it_runs_without_warnings_and_says_something(path):
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
+
+
+def test_the_examples_of_the_readme_run():
+    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})

@@ -1,20 +1,20 @@
 """A function's digest changes exactly when the code that Numba would compile changes."""
 
 import math
-import subprocess
-import sys
 import textwrap
 import types
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
 
 from bridge.content import PROCESS_LOCAL, function_digest
+from suites.unit.processes import output
 
 SCALE = 2.0
 TABLE = np.arange(4.0)
-settings = types.ModuleType("settings")
+settings: Any = types.ModuleType("settings")
 settings.GAIN = 3
 
 
@@ -113,14 +113,5 @@ def test_it_is_the_same_in_another_process_whatever_the_hash_seed():
         print(function_digest(kernel, {"b": 1, "a": {"nnan", "ninf"}}))
         """
     )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    digests = {output("-c", program, PYTHONHASHSEED=seed) for seed in ("1", "2")}
     assert len(digests) == 1

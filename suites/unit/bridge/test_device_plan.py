@@ -18,7 +18,8 @@ from bridge.launch import LaunchShape
 from bridge.numba_cuda import array_launch
 
 _CU_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+    *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7),
+    *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
 )
 _numbers = itertools.count()
 
@@ -124,8 +125,10 @@ def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
     out = jax.jit(nested)(xs, y)
     out.block_until_ready()
     assert len(recorder.launches) == 15
-    starts = [[words[at] - base for _, words in recorder.launches] for at, base in (
-        (4, xs.unsafe_buffer_pointer()), (11, y.unsafe_buffer_pointer()), (18, out.unsafe_buffer_pointer()))]  # fmt: skip
+    starts = [
+        [words[at] - array.unsafe_buffer_pointer() for _, words in recorder.launches]
+        for at, array in ((4, xs), (11, y), (18, out))
+    ]
     assert starts[0] == starts[2] == [16 * element for element in range(15)]
     assert starts[1] == [16 * (element % 5) for element in range(15)]
 

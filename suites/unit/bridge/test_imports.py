@@ -70,7 +70,7 @@ def test_without_source_the_error_says_what_to_do():
 
 def test_an_import_that_fails_names_the_module():
     def kernel(x):
-        import no_such_module
+        import no_such_module  # type: ignore[import-not-found]
 
         return no_such_module.f(x)
 

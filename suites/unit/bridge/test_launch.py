@@ -67,7 +67,7 @@ def test_arguments_that_make_no_sense(arguments, message):
         (LaunchShape((1, 1, 1), (1025, 1, 1)), 0, "a block of 1025x1x1 is 1025 threads, but .* at most 1024"),
         (LaunchShape((1, 1, 1), (32, 32, 2)), 0, "2048 threads"),
         (LaunchShape((1, 1, 1), (1, 1, 65)), 0, "the block 1x1x65 has 65 in z, but the device allows 64"),
-        (LaunchShape((1, 65536, 1), (1, 1, 1)), 0, "the grid 1x65536x1 has 65536 in y.*Put the largest dimension first"),
+        (LaunchShape((1, 65536, 1), (1, 1, 1)), 0, "1x65536x1 has 65536 in y.*Put the largest dimension first"),
         (LaunchShape((1, 1, 1), (1, 1, 1), 49152), 1, "49152 bytes of dynamic and 1 of static shared memory"),
     ],
 )

@@ -1,8 +1,6 @@
 """numba_kernel: threads, the GIL, and what ten thousand calls leave behind."""
 
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -14,8 +12,9 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import numba_kernel
+from bridge import numba_kernel, numba_parallel
 from bridge.ffi.target import CPU
+from suites.unit import processes
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -82,38 +81,33 @@ STRESS = textwrap.dedent(
 )
 
 
-def run(program, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path)), **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 def available(layer):
-    return (
-        run(
-            f"import numba; numba.config.THREADING_LAYER = {layer!r}\n" + "from numba.np.ufunc.parallel import "
-            "_launch_threads; _launch_threads()"
-        ).returncode
-        == 0
-    )
+    program = "from numba.np.ufunc.parallel import _launch_threads; _launch_threads()"
+    return processes.run("-c", program, NUMBA_THREADING_LAYER=layer).returncode == 0
 
 
 @pytest.mark.parametrize("layer", ["workqueue", "omp", "tbb"])
 def test_parallel_kernels_from_many_threads_and_devices(layer):
     if not available(layer):
         pytest.skip(f"Numba's threading layer {layer} is not installed here")
-    result = run(
-        STRESS,
-        NUMBA_THREADING_LAYER=layer,
-        XLA_FLAGS="--xla_force_host_platform_device_count=4",
-        OMP_WAIT_POLICY="passive",
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == [layer, "0"]
+    flags = "--xla_force_host_platform_device_count=4"
+    printed = processes.output("-c", STRESS, NUMBA_THREADING_LAYER=layer, XLA_FLAGS=flags, OMP_WAIT_POLICY="passive")
+    assert printed.split() == [layer, "0"]
+
+
+@pytest.mark.parametrize(
+    ("spins", "policy", "seen"),
+    [
+        pytest.param(None, None, str(numba_parallel.SPINS), id="unset"),
+        pytest.param("7", None, "7", id="spins set"),
+        pytest.param(None, "active", "None", id="policy set"),
+        pytest.param("7", "active", "7", id="both set"),
+    ],
+)
+def test_openmp_spins_for_a_short_while_unless_the_user_has_said_how_long(spins, policy, seen):
+    program = "import bridge, os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'numba.np.ufunc.omppool' in sys.modules)"
+    # OpenMP reads the variable when it is loaded, which must come later.
+    assert processes.output("-c", program, GOMP_SPINCOUNT=spins, OMP_WAIT_POLICY=policy) == f"{seen} False"
 
 
 def test_threads_that_trace_one_kernel_at_once_share_one_compilation():

@@ -1,11 +1,10 @@
 """numba_kernel across processes: exported programs and the persistent compilation cache."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+
+from suites.unit.processes import output, run
 
 DEFINE = textwrap.dedent(
     """
@@ -60,32 +59,19 @@ def scripts(tmp_path_factory):
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     blob = folder / "program.bin"
-    result = run_file(folder / "export.py", blob)
-    assert result.returncode == 0, result.stderr
+    output(folder / "export.py", blob)
     return folder, blob
-
-
-def run_file(path, *args):
-    return subprocess.run(
-        [sys.executable, str(path), *map(str, args)],
-        env={**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def test_an_exported_program_runs_where_the_same_kernel_is_defined(scripts):
     folder, blob = scripts
-    result = run_file(folder / "run.py", blob)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == f"{[3.0 * i + 2 for i in range(8)]} (3, 8) {4.0 * 24}"
+    assert output(folder / "run.py", blob) == f"{[3.0 * i + 2 for i in range(8)]} (3, 8) {4.0 * 24}"
 
 
 @pytest.mark.parametrize("script", ["other", "installed"])
 def test_another_kernel_is_never_run_in_its_place(scripts, script):
     folder, blob = scripts
-    result = run_file(folder / f"{script}.py", blob)
+    result = run(folder / f"{script}.py", blob)
     assert result.returncode != 0
     assert "this program calls the Numba kernel 'kernel', which this process has not defined" in result.stderr
     assert "Call numba_kernel on the same kernel" in result.stderr
@@ -95,7 +81,7 @@ def test_export_asks_for_the_checks_to_be_disabled(scripts):
     folder, _ = scripts
     path = folder / "unchecked.py"
     path.write_text(EXPORT.replace("disabled_checks=bridge.export_checks()", "disabled_checks=()"))
-    result = run_file(path, folder / "never.bin")
+    result = run(path, folder / "never.bin")
     assert "bridge_cpu" in result.stderr
     assert result.returncode != 0
 
@@ -115,7 +101,5 @@ def test_the_persistent_cache_serves_a_fresh_process(tmp_path):
             """
         )
     )
-    results = [run_file(path, tmp_path / "cache") for _ in range(2)]
-    assert all(result.returncode == 0 for result in results), results[0].stderr
     values = [3.0 * i + 1 for i in range(8)]
-    assert [result.stdout.strip() for result in results] == [f"{values} False", f"{values} True"]
+    assert [output(path, tmp_path / "cache") for _ in range(2)] == [f"{values} False", f"{values} True"]

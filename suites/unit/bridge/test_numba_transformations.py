@@ -178,7 +178,7 @@ class TestSharding:
     @pytest.fixture
     def mesh(self):
         if jax.device_count("cpu") < 8:
-            pytest.skip("needs 8 CPU devices: the session was started with fewer")
+            pytest.skip("needs 8 CPU devices, which conftest.py makes unless cells are timed (--profile)")
         return jax.sharding.Mesh(np.array(jax.devices("cpu")[:8]).reshape(4, 2), ("a", "b"))
 
     def test_shard_map_checks_varying_axes(self, mesh):

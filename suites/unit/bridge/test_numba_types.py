@@ -1,7 +1,6 @@
 """numba_kernel: dtypes, ranks and containers of inputs and outputs, and the forms a kernel may have."""
 
 import math
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import pytest
 
 from bridge import KernelCompileError, SignatureError, numba_kernel
 from bridge.numba_cpu import DTYPES
+from suites.unit import processes
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -51,7 +51,7 @@ def test_64_bit_outputs_need_x64(dtype):
     with (
         pytest.raises(SignatureError, match=r"output 0 is declared .*64.*jax_enable_x64")
         if dtype != "complex128"
-        else (pytest.raises(SignatureError, match="complex128.*complex64"))
+        else (pytest.raises(SignatureError, match=r"complex128.*complex64"))
     ):
         numba_kernel(kernels.copy, Spec((2,), dtype))(np.zeros(2, dtype))
 
@@ -229,11 +229,8 @@ def test_a_recursive_helper_works():
 
 
 def test_importing_the_bridge_pulls_in_neither_pytest_nor_pandas():
-    import subprocess
-
-    program = "import sys, bridge; print([m for m in ('pytest', 'pandas', 'rich', 'warp', 'suites', 'reports') if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    program = "import sys, bridge; print(*{'pytest', 'pandas', 'rich', 'warp', 'suites', 'reports'} & {*sys.modules})"
+    assert processes.output("-c", program) == ""
 
 
 def test_all_names_what_exists():

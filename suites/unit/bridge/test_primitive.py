@@ -234,7 +234,7 @@ class TestTransformations:
 
     def test_shard_map(self, op):
         if jax.device_count("cpu") < 4:
-            pytest.skip("needs 4 CPU devices: the session was started with fewer")
+            pytest.skip("needs 4 CPU devices, which conftest.py makes unless cells are timed (--profile)")
         mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:4]), ("i",))
         P = jax.sharding.PartitionSpec
         call = lambda x: op(x, outs=Spec((2,), np.float32))  # noqa: E731

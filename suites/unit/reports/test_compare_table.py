@@ -20,10 +20,7 @@ def test_times_ratio_and_verdict_of_each_cell():
     ]
     assert table.rows[1].cells[-1].style is Style.BAD
     assert "WRONG: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
-    assert (
-        "geometric mean of the ratio: 1.50 over 1 cell that passed on both sides; 1 slower in head"
-        in table.notes
-    )
+    assert "geometric mean of the ratio: 1.50 over 1 cell that passed on both sides; 1 slower in head" in table.notes
     assert "cells: 1 COMPARED, 1 WRONG" in table.notes
 
 
@@ -41,6 +38,4 @@ def test_equal_reasons_are_gathered():
     head = [make_record(make_cell(size=size), seed=1) for size in (1, 2)]
     base = [make_record(make_cell(size=size)) for size in (1, 2)]
     table = comparison_table(compare(base, head), make_run(), make_run())
-    assert table.notes[-1] == (
-        "NOT_COMPARABLE: seed: base 0, head 1 (2 cells, first lif_step-numba-f32-1-cpu)"
-    )
+    assert table.notes[-1] == ("NOT_COMPARABLE: seed: base 0, head 1 (2 cells, first lif_step-numba-f32-1-cpu)")

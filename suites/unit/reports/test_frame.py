@@ -39,6 +39,15 @@ def test_a_failure_is_a_row_without_a_time_never_zero():
     assert times.isna().all()
 
 
+def test_the_limit_is_that_of_the_cell_else_that_of_the_run():
+    own = make_record(make_cell(size=1), bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
+    unmeasured = make_record(make_cell(size=2), run=make_run(copy_bandwidth=None))
+    frame = to_frame([own, make_record(), unmeasured])
+    assert list(frame["bandwidth_limit"][:2]) == [8e9, 1e10]
+    assert list(frame["bandwidth_limit_kind"][:2]) == ["read, L2 cache", "copy"]
+    assert frame[["bandwidth_limit", "bandwidth_limit_kind", "bandwidth_share"]].iloc[2].isna().all()
+
+
 def test_the_last_attempt_at_a_cell_wins():
     frame = to_frame([make_record(status=Status.TIMEOUT), make_record(index=1, median_ns=7.0)])
     assert list(frame["status"]) == ["PASSED"]

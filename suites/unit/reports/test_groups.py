@@ -12,9 +12,7 @@ def test_a_plain_operator_is_its_name():
 
 
 def test_modes_and_parameters_are_named():
-    assert group_names([variant('{"density": 0.1, "order": "row"}', mode="vjp")]) == [
-        "op  vjp  density=0.1  order=row"
-    ]
+    assert group_names([variant('{"density": 0.1, "order": "row"}', mode="vjp")]) == ["op  vjp  density=0.1  order=row"]
 
 
 def test_a_parameter_that_the_size_decides_makes_no_group():

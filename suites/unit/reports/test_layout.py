@@ -25,9 +25,7 @@ def make_table(backends=3, notes=("note",)):
 def test_every_part_fits_and_no_group_is_lost(backends, width):
     parts = fit(make_table(backends), width)
     assert all(table_width(part) <= width for part in parts)
-    groups = [
-        column.group for part in parts for column in part.columns if column.group and column.header == "time"
-    ]
+    groups = [column.group for part in parts for column in part.columns if column.group and column.header == "time"]
     assert groups == [f"b{number}" for number in range(backends)]
 
 
@@ -66,9 +64,7 @@ def test_what_cannot_fit_is_not_cut():
 
 def test_a_spanning_text_takes_the_room_of_its_group():
     columns = (Column("time", "b"), Column("x", "b"))
-    short = Table(
-        "T", columns, (Row((Text("OOM", span=True), Text(""))), Row((Text("12.3 µs"), Text("1.00"))))
-    )
+    short = Table("T", columns, (Row((Text("OOM", span=True), Text(""))), Row((Text("12.3 µs"), Text("1.00")))))
     assert column_widths(short) == [7, 4]
     long = Table("T", columns, (Row((Text("NONDETERMINISTIC", span=True), Text(""))),))
     assert table_width(long) == 16
@@ -80,6 +76,4 @@ def test_the_mark_of_the_fastest_has_room():
 
 
 def test_a_long_group_name_has_room():
-    assert table_width(Table("T", (Column("t", "long_backend"),), (Row((Text("1"),)),))) == len(
-        "long_backend"
-    )
+    assert table_width(Table("T", (Column("t", "long_backend"),), (Row((Text("1"),)),))) == len("long_backend")

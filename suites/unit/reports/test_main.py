@@ -1,7 +1,6 @@
 """The command line: what it prints, and its exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from reports.__main__ import Exit, main
 from reports.record import Status
 from reports.store import RunWriter
+from suites.unit.processes import environment
 from suites.unit.reports.builders import make_cell, make_run, make_timing
 
 
@@ -183,9 +183,7 @@ def test_compare_exits_with_1_if_head_is_wrong(runs, base, head, code):
 def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
     write(runs, "a")
     with RunWriter(runs / "b.jsonl", make_run(run_id="b")) as writer:
-        writer.append(
-            cell=make_cell(size=1), shapes=[], dtypes=[], seed=0, status=Status.PASSED, timing=make_timing()
-        )
+        writer.append(cell=make_cell(size=1), shapes=[], dtypes=[], seed=0, status=Status.PASSED, timing=make_timing())
     assert main(["compare", "a", "b"]) == Exit.INFRASTRUCTURE
     shown = capsys.readouterr()
     assert "NEW" in shown.out
@@ -210,11 +208,9 @@ def test_list_of_an_empty_folder_is_empty(runs, capsys):
 
 
 def run_module(*arguments, **options):
-    environment = {**os.environ, "PYTHONIOENCODING": options.pop("encoding", "utf-8")}
+    variables = environment(PYTHONIOENCODING=options.pop("encoding", "utf-8"))
     command = [sys.executable, "-m", "reports", *arguments]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, **options)
 
 
 def test_a_reader_that_leaves_early_is_no_error(runs):

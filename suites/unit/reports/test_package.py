@@ -1,11 +1,9 @@
 """What importing `reports` gives, and what it costs."""
 
-import subprocess
-import sys
-
 import pytest
 
 import reports
+from suites.unit.processes import output
 
 
 def test_all_names_exist_once():
@@ -19,11 +17,8 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_importing_is_cheap_and_independent():
-    code = (
-        "import reports, sys; print(*{'pandas', 'numpy', 'rich', 'jax', 'bridge', 'suites'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    code = "import reports, sys; print(*{'pandas', 'numpy', 'rich', 'jax', 'bridge', 'suites'} & {*sys.modules})"
+    assert output("-c", code) == ""
 
 
 def test_nothing_in_reports_imports_jax_or_its_neighbours():
@@ -33,5 +28,4 @@ def test_nothing_in_reports_imports_jax_or_its_neighbours():
         "    importlib.import_module('reports.' + name)\n"
         "print(*{'jax', 'numba', 'bridge', 'suites'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    assert output("-c", code) == ""

@@ -75,6 +75,32 @@ def test_bandwidth_is_declared_bytes_over_the_median():
     assert record.bandwidth_share == pytest.approx(0.4)
 
 
+def test_a_cell_with_a_limit_of_its_own_is_compared_with_that():
+    record = make_record(median_ns=1000.0, bytes=4000, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
+    assert record.roof == 8e9
+    assert record.bandwidth_share == pytest.approx(0.5)
+    assert make_record().roof == record.run.copy_bandwidth
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
+def test_a_limit_is_a_rate(rate):
+    with pytest.raises(RecordError, match=r"lif_step-numba-f32-4096-cpu: bandwidth_limit=.*expected a rate above zero"):
+        make_record(bandwidth_limit=rate, bandwidth_limit_kind="copy, memory")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bandwidth_limit": 9e9},
+        {"bandwidth_limit_kind": "copy, memory"},
+        {"bandwidth_limit": 9e9, "bandwidth_limit_kind": ""},
+    ],
+)
+def test_a_limit_says_what_was_measured(changes):
+    with pytest.raises(RecordError, match="Pass both"):
+        make_record(**changes)
+
+
 def test_an_impossible_bandwidth_is_not_hidden():
     assert make_record(median_ns=100.0, bytes=4000).bandwidth_share == pytest.approx(4.0)
 

@@ -95,10 +95,7 @@ def test_markdown_text():
 
 
 def test_markdown_leaves_words_with_underscores_alone():
-    assert (
-        markdown.escape("WRONG_VALUE in __init__ of *x*\nnext")
-        == r"WRONG_VALUE in \_\_init\_\_ of \*x\* next"
-    )
+    assert markdown.escape("WRONG_VALUE in __init__ of *x*\nnext") == r"WRONG_VALUE in \_\_init\_\_ of \*x\* next"
 
 
 @pytest.mark.parametrize("render", [terminal.render, markdown.render])

@@ -143,6 +143,13 @@ def test_a_cell_on_another_device_carries_its_own_header(path):
     assert read_run(path)[0].run.device == GPU
 
 
+def test_a_limit_of_the_cell_is_written(path):
+    with RunWriter(path, make_run()) as writer:
+        written = append(writer, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
+    assert read_run(path) == [written]
+    assert (written.bandwidth_limit, written.bandwidth_limit_kind) == (8e9, "read, L2 cache")
+
+
 def test_a_closed_writer_says_so(path):
     writer = RunWriter(path, make_run())
     writer.close()
@@ -202,9 +209,7 @@ def touch(folder, *names):
 
 
 def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
-    touch(
-        tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "20260102T000001-cccc.jsonl"
-    )
+    touch(tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "20260102T000001-cccc.jsonl")
     for name, found in [
         (tmp_path / "20260101T000000-aaaa.jsonl", "20260101T000000-aaaa.jsonl"),
         ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),

@@ -45,9 +45,7 @@ def test_rows_are_ordered_by_operator_dtype_and_size():
     cells = [
         ("b", "float32", 10), ("a", "float64", 5), ("a", "float32", 1000), ("a", "float32", 20),
     ]  # fmt: skip
-    table = times(
-        [make_record(make_cell(operator=name, dtype=dtype, size=size)) for name, dtype, size in cells]
-    )
+    table = times([make_record(make_cell(operator=name, dtype=dtype, size=size)) for name, dtype, size in cells])
     assert [(row.group, row.cells[0].text, row.cells[1].text) for row in table.rows] == [
         ("a", "f32", "20"),
         ("a", "f32", "1,000"),
@@ -95,6 +93,40 @@ def test_an_impossible_bandwidth_is_flagged(cache, winner, words):
     assert row["numba", "time"].style is winner
     assert words in notes(table)
     assert row["jnp", "bw%"].text == "40"
+
+
+def share_note(records):
+    (note,) = {column.note for column in times(records).columns if column.header == "bw%"}
+    return note.rpartition("run: ")[2]
+
+
+def test_shares_refer_to_the_copy_of_the_run_or_to_the_limit_of_the_cell():
+    assert share_note(make_pair(1000.0, 500.0)) == "copy 10.0 GB/s"
+    memory = {"bandwidth_limit": 8e9, "bandwidth_limit_kind": "copy, memory"}
+    cache = {"bandwidth_limit": 64e9, "bandwidth_limit_kind": "read, L2 cache"}
+    records = [
+        *(make_record(make_cell(size=1), **cache), make_record(make_cell(size=2), **memory)),
+        *(make_record(make_cell(size=3), **memory), make_record(make_cell(size=4), status=Status.OOM)),
+    ]
+    assert share_note(records) == "copy, memory 8.00 GB/s (2 cells); read, L2 cache 64.0 GB/s (1 cell)"
+    assert texts(times(records), 1)["numba", "bw%"].text == "50"
+
+
+def test_a_limit_measured_again_in_a_resumed_run_shows_its_range():
+    records = [
+        make_record(make_cell(size=size), bandwidth_limit=rate, bandwidth_limit_kind="copy, memory")
+        for size, rate in enumerate((9e9, 8e9, 8.5e9))
+    ]
+    assert share_note(records) == "copy, memory 8.00 GB/s to 9.00 GB/s"
+
+
+def test_limits_of_cells_leave_one_device_line():
+    records = [
+        make_record(make_cell(size=size), bandwidth_limit=size * 1e9, bandwidth_limit_kind="read, L2 cache")
+        for size in (1, 2)
+    ]
+    (line,) = [note for note in summary(records).notes if note.startswith("device: ")]
+    assert line == "device: cpu (cpu:0), copy bandwidth 10.0 GB/s measured"
 
 
 def test_columns_that_nobody_fills_are_absent():
@@ -169,9 +201,7 @@ def test_accuracy_shows_xla_beside_ours_and_flags_what_is_over():
         status=Status.WRONG_VALUE,
         accuracy=Accuracy(budget_used=8.12, max_ulp=812.0, reference_budget_used=0.125),
     )
-    nan = make_record(
-        make_cell(backend="nan"), status=Status.WRONG_VALUE, accuracy=Accuracy(max_ulp=float("inf"))
-    )
+    nan = make_record(make_cell(backend="nan"), status=Status.WRONG_VALUE, accuracy=Accuracy(max_ulp=float("inf")))
     (table,) = accuracy_tables(to_frame([good, bad, nan]))
     row = texts(table)
     assert [row["numba", header].text for header in ("budget%", "XLA%", "max ulp")] == ["25", "12", "1"]

@@ -38,7 +38,8 @@ def test_one_wrong_element_is_found_and_named():
     verdict = judge([got], _truth(value, ulps=1))
     assert verdict.status is Status.WRONG_VALUE
     assert verdict.accuracy.worst_index == [3, 5]
-    assert "output 0[3, 5]" in verdict.reason and "1 of 77 elements" in verdict.reason
+    assert "output 0[3, 5]" in verdict.reason
+    assert "1 of 77 elements" in verdict.reason
 
 
 @pytest.mark.parametrize(("steps", "status"), [(1, Status.PASSED), (2, Status.PASSED), (5, Status.WRONG_VALUE)])

@@ -258,7 +258,7 @@ def test_a_missing_compiler_is_a_reason(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def short_run(tmp_path_factory) -> tuple[int, dict, str]:
+def short_run(tmp_path_factory):
     """Exit code, JSON and page of one round of the fast paths on the CPU."""
     folder = tmp_path_factory.mktemp("dispatch")
     target = folder / "run.json"

@@ -32,7 +32,8 @@ def test_every_operator_backend_and_dtype_is_in_the_matrix():
 def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
     monkeypatch.setattr(params, "_absent", lambda platform: f"no {platform} device")
     marks = [mark for param in params.samples("cuda") for mark in param.marks]
-    assert marks and all(mark.name == "skip" and mark.kwargs["reason"] for mark in marks)
+    assert marks
+    assert all(mark.name == "skip" and mark.kwargs["reason"] for mark in marks)
     reasons = {mark.kwargs["reason"] for mark in marks}
     assert reasons >= {"no cuda device", "numba runs on cpu, not on cuda"}
 

@@ -1,0 +1,40 @@
+"""What native code reads from a call frame: its buffers, its stream and its device."""
+
+from __future__ import annotations
+
+from bridge.ffi.abi import API, FRAME, ORDINAL, STREAM
+from bridge.ffi.handler import native
+from bridge.ffi.memory import call, load, load_int32, stack_words, store
+
+
+@native
+def collect_buffers(frame, inputs, outputs, buffers):
+    """Writes the addresses of the buffers, inputs then outputs; whether the frame has as many as expected."""
+    if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
+        return False
+    for index in range(inputs):
+        store(buffers, index, load(load(frame, FRAME.ARGS), index))
+    for index in range(outputs):
+        store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
+    return True
+
+
+@native
+def stream_and_device(frame, answer):
+    """Writes XLA's CUDA stream and device ordinal to two words; 0 or the address of an error."""
+    args = stack_words(8)
+    store(args, STREAM.SIZE, STREAM.BYTES)
+    store(args, STREAM.EXTENSION, 0)
+    store(args, STREAM.CONTEXT, load(frame, FRAME.CONTEXT))
+    error = call(load(load(frame, FRAME.API), API.STREAM_GET), args)
+    if error != 0:
+        return error
+    store(answer, 0, load(args, STREAM.STREAM))
+    store(args, ORDINAL.SIZE, ORDINAL.BYTES)
+    store(args, ORDINAL.EXTENSION, 0)
+    store(args, ORDINAL.CONTEXT, load(frame, FRAME.CONTEXT))
+    error = call(load(load(frame, FRAME.API), API.DEVICE_ORDINAL_GET), args)
+    if error != 0:
+        return error
+    store(answer, 1, load_int32(args, ORDINAL.ORDINAL_BYTE))
+    return 0

@@ -1,0 +1,171 @@
+"""Numba-CUDA building blocks that the operators' kernels share: tiles of independent loads, sums over the lanes of a row.
+
+A machine without numba-cuda can import the operators all the same: kernels are then left as the functions they are made
+of, and :data:`MISSING` says why they cannot run.
+
+Bandwidth: by Little's law a GPU that moves 4.8 TB/s with 700 ns of latency has 3.4 MB under way, 25 KB on each of its
+132 multiprocessors. With 2048 threads on each that is three or four floats per thread. So each thread asks for
+:data:`LOADS` elements before it writes the first: a load after a store waits, because the compiler must assume that the
+store may have changed what is loaded. The elements of a thread lie a block apart, so that each load of a warp is
+contiguous.
+
+Indices are unsigned, because Numba takes signed ones that are negative from the end, at three instructions per access.
+They are 64 bits wide throughout: Numba makes a float of a signed and an unsigned 64-bit integer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+MISSING: str | None = None
+"""Why there are no CUDA kernels, None if there are."""
+
+cuda: Any = None
+if importlib.util.find_spec("numba_cuda") is None:
+    MISSING = "numba-cuda is not installed (extra cuda12 or cuda13)"
+else:
+    try:
+        from numba import cuda
+    except ImportError as error:
+        MISSING = f"numba-cuda does not import: {error}"
+
+THREADS = 256
+"""Threads of a block."""
+
+LOADS = 4
+"""Elements of each array that a thread loads before it stores anything."""
+
+PARTIALS = 1024
+"""Blocks of a reduction: more than any GPU runs at a time, and few enough for one block to add up their results."""
+
+ONE_BLOCK_BELOW = 1 << 14
+"""Elements below which one block reduces a vector by itself: a second launch would take longer."""
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """``numba.cuda.jit``, or the function itself where there is no numba-cuda."""
+    return function if cuda is None else cuda.jit(function)
+
+
+def device(function: Callable[..., Any]) -> Any:
+    """``numba.cuda.jit(device=True)``, or the function itself where there is no numba-cuda."""
+    return function if cuda is None else cuda.jit(device=True)(function)
+
+
+# How a launch is shaped: from specs or arrays to the launch arguments of bridge.numba_cuda_kernel.
+
+
+def tiles(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of a kernel that uses :func:`tile` on its first output."""
+    return {"grid": tile_count(math.prod(outs[0].shape)), "block": THREADS}
+
+
+def tile_count(size: int) -> int:
+    """Blocks for ``size`` elements, :data:`LOADS` per thread."""
+    return -(-size // (THREADS * LOADS))
+
+
+def rows_of(rows: int, terms: float) -> dict[str, Any]:
+    """The launch of a kernel that sums rows, each by the threads of one ``threadIdx.y``.
+
+    As many threads share a row as make :data:`LOADS` terms for each: fewer would make long rows slow, more would have
+    nothing to do.
+
+    Args:
+        rows: How many rows there are.
+        terms: The mean number of terms in a row.
+    """
+    lanes = 1
+    while lanes < THREADS and lanes * LOADS < terms:
+        lanes *= 2
+    # No more blocks than y allows are needed in x either: blocks go on to further rows.
+    return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
+
+
+# What kernels are made of.
+
+
+@device
+def tile(size):
+    """Where this thread's elements are: the first, the distance to the next, and whether all LOADS are within size."""
+    step = np.uint64(cuda.blockDim.x)
+    first = np.uint64(cuda.blockIdx.x) * step * np.uint64(LOADS) + np.uint64(cuda.threadIdx.x)
+    return first, step, first + step * np.uint64(LOADS - 1) < np.uint64(size)
+
+
+def widened(value):
+    """The value in the type to compute in: float32 for float16, for which Numba-CUDA would call a function per operation."""
+    return value
+
+
+if cuda is not None and hasattr(cuda, "extending"):  # the simulator takes widened itself
+
+    @cuda.extending.overload(widened)
+    def _widened(value):
+        if str(value) == "float16":
+            return lambda value: np.float32(value)
+        return lambda value: value
+
+
+@device
+def load(x, i, step):
+    """LOADS elements of a vector, ``step`` apart, :func:`widened`."""
+    return (
+        widened(x[i]),
+        widened(x[i + step]),
+        widened(x[i + step * np.uint64(2)]),
+        widened(x[i + step * np.uint64(3)]),
+    )
+
+
+@device
+def store(out, i, step, values):
+    """The counterpart of :func:`load`."""
+    out[i] = values[0]
+    out[i + step] = values[1]
+    out[i + step * np.uint64(2)] = values[2]
+    out[i + step * np.uint64(3)] = values[3]
+
+
+@device
+def sum_lanes(shared, value):
+    """Sum of ``value`` over ``threadIdx.x``, for each ``threadIdx.y`` by itself; every thread of the block must call it.
+
+    The block's extent in x is a power of two. ``shared`` has an element per thread.
+    """
+    lane = cuda.threadIdx.x
+    place = cuda.threadIdx.y * cuda.blockDim.x + lane
+    shared[place] = value
+    cuda.syncthreads()
+    width = cuda.blockDim.x // 2
+    while width > 0:
+        if lane < width:
+            shared[place] += shared[place + width]
+        cuda.syncthreads()
+        width //= 2
+    total = shared[place - lane]
+    cuda.syncthreads()  # before a further call overwrites what a slower thread still has to read
+    return total
+
+
+@device
+def strided_sum(x, first, stride):
+    """Sum of ``x[first::stride]``, in LOADS chains that do not wait for each other."""
+    i, step, size = np.uint64(first), np.uint64(stride), np.uint64(x.size)
+    a = b = c = d = x.dtype.type(0)
+    while i + step * np.uint64(3) < size:
+        values = load(x, i, step)
+        a += values[0]
+        b += values[1]
+        c += values[2]
+        d += values[3]
+        i += step * np.uint64(4)
+    while i < size:
+        a += x[i]
+        i += step
+    return (a + b) + (c + d)
