@@ -1,9 +1,9 @@
 """Temporary device arrays of callables: what ``numba.cuda.device_array`` gets while a callable runs or is recorded.
 
-Numba allocates with ``cuMemAlloc`` and frees with ``cuMemFree``, which waits for the whole device. While a callable runs,
-memory comes from a pool in stream order instead: it is taken when the stream reaches the allocation and given back when the
-stream has passed everything queued before the array was dropped. So a temporary lives until the work that uses it is done,
-and neither side waits.
+Numba allocates with ``cuMemAlloc`` and frees with ``cuMemFree``, which waits for the whole device. While a callable
+runs, memory is taken and given back in the order of its stream instead: what is launched on the stream after a
+temporary was dropped may use its memory, and runs after the work that used it before. So a temporary lives until that
+work is done, and neither side waits.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cuda.bindings import driver as cu
+from numba.cuda.cudadrv.driver import AutoFreePointer
+
 from bridge.errors import PlatformError
 
 Allocate = Callable[[Any, int], Any]
 """From a Numba context and a size in bytes to a Numba ``MemoryPointer``."""
 
-_POOL_KEEPS_BYTES = 256 * 2**20
+_KEPT_BYTES = 256 * 2**20
 
 _active = threading.local()
 
@@ -50,39 +53,57 @@ def hook(context: Any) -> None:
     context._bridge_hooked = True
 
 
-def in_stream_order(stream: int, ordinal: int) -> Allocate:
-    """Allocation from the device's pool, ordered with the work on ``stream``."""
+class StreamMemory:
+    """Memory for the temporaries of one stream: an :data:`Allocate`.
 
-    def allocate(context: Any, size: int) -> Any:
-        from cuda.bindings import driver as cu
-        from numba.cuda.cudadrv.driver import AutoFreePointer
+    What one temporary leaves, the next of its size takes. That is safe without waiting, because whatever is launched on
+    a stream later also runs later.
 
-        status, pointer = cu.cuMemAllocFromPoolAsync(size, _pool(ordinal), cu.CUstream(stream))
-        check(status, f"allocating {size} bytes on CUDA device {ordinal}")
+    Args:
+        stream: XLA's stream.
+        ordinal: Its device.
+    """
 
-        def free() -> None:
-            cu.cuMemFreeAsync(pointer, cu.CUstream(stream))
+    def __init__(self, stream: int, ordinal: int):
+        self._stream = cu.CUstream(stream)
+        self._ordinal = ordinal
+        self._free: dict[int, list[Any]] = {}
+        self._free_bytes = 0
+        # Numba's pointers refer to their owner weakly: somebody else has to keep it until it is freed.
+        self._in_use: dict[int, AutoFreePointer] = {}
 
-        return AutoFreePointer(weakref.proxy(context), pointer, size, finalizer=free).own()
+    def __call__(self, context: Any, size: int) -> Any:
+        left = self._free.get(size)
+        if left:
+            pointer = left.pop()
+            self._free_bytes -= size
+        else:
+            status, pointer = cu.cuMemAllocFromPoolAsync(size, _pool(self._ordinal), self._stream)
+            check(status, f"allocating {size} bytes on CUDA device {self._ordinal}")
+        address = int(pointer)
+        memory = AutoFreePointer(
+            weakref.proxy(context), pointer, size, finalizer=functools.partial(self._release, pointer, address, size)
+        )
+        self._in_use[address] = memory
+        return memory.own()
 
-    return allocate
+    def _release(self, pointer: Any, address: int, size: int) -> None:
+        del self._in_use[address]
+        if self._free_bytes + size <= _KEPT_BYTES:
+            self._free.setdefault(size, []).append(pointer)
+            self._free_bytes += size
+        else:
+            cu.cuMemFreeAsync(pointer, self._stream)
 
 
 @functools.cache
 def _pool(ordinal: int) -> Any:
-    from cuda.bindings import driver as cu
-
     properties = cu.CUmemPoolProps()
     properties.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
     properties.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
     properties.location.id = ordinal
     status, pool = cu.cuMemPoolCreate(properties)
     check(status, f"creating a memory pool on CUDA device {ordinal}")
-    threshold = cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-    check(
-        cu.cuMemPoolSetAttribute(pool, threshold, cu.cuuint64_t(_POOL_KEEPS_BYTES))[0],
-        f"configuring a memory pool on CUDA device {ordinal}",
-    )
     return pool
 
 

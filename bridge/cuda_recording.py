@@ -1,8 +1,8 @@
 """From a Python function that launches CUDA kernels to the launches it makes: recorded once, replayed without Python.
 
 The function runs with a stream that captures: CUDA notes each launch with its parameters and executes nothing. The
-parameters are then searched for addresses inside the arrays the function was given and the temporaries it made; the rest is
-constant. This holds for functions whose launches depend on the shapes of their arguments alone.
+parameters are then searched for addresses inside the arrays the function was given and the temporaries it made; the
+rest is constant. This holds for functions whose launches depend on the shapes of their arguments alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cuda.bindings import driver as cu
+from numba import cuda
+from numba.cuda.cudadrv import devices
+from numba.cuda.cudadrv.devicearray import DeviceNDArray
+from numba.cuda.cudadrv.driver import MemoryPointer
+
+from bridge.cuda_launcher import only_on
 from bridge.cuda_memory import allocating_with, check, hook
 from bridge.errors import RecordingError
 from bridge.ffi import driver
@@ -21,7 +28,8 @@ from bridge.ffi.device import Launch, Patch
 
 _ADVICE = (
     "With replay=True the function may only launch kernels on the stream it is given and make arrays with "
-    "cuda.device_array; it must not synchronise, copy to the host, or read data. Pass replay=False to run it at each call."
+    "cuda.device_array; it must not synchronise, copy to the host, or read data. Pass replay=False to run it at each "
+    "call."
 )
 
 
@@ -57,7 +65,9 @@ def record(
     handles = [[0] * (max(ordinals) + 1) for _ in first.launches]
     for ordinal, recording in zip(ordinals, recordings, strict=True):
         if _without_handles(recording) != _without_handles(first):
-            raise RecordingError(f"{name} launched other work on CUDA device {ordinal} than on {ordinals[0]}. {_ADVICE}")
+            raise RecordingError(
+                f"{name} launched other work on CUDA device {ordinal} than on {ordinals[0]}. {_ADVICE}"
+            )
         for known, launch in zip(handles, recording.launches, strict=True):
             known[ordinal] = launch.handles[0]
     launches = (replace(launch, handles=tuple(known)) for launch, known in zip(first.launches, handles, strict=True))
@@ -71,10 +81,6 @@ def _without_handles(recording: Recording) -> Recording:
 def _record_on(
     name: str, function: Callable[..., Any], shapes: Sequence[tuple[tuple[int, ...], Any]], ordinal: int
 ) -> Recording:
-    from cuda.bindings import driver as cu
-    from numba import cuda
-    from numba.cuda.cudadrv import devices
-
     with cuda.gpus[ordinal], contextlib.ExitStack() as cleanup:
         context = devices.get_context()
         hook(context)
@@ -94,8 +100,6 @@ def _record_on(
         cleanup.callback(cu.cuStreamDestroy, stream)
 
         def temporary(context: Any, size: int) -> Any:
-            from numba.cuda.cudadrv.driver import MemoryPointer
-
             return MemoryPointer(context, allocate(size), size)
 
         with allocating_with(temporary):
@@ -106,11 +110,9 @@ def _record_on(
 
 
 def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: Callable[[int], Any]) -> Any:
-    """A Numba device array over memory that somebody else owns; ``pointer_of`` maps its size in bytes to the address."""
-    from numba.cuda.cudadrv.devicearray import DeviceNDArray
-    from numba.cuda.cudadrv.driver import MemoryPointer
-
-    strides, size = [], dtype.itemsize
+    """A Numba device array over memory of somebody else; ``pointer_of`` maps its size in bytes to the address."""
+    strides: list[int] = []
+    size = dtype.itemsize
     for extent in reversed(shape):
         strides.insert(0, size)
         size *= extent
@@ -119,19 +121,19 @@ def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: C
 
 
 def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], stream: Any) -> Any:
-    from cuda.bindings import driver as cu
-    from numba import cuda
-
     mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     check(cu.cuStreamBeginCapture(stream, mode)[0], f"{name}: starting to record")
     failure: Exception | None = None
     try:
-        function(*arrays, cuda.external_stream(int(stream)))
+        with only_on(int(stream)):
+            function(*arrays, cuda.external_stream(int(stream)))
     except Exception as error:
         failure = error
     status, graph = cu.cuStreamEndCapture(stream)
     if failure is not None:
-        raise RecordingError(f"{name} could not be recorded: {type(failure).__name__}: {failure}. {_ADVICE}") from failure
+        raise RecordingError(
+            f"{name} could not be recorded: {type(failure).__name__}: {failure}. {_ADVICE}"
+        ) from failure
     if int(status) != 0:
         raise RecordingError(f"{name} could not be recorded: {status.name}. {_ADVICE}")
     return graph
@@ -139,8 +141,6 @@ def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], str
 
 def _in_order(name: str, graph: Any) -> Iterator[Any]:
     """The nodes of a graph that is one chain."""
-    from cuda.bindings import driver as cu
-
     status, _, count = cu.cuGraphGetNodes(graph, 0)
     check(status, f"{name}: reading the recording")
     status, nodes, count = cu.cuGraphGetNodes(graph, count)
@@ -166,8 +166,6 @@ def _in_order(name: str, graph: Any) -> Iterator[Any]:
 
 
 def _dependencies(name: str, node: Any) -> list[Any]:
-    from cuda.bindings import driver as cu
-
     answer = cu.cuGraphNodeGetDependencies(node, 0)
     check(answer[0], f"{name}: reading the recording")
     count = answer[-1]
@@ -179,8 +177,6 @@ def _dependencies(name: str, node: Any) -> list[Any]:
 
 
 def _read_launch(name: str, node: Any, ranges: Sequence[tuple[int, int]]) -> Launch:
-    from cuda.bindings import driver as cu
-
     status, kind = cu.cuGraphNodeGetType(node)
     check(status, f"{name}: reading the recording")
     if kind != cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL:

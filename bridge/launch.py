@@ -57,7 +57,7 @@ def launch_shape(
         name: The kernel, for errors.
         grid: Blocks: an int, or up to three.
         block: Threads of a block: an int, or up to three. Goes with ``grid``.
-        launch_dims: Threads in all, instead of ``grid`` and ``block``: an int, or up to three. Each dimension is rounded up
+        launch_dims: Threads in all, instead of ``grid`` and ``block``: an int, or up to three. Each is rounded up
             to whole blocks, so the kernel must check its bounds.
         threads_per_block: Upper bound of the size of a block made from ``launch_dims``: used as it is in one dimension;
             spread in powers of two over two or three, as evenly as they allow (256 becomes 16x16 or 8x8x4).
@@ -72,7 +72,9 @@ def launch_shape(
         )
     if (grid is None) == (launch_dims is None):
         given = "neither (grid, block) nor launch_dims" if grid is None else "both (grid, block) and launch_dims"
-        raise LaunchError(f"{name}: {given} given; the launch needs one of them. Pass grid= and block=, or launch_dims=.")
+        raise LaunchError(
+            f"{name}: {given} given; the launch needs one of them. Pass grid= and block=, or launch_dims=."
+        )
     shared_bytes = _integers(name, "shared_mem", shared_mem, least=0)[0]
     if launch_dims is None:
         blocks, threads = _integers(name, "grid", grid, least=0), _integers(name, "block", block, least=1)

@@ -44,8 +44,8 @@ def numba_cuda_kernel(
     The kernel is compiled and loaded when JAX traces the call. XLA may record its launches into CUDA graphs.
 
     Args:
-        kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with C-contiguous
-            device arrays. It writes every element of its outputs. Inputs are read-only.
+        kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with
+            C-contiguous device arrays. It writes every element of its outputs. Inputs are read-only.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
         block: Threads of a block, an int or up to three.
@@ -53,7 +53,7 @@ def numba_cuda_kernel(
         threads_per_block: Size of the blocks that ``launch_dims`` is cut into; 16x16 in two dimensions for 256.
         shared_mem: Dynamic shared memory of a block in bytes; more than 48 KiB is asked for where needed.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
-        input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such an input.
+        input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such inputs.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
@@ -151,11 +151,12 @@ class _Configured:
 
     @property
     def name(self) -> str:
-        return self.definition.name
+        return str(self.definition.name)
 
     @property
     def function(self) -> Callable[..., Any]:
-        return self.definition.function
+        function: Callable[..., Any] = self.definition.function
+        return function
 
     def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
         """The kernel compiled, loaded and planned for these shapes and dtypes."""
@@ -190,10 +191,7 @@ class _Configured:
 def array_launch(
     name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[tuple[str, tuple[int, ...]]]
 ) -> Launch:
-    """A launch whose parameters are C-contiguous arrays, passed as Numba-CUDA passes them.
-
-    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
-    item, address of the data, extents, strides in bytes.
+    """A launch whose parameters are C-contiguous arrays.
 
     Args:
         name: The kernel.
@@ -204,11 +202,9 @@ def array_launch(
     blob: list[int] = []
     patches = []
     for index, (dtype, extents) in enumerate(arrays):
-        item_bytes = jnp.dtype(dtype).itemsize
-        strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
-        blob += [0, 0, math.prod(extents), item_bytes]
-        patches.append(Patch(word=len(blob), buffer=index))
-        blob += [0, *extents, *strides]
+        words, address = array_words(jnp.dtype(dtype).itemsize, extents)
+        patches.append(Patch(word=len(blob) + address, buffer=index))
+        blob += words
     return Launch(
         name=name,
         handles=handles,
@@ -219,6 +215,16 @@ def array_launch(
         parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
         patches=tuple(patches),
     )
+
+
+def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], int]:
+    """A C-contiguous array as Numba-CUDA passes it, and the index of the word that takes the address of its data.
+
+    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
+    item, address of the data, extents, strides in bytes.
+    """
+    strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    return [0, 0, math.prod(extents), item_bytes, 0, *extents, *strides], 4
 
 
 def numba_type(name: str, dtype: str, rank: int, writable: bool) -> Any:
@@ -234,7 +240,7 @@ def numba_type(name: str, dtype: str, rank: int, writable: bool) -> Any:
         return types.Array(from_dtype(jnp.dtype(dtype)), rank, "C", readonly=not writable)
     except NotImplementedError as error:
         raise KernelCompileError(
-            f"{name}: Numba-CUDA has no {dtype} arrays. Convert to a dtype that it has (bool, integers of 8 to 64 bits, "
+            f"{name}: Numba-CUDA has no {dtype} arrays. Convert to one it has (bool, integers of 8 to 64 bits, "
             "float16, bfloat16, float32, float64, complex64, complex128) before the call."
         ) from error
 
@@ -252,8 +258,8 @@ def _compile(definition: _Definition, arrays: Sequence[_Array]) -> Any:
         raise
     except Exception as error:
         hint = (
-            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one with "
-            "input_output_aliases."
+            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
+            "with input_output_aliases."
             if "Cannot modify readonly" in str(error)
             else ""
         )
@@ -298,7 +304,7 @@ def _resolve(description: str) -> Entry:
         advice = (
             "It depends on an object that has no content of its own, so no other process can rebuild it."
             if digest.startswith(PROCESS_LOCAL)
-            else "Call numba_cuda_kernel on the same kernel (same code, constants and options) before this program runs."
+            else "Call numba_cuda_kernel on the same kernel (same code, constants, options) before this program runs."
         )
         raise BridgeError(f"this program calls the CUDA kernel {name!r}, which this process has not defined. {advice}")
     about = json.loads(call)

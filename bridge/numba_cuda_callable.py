@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import json
 import types
 import weakref
@@ -15,14 +14,11 @@ import jax
 import jax.numpy as jnp
 
 from bridge.content import PROCESS_LOCAL, function_digest
-from bridge.cuda_memory import allocating_with, hook, in_stream_order
-from bridge.cuda_recording import device_array, record
 from bridge.errors import BridgeError, KernelTypeError
 from bridge.ffi import callback
 from bridge.ffi.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Entry, Target
 from bridge.numba_cuda import require_cuda
-from bridge.numba_exceptions import describe_to_c_string
 from bridge.wrapper import wrap
 
 _LANGUAGE = "numba_cuda_callable"
@@ -40,13 +36,13 @@ def numba_cuda_callable(
 
     Args:
         func: Called as ``func(input, ..., output, ..., stream)`` with Numba device arrays over XLA's memory and XLA's
-            stream. It launches kernels on that stream, and may make temporaries with ``cuda.device_array``; they live until
-            the work queued before the function dropped them is done. It must write every element of its outputs, must
-            leave its inputs as they are unless they are aliased, and must not call JAX.
+            stream. It launches kernels on that stream, and may make temporaries with ``cuda.device_array``; they live
+            until the work queued before the function dropped them is done. It must write every element of its outputs,
+            must leave its inputs as they are unless they are aliased, and must not call JAX.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
-        replay: By default ``func`` runs at each call, under the GIL. If true, it runs once for each set of shapes, when JAX
-            traces the call; its launches are recorded and from then on made by native code, temporaries included, also in
-            CUDA graphs. For functions whose launches depend on shapes alone.
+        replay: By default ``func`` runs at each call, under the GIL. If true, it runs once for each set of shapes, when
+            JAX traces the call; its launches are recorded and from then on made by native code, temporaries included,
+            also in CUDA graphs. For functions whose launches depend on shapes alone.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call goes through the elements of the batch.
         input_output_aliases: Pairs of input and output index that share a buffer; ``func`` may write to such an input.
 
@@ -57,16 +53,16 @@ def numba_cuda_callable(
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
-        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another stream or
-            raised.
+        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
+            stream or raised.
 
     An exception in ``func`` reaches the caller as a JAX runtime error with its type and message.
     """
     require_cuda()
     if not isinstance(func, types.FunctionType):
         raise KernelTypeError(
-            f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes the "
-            "inputs, the outputs and a stream. For a single kernel decorated with numba.cuda.jit use numba_cuda_kernel."
+            f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes "
+            "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
     return wrap(_Callable(_definition(func), replay), outs, vmap_method, input_output_aliases)
 
@@ -122,16 +118,21 @@ class _Callable:
 
     def _plan_calls(self, shapes: list[tuple[tuple[int, ...], Any]], input_count: int) -> tuple[Any, ...]:
         sizes = [(len(shape), dtype.itemsize) for shape, dtype in shapes]
-        caller = _Caller(self.definition, shapes)
-        function = ctypes.cast(_call_python, ctypes.c_void_p).value
-        assert function is not None
-        plan = callback.CallbackPlan(self.name, function, caller.identity, sizes[:input_count], sizes[input_count:])
+        from bridge.cuda_caller import Caller
+
+        caller = Caller(self.name, self.definition.launcher, shapes)
+        plan = callback.CallbackPlan(
+            self.name, caller.function_address, caller.identity, sizes[:input_count], sizes[input_count:]
+        )
         words, alive = plan.words()
         return ctypes.addressof(words), (words, alive, caller)
 
     def _record(self, shapes: list[tuple[tuple[int, ...], Any]], input_count: int) -> tuple[Any, ...]:
+        from bridge.cuda_launcher import with_launchers
+        from bridge.cuda_recording import record
+
         ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
-        recording = record(self.name, self.definition.launcher, shapes, ordinals)
+        recording = record(self.name, with_launchers(self.definition.launcher), shapes, ordinals)
         sizes = [(len(shape), dtype.itemsize) for shape, dtype in shapes]
         outputs = sizes[input_count:] + [(1, 1)] * len(recording.temporaries)
         words, alive = DevicePlan(self.name, sizes[:input_count], outputs, recording.launches).words()
@@ -155,59 +156,6 @@ def _without_stream(function: types.FunctionType) -> Callable[..., Any]:
     return stand_in
 
 
-class _Caller:
-    """Calls a function with device arrays over the buffers of one call."""
-
-    _identities = itertools.count(1)
-
-    def __init__(self, definition: _Definition, shapes: Sequence[tuple[tuple[int, ...], Any]]):
-        self.identity = next(self._identities)
-        self.definition = definition
-        self._shapes = shapes
-        # XLA tends to use the same buffers again, and wrapping one costs microseconds.
-        self._arrays: dict[tuple[int, int, int], Any] = {}
-        self._streams: dict[int, Any] = {}
-        _callers[self.identity] = self
-
-    def __call__(self, stream: int, ordinal: int, addresses: Sequence[int]) -> None:
-        from numba import cuda
-        from numba.cuda.cudadrv import devices
-
-        context = devices.get_context()
-        hook(context)
-        if len(self._arrays) > 1024:
-            self._arrays.clear()
-        arrays = []
-        for index, address in enumerate(addresses):
-            array = self._arrays.get((ordinal, index, address))
-            if array is None:
-                from cuda.bindings import driver as cu
-
-                shape, dtype = self._shapes[index]
-                array = device_array(context, shape, dtype, lambda _, address=address: cu.CUdeviceptr(address))
-                self._arrays[ordinal, index, address] = array
-            arrays.append(array)
-        if stream not in self._streams:
-            self._streams[stream] = cuda.external_stream(stream)
-        with allocating_with(in_stream_order(stream, ordinal)):
-            self.definition.launcher(*arrays, self._streams[stream])
-
-
-_callers: weakref.WeakValueDictionary[int, _Caller] = weakref.WeakValueDictionary()
-
-
-@callback.FUNCTION
-def _call_python(identity: int, words_address: int) -> int:
-    """Called by native code, on XLA's thread, with the device's context current."""
-    caller = _callers[identity]
-    try:
-        stream, ordinal, *addresses = (ctypes.c_int64 * (2 + len(caller._shapes))).from_address(words_address)
-        caller(stream, ordinal, addresses)
-    except Exception as error:
-        return describe_to_c_string(caller.definition.name, type(error), error, error.__traceback__)
-    return 0
-
-
 def _resolve(description: str) -> Entry:
     """The entry for a call that another process described: its function must have been wrapped in this one."""
     kernel, _, call = description.partition(" ")
@@ -219,7 +167,9 @@ def _resolve(description: str) -> Entry:
             if digest.startswith(PROCESS_LOCAL)
             else "Call numba_cuda_callable on the same function (same code and constants) before this program runs."
         )
-        raise BridgeError(f"this program calls the CUDA callable {name!r}, which this process has not defined. {advice}")
+        raise BridgeError(
+            f"this program calls the CUDA callable {name!r}, which this process has not defined. {advice}"
+        )
     about = json.loads(call)
     arrays = tuple((tuple(shape), dtype) for shape, dtype in about["arrays"])
     return _Callable(definition, about["replay"]).typed_entry(arrays, about["inputs"])

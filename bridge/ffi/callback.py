@@ -1,9 +1,9 @@
-"""Plans that call Python: for functions that must run anew at each call. The only path of the bridge that takes the GIL."""
+"""Plans that call Python, for functions that must run anew at each call: the only path that takes the GIL."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +11,18 @@ import numpy as np
 
 from bridge.ffi.abi import BUFFER, ERROR
 from bridge.ffi.batch import batch_elements, batch_offset
-from bridge.ffi.frame import collect_buffers, stream_and_device
-from bridge.ffi.handler import c_string, create_error, native
+from bridge.ffi.frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
+from bridge.ffi.handler import create_error, native
 from bridge.ffi.memory import call2, load, stack_words, store
 
-_MAX_BUFFERS = 256
-_MAX_WORDS = 2 + _MAX_BUFFERS
+_MAX_WORDS = 2 + MAX_BUFFERS
 _HEADER_WORDS = 6
 (_FUNCTION, _ID, _INPUTS, _OUTPUTS, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""Type of ``f(identity, words)``: ``words`` points to stream, device ordinal and the address of each buffer; the result is 0
-or the address of a C string that describes an error."""
+"""Type of ``f(identity, words)``: ``words`` points to stream, device ordinal and the address of each buffer; the result
+is 0 or the address of a C string that describes an error."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,11 @@ class CallbackPlan:
         words[_FUNCTION], words[_ID] = self.function, self.identity
         words[_INPUTS], words[_OUTPUTS] = len(self.inputs), len(self.outputs)
         words[_BUFFERS] = ctypes.addressof(sizes)
-        words[_MISCOUNTED] = c_string(
-            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and {len(self.outputs)} outputs"
-        )
+        words[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
         return words, sizes
 
 
-def make_execute(on_stream: bool = True) -> Callable[..., Any]:
+def make_execute(on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`CallbackPlan`, once for each element of a batch.
 
     Args:
@@ -68,7 +65,7 @@ def make_execute(on_stream: bool = True) -> Callable[..., Any]:
     @native
     def execute(frame, plan):
         inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-        buffers = stack_words(_MAX_BUFFERS)
+        buffers = stack_words(MAX_BUFFERS)
         if not collect_buffers(frame, inputs, outputs, buffers):
             return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
         words = stack_words(_MAX_WORDS)

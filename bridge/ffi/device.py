@@ -1,13 +1,13 @@
 """Plans that launch CUDA kernels on XLA's stream, once for each element of a batch, and the code that executes them.
 
-What a launch needs is known when a call is lowered, but for the addresses of the buffers: the parameters are a blob of words
-that is copied and patched. So one piece of native code serves every CUDA kernel language.
+What a launch needs is known when a call is lowered, but for the addresses of the buffers: the parameters are a blob of
+words that is copied and patched. So one piece of native code serves every CUDA kernel language.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,10 @@ import numpy as np
 from bridge.errors import SignatureError
 from bridge.ffi.abi import BUFFER, ERROR, WORD_BYTES
 from bridge.ffi.batch import batch_elements, batch_offset
-from bridge.ffi.frame import collect_buffers, stream_and_device
+from bridge.ffi.frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.handler import c_string, create_error, native
 from bridge.ffi.memory import call2, call_launch, load, stack_words, store
 
-_MAX_BUFFERS = 256
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
 _MAX_PARAMETERS = _MAX_BLOB_WORDS
 
@@ -116,10 +115,6 @@ class DevicePlan:
             SignatureError: The kernel has more arrays or parameters than a plan can hold.
         """
         buffers = [*self.inputs, *self.outputs]
-        if len(buffers) > _MAX_BUFFERS:
-            raise SignatureError(
-                f"{self.name} has {len(buffers)} arrays, expected at most {_MAX_BUFFERS}. Stack some of them into one."
-            )
         launches = [launch.words() for launch in self.launches]
         addresses = _array([ctypes.addressof(words) for words, _ in launches])
         sizes = _array([word for buffer in buffers for word in buffer])
@@ -127,9 +122,7 @@ class DevicePlan:
         header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
         header[_LAUNCHES], header[_LAUNCH_COUNT] = ctypes.addressof(addresses), len(launches)
         header[_BUFFERS] = ctypes.addressof(sizes)
-        header[_MISCOUNTED] = c_string(
-            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and {len(self.outputs)} outputs"
-        )
+        header[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
         return _array(header), (launches, addresses, sizes)
 
 
@@ -141,7 +134,7 @@ DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
 
-def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Callable[..., Any]:
+def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`.
 
     Args:
@@ -150,13 +143,13 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Calla
         on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
             no streams on the CPU).
     """
-    launch, describe = np.int64(launch), np.int64(describe)
+    launch_address, describe_address = np.int64(launch), np.int64(describe)
     no_device = np.int64(c_string("the kernel was not loaded on this device"))
 
     @native
     def execute(frame, plan):
         inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-        buffers = stack_words(_MAX_BUFFERS)
+        buffers = stack_words(MAX_BUFFERS)
         if not collect_buffers(frame, inputs, outputs, buffers):
             return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
         where = stack_words(2)
@@ -194,9 +187,9 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Calla
                             last_output, batch_rank, element,
                         )  # fmt: skip
                     store(blob, load(about, at + _WORD), address)
-                status = call_launch(launch, kernel, about + WORD_BYTES * _GRID, stream, parameters)
+                status = call_launch(launch_address, kernel, about + WORD_BYTES * _GRID, stream, parameters)
                 if status != 0:
-                    message = call2(describe, status, load(about, _NAME))
+                    message = call2(describe_address, status, load(about, _NAME))
                     return create_error(frame, np.int64(ERROR.INTERNAL), message)
         return 0
 

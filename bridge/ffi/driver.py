@@ -120,7 +120,7 @@ def limits(function: int, ordinal: int) -> Limits:
 
 def parameter_sizes(function: int) -> list[int]:
     """Bytes of each parameter of a kernel, in order."""
-    sizes = []
+    sizes: list[int] = []
     offset, size = ctypes.c_size_t(), ctypes.c_size_t()
     while (
         library().cuFuncGetParamInfo(

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from bridge.errors import SignatureError
 from bridge.ffi.abi import API, FRAME, ORDINAL, STREAM
-from bridge.ffi.handler import native
+from bridge.ffi.handler import c_string, native
 from bridge.ffi.memory import call, load, load_int32, stack_words, store
+
+MAX_BUFFERS = 256
+"""Arrays of a call, inputs and outputs together."""
+
+
+def miscounted(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> int:
+    """Address of the message for a frame that has other numbers of buffers.
+
+    Raises:
+        SignatureError: There are more buffers than native code can hold.
+    """
+    count = len(inputs) + len(outputs)
+    if count > MAX_BUFFERS:
+        raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
+    return c_string(f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs")
 
 
 @native

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bridge.errors import SignatureError
 from bridge.ffi.abi import BUFFER, ERROR
 from bridge.ffi.batch import batch_elements, batch_offset
-from bridge.ffi.frame import collect_buffers
-from bridge.ffi.handler import c_string, create_error, native
+from bridge.ffi.frame import MAX_BUFFERS, collect_buffers, miscounted
+from bridge.ffi.handler import create_error, native
 from bridge.ffi.memory import call, call2, call4, load, stack_words, store
 
-_MAX_BUFFERS = 256
 _HEADER_WORDS = 9
 (_FUNCTION, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(_HEADER_WORDS)
 # The header is followed by two words for each buffer: rank without batch dimensions, and bytes of an item.
@@ -61,17 +59,10 @@ class HostPlan:
             SignatureError: The kernel has more arrays than a plan can hold.
         """
         buffers = [*self.inputs, *self.outputs]
-        if len(buffers) > _MAX_BUFFERS:
-            raise SignatureError(
-                f"{self.name} has {len(buffers)} arrays, expected at most {_MAX_BUFFERS}. Stack some of them into one."
-            )
         header = [0] * _HEADER_WORDS
         header[_FUNCTION] = self.function
         header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
-        header[_MISCOUNTED] = c_string(
-            f"{self.name} was called with other buffers than its {len(self.inputs)} inputs and "
-            f"{len(self.outputs)} outputs"
-        )
+        header[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
         if self.mutex is not None:
             header[_ACQUIRE], header[_RELEASE], header[_MUTEX] = (
                 self.mutex.acquire,
@@ -88,7 +79,7 @@ class HostPlan:
 def execute(frame, plan):
     """Native code: runs a :class:`HostPlan` on the buffers of a frame; 0 or the address of an error."""
     inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-    buffers = stack_words(_MAX_BUFFERS)
+    buffers = stack_words(MAX_BUFFERS)
     if not collect_buffers(frame, inputs, outputs, buffers):
         return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
     acquire = load(plan, _ACQUIRE)
@@ -109,7 +100,7 @@ def _run_batch(frame, plan, buffers, count):
     function = load(plan, _FUNCTION)
     last_output = load(buffers, count - 1)
     batch_rank = load(last_output, BUFFER.RANK) - load(plan, _HEADER_WORDS + _BUFFER_WORDS * (count - 1) + _RANK)
-    data = stack_words(_MAX_BUFFERS)
+    data = stack_words(MAX_BUFFERS)
     for element in range(batch_elements(last_output, batch_rank)):
         for index in range(count):
             buffer = load(buffers, index)

@@ -23,11 +23,7 @@ _OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)
 
 
 def _numba_cuda() -> Path:
-    numba_cuda_kernel = getattr(bridge, "numba_cuda_kernel", None)
-    if numba_cuda_kernel is None:
-        raise PathUnavailableError("this version of bridge has no numba_cuda_kernel")
-    if find_spec("numba_cuda") is None:
-        raise PathUnavailableError("numba-cuda is not installed; install the extra cuda12 or cuda13")
+    _require_numba_cuda()
     from numba import cuda
 
     @cuda.jit
@@ -36,8 +32,40 @@ def _numba_cuda() -> Path:
         if i < out.size:
             out[i] = x[i] + y[i]
 
-    wrapped = numba_cuda_kernel(add, _OUT, grid=SIZE // _BLOCK, block=_BLOCK)
-    return Path(wrapped, wrapped, custom_call("bridge_.*"))
+    wrapped = bridge.numba_cuda_kernel(add, _OUT, grid=SIZE // _BLOCK, block=_BLOCK)
+    return Path(wrapped, wrapped, custom_call("bridge_cuda"))
+
+
+def _numba_cuda_callable(replay: bool) -> Path:
+    """Two kernels with a temporary between them."""
+    _require_numba_cuda()
+    import numpy as np
+    from numba import cuda
+
+    @cuda.jit
+    def add(x, y, out):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i] + y[i]
+
+    @cuda.jit
+    def copy(x, out):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i]
+
+    def add_then_copy(x, y, out, stream):  # type: ignore[no-untyped-def]
+        total = cuda.device_array(SIZE, dtype=np.float32)
+        add[SIZE // _BLOCK, _BLOCK, stream](x, y, total)
+        copy[SIZE // _BLOCK, _BLOCK, stream](total, out)
+
+    wrapped = bridge.numba_cuda_callable(add_then_copy, _OUT, replay=replay)
+    return Path(wrapped, wrapped, custom_call("bridge_cuda" if replay else "bridge_cuda_python"))
+
+
+def _require_numba_cuda() -> None:
+    if find_spec("numba_cuda") is None:
+        raise PathUnavailableError("numba-cuda is not installed; install the extra cuda12 or cuda13")
 
 
 @cache
@@ -74,6 +102,8 @@ CUDA = Platform(
     modes=(JIT, LOOP, CHAIN, EAGER),
     paths=(
         PathSpec("numba-cuda", "native handler, Numba-CUDA (kernel-bridge)", _numba_cuda),
+        PathSpec("numba-cuda-replay", "numba_cuda_callable, two kernels, replayed", lambda: _numba_cuda_callable(True)),
+        PathSpec("numba-cuda-python", "numba_cuda_callable, two kernels, Python", lambda: _numba_cuda_callable(False)),
         PathSpec("cpp", "native handler, CUDA C++, capturable", lambda: _cpp("Add", "dispatch_add_cpp_cuda")),
         PathSpec(
             "cpp-uncaptured",
@@ -85,5 +115,9 @@ CUDA = Platform(
     ),
     required="numba-cuda",
     references={JIT.name: "cpp", LOOP.name: "cpp", CHAIN.name: "cpp", EAGER.name: "jnp"},
-    targets=tuple(Target(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+    targets=(
+        *(Target(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+        Target(CHAIN.name, "numba-cuda-replay", "numba-cuda", 2.2),
+        Target(EAGER.name, "numba-cuda", "jnp", 1.2),
+    ),
 )

@@ -1,0 +1,66 @@
+"""Run in a process of its own, with NUMBA_ENABLE_CUDASIM=1: raw kernels in Numba's simulator, judged against truth.
+
+What the simulator can show: that no barrier is missed, that threads agree on who writes what, that tails and rows are
+taken exactly once. It runs a Python thread per CUDA thread, so inputs are small.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numba import cuda
+
+from reports import Status
+from suites.accuracy import judge
+from suites.backends import Backend, CudaKernel
+from suites.ops import operators
+
+
+TWO_PASSES = ("sum", "max", "mean_std")
+"""Operators that reduce long vectors in two passes."""
+
+
+def outputs(operator, inputs):
+    """Arrays to be written, filled with what no kernel would write."""
+    outs = operator.outputs(*inputs)
+    return [np.full(out.shape, 0xA5, np.uint8 if out.dtype == bool else out.dtype) for out in outs]
+
+
+def run(name, inputs):
+    """The results of an operator's CUDA kernels in the simulator."""
+    operator = operators()[name]
+    results = outputs(operator, inputs)
+    kernel = operator.kernels.get(Backend.NUMBA_CUDA) or operator.kernels[Backend.NUMBA_CUDA_REPLAY]
+    arrays = [np.array(array) for array in inputs]
+    if isinstance(kernel, CudaKernel):
+        launch = kernel.launch(inputs, results)
+        if launch["grid"]:
+            kernel.dispatcher[launch["grid"], launch["block"]](*arrays, *results)
+    else:
+        devices = [cuda.to_device(array) for array in (*arrays, *results)]
+        kernel.function(*devices, 0)
+        results = [device.copy_to_host() for device in devices[len(arrays) :]]
+    assert all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(arrays, inputs, strict=True))
+    return results
+
+
+def main(names):
+    """Judges each operator given by name; returns how many cells were wrong."""
+    wrong = 0
+    for name in names:
+        operator = operators()[name]
+        cells = {"sample": operator.sample("float32", 5000 if name in TWO_PASSES else 700, 1)} | {
+            edge: inputs
+            for edge, inputs in operator.edges("float32").items()
+            if edge in ("empty", "one", "nan", "no_rows", "all_rows_empty", "first_and_last_empty", "one_long_row")
+        }
+        for cell, inputs in cells.items():
+            verdict = judge(run(name, inputs), operator.truth(*inputs))
+            wrong += verdict.status is not Status.PASSED
+            print(f"{name} {cell}: {verdict.status} {verdict.reason or ''}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
