@@ -213,7 +213,7 @@ def _read_parameters(
             patch = _patch_for(word, len(blob), ranges) if at + WORD_BYTES <= size else None
             if patch is not None:
                 patches.append(patch)
-            blob.append(word)
+            blob.append(word if patch is None else 0)
     return blob, parameters, patches
 
 
