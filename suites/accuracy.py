@@ -32,7 +32,7 @@ import numpy as np
 
 from reports import Accuracy, Status
 
-WIDE: dict[str, type[np.floating[Any]]] = {"float32": np.float64, "float64": np.longdouble}
+WIDE: dict[str, type[np.floating[Any]]] = {"float16": np.float64, "float32": np.float64, "float64": np.longdouble}
 """The type that truth is computed in, by the dtype of the inputs."""
 
 BLOCK = 1024

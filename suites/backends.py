@@ -48,9 +48,11 @@ def _build_numba(kernel: Any, inputs: Any, outs: Any) -> Any:
 
 
 def _build_numba_cuda(kernel: Any, inputs: Any, outs: Any) -> Any:
-    if isinstance(kernel, CudaCallable):
-        return numba_cuda_callable(kernel.function, outs)
     return numba_cuda_kernel(kernel.dispatcher, outs, **kernel.launch(inputs, outs))
+
+
+def _build_numba_cuda_callable(kernel: Any, inputs: Any, outs: Any) -> Any:
+    return numba_cuda_callable(kernel.function, outs)
 
 
 def _build_numba_cuda_replay(kernel: Any, inputs: Any, outs: Any) -> Any:
@@ -68,7 +70,7 @@ class _Facts:
         build: Makes a JAX callable of a kernel and the specs of its inputs and outputs.
         missing_dtypes: Dtypes that no kernel of this backend can take, each with the reason.
         missing: Why it can run nowhere on this machine, None if it can.
-        optional: Whether it makes sense for some operators only: the others then have no cell, rather than a skipped one.
+        optional: Whether it makes sense for some operators only; others then have no cell, rather than a skipped one.
     """
 
     id: str
@@ -92,9 +94,12 @@ class Backend(Enum):
     JNP = _Facts("jnp", ("cpu", "cuda"), None, _build_jnp)
     NUMBA = _Facts("numba", ("cpu",), "bridge_cpu", _build_numba, _NO_HALF)
     NUMBA_PARALLEL = _Facts("numba_parallel", ("cpu",), "bridge_cpu", _build_numba, _NO_HALF)
-    NUMBA_CUDA = _Facts("numba_cuda", ("cuda",), "bridge_cuda", _build_numba_cuda, missing=NO_NUMBA_CUDA)
+    NUMBA_CUDA = _Facts("numba_cuda", ("cuda",), "bridge_cuda", _build_numba_cuda, (), NO_NUMBA_CUDA, True)
+    NUMBA_CUDA_CALLABLE = _Facts(
+        "numba_cuda_callable", ("cuda",), "bridge_cuda_python", _build_numba_cuda_callable, (), NO_NUMBA_CUDA, True
+    )
     NUMBA_CUDA_REPLAY = _Facts(
-        "numba_cuda_replay", ("cuda",), "bridge_cuda", _build_numba_cuda_replay, missing=NO_NUMBA_CUDA, optional=True
+        "numba_cuda_replay", ("cuda",), "bridge_cuda", _build_numba_cuda_replay, (), NO_NUMBA_CUDA, True
     )
 
     @property

@@ -1,4 +1,4 @@
-"""Numba-CUDA building blocks that the operators' kernels share: tiles of independent loads, sums over the lanes of a row.
+"""Numba-CUDA building blocks that the operators' kernels share: tiles of independent loads, sums over groups of lanes.
 
 A machine without numba-cuda can import the operators all the same: kernels are then left as the functions they are made
 of, and :data:`MISSING` says why they cannot run.
@@ -15,6 +15,7 @@ They are 64 bits wide throughout: Numba makes a float of a signed and an unsigne
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ if importlib.util.find_spec("numba_cuda") is None:
     MISSING = "numba-cuda is not installed (extra cuda12 or cuda13)"
 else:
     try:
-        from numba import cuda
+        cuda = importlib.import_module("numba.cuda")
     except ImportError as error:
         MISSING = f"numba-cuda does not import: {error}"
 
@@ -41,10 +42,10 @@ LOADS = 4
 """Elements of each array that a thread loads before it stores anything."""
 
 PARTIALS = 1024
-"""Blocks of a reduction: more than any GPU runs at a time, and few enough for one block to add up their results."""
+"""Blocks of a reduction at most: they fill a GPU, and one block can add up their results."""
 
-ONE_BLOCK_BELOW = 1 << 14
-"""Elements below which one block reduces a vector by itself: a second launch would take longer."""
+ONE_BLOCK_UP_TO = 1 << 12
+"""Elements that one block reduces by itself: a second launch would take longer."""
 
 
 def kernel(function: Callable[..., None]) -> Any:
@@ -70,6 +71,11 @@ def tile_count(size: int) -> int:
     return -(-size // (THREADS * LOADS))
 
 
+def partial_count(size: int) -> int:
+    """Blocks that reduce a vector, each to one element; 1 where no second pass is worth it."""
+    return 1 if size <= ONE_BLOCK_UP_TO else min(PARTIALS, tile_count(size))
+
+
 def rows_of(rows: int, terms: float) -> dict[str, Any]:
     """The launch of a kernel that sums rows, each by the threads of one ``threadIdx.y``.
 
@@ -83,7 +89,7 @@ def rows_of(rows: int, terms: float) -> dict[str, Any]:
     lanes = 1
     while lanes < THREADS and lanes * LOADS < terms:
         lanes *= 2
-    # No more blocks than y allows are needed in x either: blocks go on to further rows.
+    # Kernels go on to further rows where there are more than a million blocks' worth.
     return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
 
 
@@ -99,7 +105,7 @@ def tile(size):
 
 
 def widened(value):
-    """The value in the type to compute in: float32 for float16, for which Numba-CUDA would call a function per operation."""
+    """The value in the type to compute in: float32 for float16, whose arithmetic would be a function call each."""
     return value
 
 
@@ -133,16 +139,16 @@ def store(out, i, step, values):
 
 
 @device
-def sum_lanes(shared, value):
-    """Sum of ``value`` over ``threadIdx.x``, for each ``threadIdx.y`` by itself; every thread of the block must call it.
+def sum_lanes(shared, value, lanes):
+    """Sum of ``value`` over each group of ``lanes`` threads that follow each other; all threads of a block call it.
 
-    The block's extent in x is a power of two. ``shared`` has an element per thread.
+    ``lanes`` is a power of two, and the same for all threads. ``shared`` has an element per thread.
     """
-    lane = cuda.threadIdx.x
-    place = cuda.threadIdx.y * cuda.blockDim.x + lane
+    place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    lane = place % lanes
     shared[place] = value
     cuda.syncthreads()
-    width = cuda.blockDim.x // 2
+    width = lanes // 2
     while width > 0:
         if lane < width:
             shared[place] += shared[place + width]
@@ -169,3 +175,12 @@ def strided_sum(x, first, stride):
         a += x[i]
         i += step
     return (a + b) + (c + d)
+
+
+@kernel
+def add_up(x, sums):
+    """``sums[b]`` is the sum of what block b takes of x; all elements are taken."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
+    if cuda.threadIdx.x == 0:
+        sums[cuda.blockIdx.x] = total

@@ -14,8 +14,9 @@ import jax
 import numba
 
 from reports import Device, Host, Run, Source, new_run_id
+from suites import gpu
 
-_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "llvmlite", "numpy")
+_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "llvmlite", "numpy")
 _MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
@@ -39,6 +40,7 @@ def header(profile: str, platform_: str, keeps_pages: bool, copy_bandwidth: floa
             platform=platform_,  # type: ignore[arg-type]
             kind=_cpu_name() if platform_ == "cpu" else device.device_kind,
             ordinal=device.id,
+            **({} if platform_ == "cpu" else gpu.facts(device.local_hardware_id)),
         ),
         versions={name: version for name in _LIBRARIES if (version := _version(name))},
         flags={

@@ -110,6 +110,7 @@ class Operator:
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
             the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.repetition`.
+        shape: Of the long inputs of an elementwise operator, from the nominal size.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Operator:
     deterministic: bool = True
     batchable: bool = True
     elementwise: bool = False
+    shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""

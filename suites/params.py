@@ -20,6 +20,8 @@ from reports.record import short_dtype
 from suites.backends import Backend
 from suites.operator import ErrorCase, Inputs, Operator
 from suites.ops import operators
+from suites.repetition import REPEATED_ABOVE
+from suites.repetition import sample as sample_of
 
 SEED = 20_260
 """Seed of all sample inputs."""
@@ -82,7 +84,7 @@ class Case:
 @functools.lru_cache(maxsize=4)
 def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
     """Sample inputs, made once for all backends and read-only."""
-    inputs = operator.sample(dtype, size, seed)
+    inputs = sample_of(operator, dtype, size, seed)
     for array in inputs:
         array.flags.writeable = False
     return inputs
@@ -117,7 +119,7 @@ def errors(platform: str) -> list[Any]:
     return [
         _param(Case(operator, backend, str(case.inputs()[0].dtype), 0, platform, case.name))
         for operator in operators().values()
-        for backend in operator.backends()
+        for backend in backends(operator, platform)
         for case in operator.errors
         if backend in case.failures
     ]
@@ -129,15 +131,23 @@ def kernels(platform: str) -> list[Any]:
         _param(Case(operator, backend, operator.dtypes[0], 33, platform))
         for operator in operators().values()
         for backend in operator.backends()
-        if backend.custom_call
+        if backend.custom_call and platform in backend.platforms
     ]
+
+
+def without_half(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels` whose backend has no half precision."""
+    return [param for param in kernels(platform) if param.values[0].backend.unsupported(platform, "float16")]
 
 
 def speeds(platform: str, profile: str) -> list[Any]:
     """Every cell of a timing profile (``quick`` or ``full``); the backends of one cell follow each other."""
-    cases = _grid(platform, lambda operator: getattr(operator.sizes, profile))
+    cases = _grid(platform, lambda operator: operator.sizes.of(platform, profile))
     dtypes = {"quick": ("float32", "float64"), "full": ("float32", "float64", "int32", "int64")}[profile]
     chosen = [case for case in cases if case.dtype in dtypes]
+    if platform == "cuda" and profile == "quick":
+        # Seconds each, for inputs and truth: one dtype shows what memory allows.
+        chosen = [case for case in chosen if case.size < REPEATED_ABOVE or case.dtype == "float32"]
     order = list(Backend)
     return [
         _param(case)
@@ -153,13 +163,23 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
     "batch_case": batches,
     "error_case": errors,
     "kernel_case": kernels,
+    "fullprecision_case": without_half,
 }
 """The parameters of a test, by the name of its argument."""
 
 
+def backends(operator: Operator, platform: str) -> list[Backend]:
+    """The backends of a platform, but for those that make sense for some operators only and not for this one."""
+    return [
+        backend
+        for backend in Backend
+        if platform in backend.platforms and (not backend.optional or backend in operator.kernels)
+    ]
+
+
 def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
     for operator in operators().values():
-        for backend in Backend:
+        for backend in backends(operator, platform):
             for dtype in operator.dtypes:
                 for size in sizes(operator):
                     yield Case(operator, backend, dtype, size, platform)

@@ -16,7 +16,7 @@ from reports.compare import header_differences
 from reports.frame import to_frame
 from reports.tables import benchmark_tables
 from reports.terminal import render
-from suites import environment
+from suites import environment, gpu
 from suites.backends import Backend
 from suites.bandwidth import measure, roof
 from suites.ops import operators
@@ -35,9 +35,8 @@ class Recorder:
 
     def limit(self, case: Case, inputs: Any) -> dict[str, Any]:
         """The fields of a record that say what bandwidth its cell is compared with, see :mod:`suites.bandwidth`."""
-        if case.platform != "cpu":
-            return {}
-        bandwidth, kind = roof(case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs))
+        limit = roof if case.platform == "cpu" else gpu.roof
+        bandwidth, kind = limit(case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs))
         return {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind}
 
 
@@ -114,8 +113,8 @@ class SpeedSession:
             same = {name: getattr(old, name) for name in ("run_id", "started", "copy_bandwidth")}
             self._writer = RunWriter(path, msgspec.structs.replace(run, **same))
             return
-        if self._platform == "cpu":
-            run = msgspec.structs.replace(run, copy_bandwidth=measure("memory", "copy"))
+        bandwidth = measure("memory", "copy") if self._platform == "cpu" else gpu.bandwidth("memory", "copy")
+        run = msgspec.structs.replace(run, copy_bandwidth=bandwidth)
         self._writer = RunWriter(run_path(run.run_id), run)
 
     @property

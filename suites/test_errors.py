@@ -38,8 +38,8 @@ def test_extra_input_is_refused_with_both_counts(kernel_case):
 
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
-def test_half_precision_is_refused_with_a_cure(kernel_case, half):
-    call, inputs = _call(kernel_case)
+def test_half_precision_is_refused_with_a_cure(fullprecision_case, half):
+    call, inputs = _call(fullprecision_case)
     with pytest.raises(TypeError, match=rf"no {half} arrays.*float32"):
         call(*[array.astype(half) if jnp.issubdtype(array.dtype, np.floating) else array for array in inputs])
 

@@ -4,8 +4,9 @@ What is timed, and why so:
 
 - Inputs lie on the device and are passed in: what a program closes over becomes a constant, and constants are folded.
 - Every output is returned and waited for: a sample that waits for the first output alone misses the rest.
-- Calls that take less than about 20 us are chained in a loop inside the program, see :func:`chain`; the loop is then
-  far longer than the dispatch of the program, and its length is recorded.
+- On a GPU the device's own time is taken, see :mod:`suites.gpu`.
+- On a CPU, calls that take less than about 20 us are chained in a loop inside the program, see :func:`chain`; the loop
+  is then far longer than the dispatch of the program, and its length is recorded.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from reports import Stages, median_relative_error
+from suites import gpu
 from suites.backends import Backend
 from suites.operator import Inputs, Operator
 
@@ -41,14 +43,18 @@ class Plan:
     """How one cell is timed.
 
     Attributes:
-        method: As recorded: ``wall`` or ``carried_loop``.
+        method: As recorded: ``wall``, ``carried_loop`` or ``cupti``.
         run: Takes one sample: runs ``loops`` calls and waits for all outputs.
         loops: Calls in one sample.
+        cache: State of the caches before a call: ``hot`` with its data as far as they fit, or ``cold``.
+        seconds: Where ``run`` leaves its samples if it takes its own; None if running it is what is timed.
     """
 
     method: str
     run: Callable[[], Any]
     loops: int
+    cache: str = "hot"
+    seconds: list[float] | None = None
 
 
 def stages(operator: Operator, backend: Backend, inputs: Inputs) -> tuple[Stages, Any]:
@@ -78,6 +84,8 @@ def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
     """Decides how a cell is timed, and compiles what is needed for it."""
     call = operator.build(backend, inputs)
     arguments = [jax.device_put(array) for array in inputs]
+    if any(device.platform != "cpu" for device in arguments[0].devices()):
+        return _device_plan(operator, call, inputs, arguments)
     if operator.bytes_read(*inputs) + operator.bytes_written(*inputs) >= CHAINED_BELOW_BYTES:
         function = jax.jit(lambda *arrays: call(*arrays))
         jax.block_until_ready(function(*arguments))
@@ -85,6 +93,20 @@ def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
     chained = chain(call, operator.outputs(*inputs), operator.feedback)
     loops = _loops(chained, arguments)
     return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops, arguments)), loops)
+
+
+def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, arguments: list[Any]) -> Plan:
+    """Device times of single calls, a batch at a time."""
+    function = jax.jit(lambda *arrays: call(*arrays))
+    written = operator.bytes_written(*inputs)
+    cache = "cold" if gpu.is_cold(operator.bytes_read(*inputs) + written) else "hot"
+    method, seconds = gpu.method(), list[float]()
+    measure = gpu.cupti_seconds if method == "cupti" else gpu.wall_seconds
+
+    def run() -> None:
+        seconds.extend(measure(function, arguments, gpu.batch_size(written)))
+
+    return Plan(method, run, 1, cache, seconds)
 
 
 def chain(call: Callable[..., Any], outs: Sequence[Any], feedback: int) -> Callable[[Any, list[Any]], Any]:

@@ -7,7 +7,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
@@ -30,6 +31,18 @@ def add_parallel(x, y, out):
     else:
         for i in numba.prange(out.size):
             out[i] = x[i] + y[i]
+
+
+@kernel
+def add_cuda(x, y, out):
+    i, step, full = tile(out.size)
+    if full:
+        a, b = load(x, i, step), load(y, i, step)
+        store(out, i, step, (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]))
+    else:
+        while i < np.uint64(out.size):
+            out[i] = widened(x[i]) + widened(y[i])
+            i += step
 
 
 def _truth(x, y):
@@ -55,8 +68,12 @@ OPERATOR = Operator(
     outputs=lambda x, y: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
     reference=lambda x, y: [x + y],
     truth=_truth,
-    kernels={Backend.NUMBA: add, Backend.NUMBA_PARALLEL: add_parallel},
-    dtypes=("float32", "float64", "int32", "int64"),
+    kernels={
+        Backend.NUMBA: add,
+        Backend.NUMBA_PARALLEL: add_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(add_cuda, tiles),
+    },
+    dtypes=("float32", "float64", "int32", "int64", "float16"),
     sample=_sample,
     edges=_edges,
     errors=(
@@ -75,4 +92,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, y: total_bytes(x),
     flops=lambda x, y: x.size,
+    elementwise=True,
 )

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
@@ -55,6 +56,70 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
             first = np.searchsorted(indptr[:-1], data.size * part // parts) if part else 0
             last = np.searchsorted(indptr[:-1], data.size * (part + 1) // parts) if part + 1 < parts else out.size
             csr_rows(data, indices, indptr, x, out, first, last)
+
+
+LONG = 32
+"""Non-zeros per lane above which all threads of a block share a row."""
+
+
+@device
+def sparse_part(data, indices, x, first, stop, step):
+    """What one lane adds up of a row, in four chains: the elements of x are far apart, so each load takes its time."""
+    a = b = c = d = data.dtype.type(0)
+    k = first
+    while k + step * np.uint64(3) < stop:
+        k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
+        a += data[k] * x[np.uint64(indices[k])]
+        b += data[k1] * x[np.uint64(indices[k1])]
+        c += data[k2] * x[np.uint64(indices[k2])]
+        d += data[k3] * x[np.uint64(indices[k3])]
+        k += step * np.uint64(4)
+    while k < stop:
+        a += data[k] * x[np.uint64(indices[k])]
+        k += step
+    return (a + b) + (c + d)
+
+
+@kernel
+def csr_matvec_cuda(data, indices, indptr, x, out):
+    """Rows are summed by a few lanes each, as many as the mean row keeps busy; far longer ones by the whole block.
+
+    Lanes of short rows would idle in a warp per row, and a long row would keep a single lane, and with it the block,
+    for as long as it has elements.
+    """
+    shared = cuda.shared.array(THREADS, out.dtype)
+    rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    lane = np.uint64(cuda.threadIdx.x)
+    first = np.uint64(cuda.blockIdx.x) * height
+    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+        row = first + np.uint64(cuda.threadIdx.y)
+        start, stop = np.uint64(0), np.uint64(0)
+        if row < rows:
+            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+        is_long = stop - start > lanes * np.uint64(LONG)
+        total = data.dtype.type(0)
+        if not is_long:
+            total = sparse_part(data, indices, x, start + lane, stop, lanes)
+        total = sum_lanes(shared, total, cuda.blockDim.x)
+        if lane == np.uint64(0) and row < rows and not is_long:
+            out[row] = total
+        if cuda.syncthreads_or(1 if is_long else 0):
+            place = np.uint64(cuda.threadIdx.y) * lanes + lane
+            row = first
+            while row < rows and row < first + height:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                if stop - start > lanes * np.uint64(LONG):
+                    total = sparse_part(data, indices, x, start + place, stop, np.uint64(THREADS))
+                    total = sum_lanes(shared, total, THREADS)
+                    if place == np.uint64(0):
+                        out[row] = total
+                row += np.uint64(1)
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def _launch(inputs, outs):
+    rows = outs[0].shape[0]
+    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
 def _reference(data, indices, indptr, x):
@@ -120,7 +185,11 @@ OPERATOR = Operator(
     outputs=lambda data, indices, indptr, x: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
     reference=_reference,
     truth=_truth,
-    kernels={Backend.NUMBA: csr_matvec, Backend.NUMBA_PARALLEL: csr_matvec_parallel},
+    kernels={
+        Backend.NUMBA: csr_matvec,
+        Backend.NUMBA_PARALLEL: csr_matvec_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(csr_matvec_cuda, _launch),
+    },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,

@@ -10,7 +10,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
@@ -34,6 +35,19 @@ def exp_trace_parallel(trace, spikes, tau_inv, out):
         decay = trace.dtype.type(math.exp(-tau_inv[0]))
         for i in numba.prange(out.size):
             out[i] = trace[i] * decay + spikes[i]
+
+
+@kernel
+def exp_trace_cuda(trace, spikes, tau_inv, out):
+    decay = math.exp(-tau_inv[0])
+    i, step, full = tile(out.size)
+    if full:
+        a, b = load(trace, i, step), load(spikes, i, step)
+        store(out, i, step, (a[0] * decay + b[0], a[1] * decay + b[1], a[2] * decay + b[2], a[3] * decay + b[3]))
+    else:
+        while i < np.uint64(out.size):
+            out[i] = trace[i] * decay + spikes[i]
+            i += step
 
 
 def _truth(trace, spikes, tau_inv):
@@ -68,11 +82,16 @@ OPERATOR = Operator(
     outputs=lambda trace, spikes, tau_inv: [jax.ShapeDtypeStruct(trace.shape, trace.dtype)],
     reference=lambda trace, spikes, tau_inv: [trace * jnp.exp(-tau_inv[0]) + spikes],
     truth=_truth,
-    kernels={Backend.NUMBA: exp_trace, Backend.NUMBA_PARALLEL: exp_trace_parallel},
+    kernels={
+        Backend.NUMBA: exp_trace,
+        Backend.NUMBA_PARALLEL: exp_trace_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(exp_trace_cuda, tiles),
+    },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda trace, spikes, tau_inv: total_bytes(trace),
     flops=lambda trace, spikes, tau_inv: 2 * trace.size,
+    elementwise=True,
 )

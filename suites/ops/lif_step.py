@@ -11,7 +11,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Array, Expected, Truth, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import device, kernel, load, store, tile, tiles
 from suites.edges import vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
@@ -36,6 +37,33 @@ def lif_step_parallel(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
             v = V[i] + step * (-(V[i] - rest) * leak + current[i])
             spikes[i] = v >= threshold
             V_out[i] = rest if v >= threshold else v
+
+
+@device
+def integrated(v, current, leak, rest, step):
+    return v + step * (-(v - rest) * leak + current)
+
+
+@kernel
+def lif_step_cuda(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
+    threshold, rest, leak, step = V_th[0], V_rest[0], tau_inv[0], dt[0]
+    i, stride, full = tile(V.size)
+    if full:
+        v, j = load(V, i, stride), load(current, i, stride)
+        a = integrated(v[0], j[0], leak, rest, step)
+        b = integrated(v[1], j[1], leak, rest, step)
+        c = integrated(v[2], j[2], leak, rest, step)
+        d = integrated(v[3], j[3], leak, rest, step)
+        fires = a >= threshold, b >= threshold, c >= threshold, d >= threshold
+        store(spikes, i, stride, fires)
+        reset = rest if fires[0] else a, rest if fires[1] else b, rest if fires[2] else c, rest if fires[3] else d
+        store(V_out, i, stride, reset)
+    else:
+        while i < np.uint64(V.size):
+            a = integrated(V[i], current[i], leak, rest, step)
+            spikes[i] = a >= threshold
+            V_out[i] = rest if a >= threshold else a
+            i += stride
 
 
 def _reference(V, current, tau_inv, V_th, V_rest, dt):
@@ -92,11 +120,16 @@ OPERATOR = Operator(
     outputs=lambda V, *_: [jax.ShapeDtypeStruct(V.shape, V.dtype), jax.ShapeDtypeStruct(V.shape, np.int32)],
     reference=_reference,
     truth=_truth,
-    kernels={Backend.NUMBA: lif_step, Backend.NUMBA_PARALLEL: lif_step_parallel},
+    kernels={
+        Backend.NUMBA: lif_step,
+        Backend.NUMBA_PARALLEL: lif_step_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(lif_step_cuda, tiles),
+    },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
     flops=lambda V, *_: 6 * V.size,
+    elementwise=True,
 )

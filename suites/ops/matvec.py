@@ -10,7 +10,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import THREADS, cuda, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
@@ -38,6 +39,38 @@ def matvec_parallel(A, x, out):
             raise ValueError("matvec: A must have as many columns as x has elements")
         for row in numba.prange(A.shape[0]):
             out[row] = blocked_dot(A[row], x)
+
+
+@kernel
+def matvec_cuda(A, x, out):
+    """Each row is summed by the threads of one ``threadIdx.y``, in four chains that do not wait for each other."""
+    shared = cuda.shared.array(THREADS, out.dtype)
+    rows, columns = np.uint64(out.size), np.uint64(A.shape[1])
+    lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    first = np.uint64(cuda.blockIdx.x) * height
+    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+        row = first + np.uint64(cuda.threadIdx.y)
+        a = b = c = d = out.dtype.type(0)
+        if row < rows:
+            j = np.uint64(cuda.threadIdx.x)
+            while j + lanes * np.uint64(3) < columns:
+                j1, j2, j3 = j + lanes, j + lanes * np.uint64(2), j + lanes * np.uint64(3)
+                a += A[row, j] * x[j]
+                b += A[row, j1] * x[j1]
+                c += A[row, j2] * x[j2]
+                d += A[row, j3] * x[j3]
+                j += lanes * np.uint64(4)
+            while j < columns:
+                a += A[row, j] * x[j]
+                j += lanes
+        total = sum_lanes(shared, (a + b) + (c + d), cuda.blockDim.x)
+        if cuda.threadIdx.x == 0 and row < rows:
+            out[row] = total
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def _launch(inputs, outs):
+    return rows_of(*inputs[0].shape)
 
 
 def _reference(A, x):
@@ -85,7 +118,11 @@ OPERATOR = Operator(
     outputs=lambda A, x: [jax.ShapeDtypeStruct(A.shape[:1], A.dtype)],
     reference=_reference,
     truth=_truth,
-    kernels={Backend.NUMBA: matvec, Backend.NUMBA_PARALLEL: matvec_parallel},
+    kernels={
+        Backend.NUMBA: matvec,
+        Backend.NUMBA_PARALLEL: matvec_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(matvec_cuda, _launch),
+    },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,
     edges=_edges,

@@ -9,7 +9,8 @@ import numpy as np
 from numba.extending import overload
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaCallable
+from suites.cuda_kernels import THREADS, cuda, device, kernel, load, partial_count
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
@@ -103,6 +104,47 @@ def largest_parallel(x, out):
         out[0] = value_of(key, magnitude, out)
 
 
+@device
+def larger(a, b):
+    """The larger one, NaN if one is."""
+    return a if a > b or a != a else b
+
+
+@kernel
+def largest_of(x, maxima):
+    """``maxima[b]`` is the largest of what block b takes of x, which has at least one element."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
+    best = x[0]  # an element changes nothing when it is taken twice
+    while i + step * np.uint64(3) < size:
+        a, b, c, d = load(x, i, step)
+        best = larger(best, larger(larger(a, b), larger(c, d)))
+        i += step * np.uint64(4)
+    while i < size:
+        best = larger(best, x[i])
+        i += step
+    lane = cuda.threadIdx.x
+    shared[lane] = best
+    width = THREADS // 2
+    while width > 0:
+        cuda.syncthreads()
+        if lane < width:
+            shared[lane] = larger(shared[lane], shared[lane + width])
+        width //= 2
+    if lane == 0:
+        maxima[cuda.blockIdx.x] = shared[0]
+
+
+def largest_cuda(x, out, stream):
+    blocks = partial_count(x.size)
+    if blocks == 1:
+        largest_of[1, THREADS, stream](x, out)
+    else:
+        maxima = cuda.device_array(blocks, dtype=x.dtype)
+        largest_of[blocks, THREADS, stream](x, maxima)
+        largest_of[1, THREADS, stream](maxima, out)
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(x.max(keepdims=True)),))
@@ -118,7 +160,12 @@ OPERATOR = Operator(
     outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
     reference=lambda x: [jnp.max(x, keepdims=True)],
     truth=_truth,
-    kernels={Backend.NUMBA: largest, Backend.NUMBA_PARALLEL: largest_parallel},
+    kernels={
+        Backend.NUMBA: largest,
+        Backend.NUMBA_PARALLEL: largest_parallel,
+        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(largest_cuda),
+        Backend.NUMBA_CUDA_REPLAY: CudaCallable(largest_cuda),
+    },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items() if vector.size},

@@ -10,7 +10,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Expected, Truth, blocked_terms, bounded, gamma, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaCallable
+from suites.cuda_kernels import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
 from suites.edges import values, vectors
 from suites.kernels import (
     BLOCK,
@@ -46,6 +47,54 @@ def mean_std_parallel(x, mean_out, std_out):
             squares += block_squares(x[block * BLOCK : (block + 1) * BLOCK], mean)
         mean_out[0] = mean
         std_out[0] = math.sqrt(squares / x.size)
+
+
+@kernel
+def add_up_squares(x, mean, sums):
+    """``sums[b]`` is the sum of squared distances to the mean of what block b takes of x."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    center = mean[0]
+    i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
+    total = x.dtype.type(0)
+    while i + step * np.uint64(3) < size:
+        a, b, c, d = load(x, i, step)
+        a, b, c, d = a - center, b - center, c - center, d - center
+        total += (a * a + b * b) + (c * c + d * d)
+        i += step * np.uint64(4)
+    while i < size:
+        distance = x[i] - center
+        total += distance * distance
+        i += step
+    total = sum_lanes(shared, total, THREADS)
+    if cuda.threadIdx.x == 0:
+        sums[cuda.blockIdx.x] = total
+
+
+@kernel
+def finish_mean(sums, x, mean_out):
+    """In one block: the mean of x from partial sums."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    total = sum_lanes(shared, strided_sum(sums, cuda.threadIdx.x, THREADS), THREADS)
+    if cuda.threadIdx.x == 0:
+        mean_out[0] = total / x.dtype.type(x.size)
+
+
+@kernel
+def finish_std(sums, x, std_out):
+    """In one block: the standard deviation of x from partial sums of squares."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    total = sum_lanes(shared, strided_sum(sums, cuda.threadIdx.x, THREADS), THREADS)
+    if cuda.threadIdx.x == 0:
+        std_out[0] = math.sqrt(total / x.dtype.type(x.size))
+
+
+def mean_std_cuda(x, mean_out, std_out, stream):
+    blocks = partial_count(x.size)
+    sums = cuda.device_array(blocks, dtype=x.dtype)
+    add_up[blocks, THREADS, stream](x, sums)
+    finish_mean[1, THREADS, stream](sums, x, mean_out)
+    add_up_squares[blocks, THREADS, stream](x, mean_out, sums)
+    finish_std[1, THREADS, stream](sums, x, std_out)
 
 
 def _reference(x):
@@ -97,7 +146,12 @@ OPERATOR = Operator(
     outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)] * 2,
     reference=_reference,
     truth=_truth,
-    kernels={Backend.NUMBA: mean_std, Backend.NUMBA_PARALLEL: mean_std_parallel},
+    kernels={
+        Backend.NUMBA: mean_std,
+        Backend.NUMBA_PARALLEL: mean_std_parallel,
+        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(mean_std_cuda),
+        Backend.NUMBA_CUDA_REPLAY: CudaCallable(mean_std_cuda),
+    },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),
     edges=_edges,

@@ -8,7 +8,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
@@ -34,6 +35,30 @@ def relu_parallel(x, out):
             out[i] = zero if value <= zero else value
 
 
+@kernel
+def relu_cuda(x, out):
+    zero = widened(x.dtype.type(0))
+    i, step, full = tile(out.size)
+    if full:
+        a, b, c, d = load(x, i, step)
+        store(
+            out,
+            i,
+            step,
+            (
+                zero if a <= zero else a,
+                zero if b <= zero else b,
+                zero if c <= zero else c,
+                zero if d <= zero else d,
+            ),
+        )
+    else:
+        while i < np.uint64(out.size):
+            value = widened(x[i])
+            out[i] = zero if value <= zero else value
+            i += step
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)),))
@@ -47,11 +72,16 @@ OPERATOR = Operator(
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
     reference=lambda x: [jnp.maximum(x, 0)],
     truth=_truth,
-    kernels={Backend.NUMBA: relu, Backend.NUMBA_PARALLEL: relu_parallel},
-    dtypes=("float32", "float64", "int32"),
+    kernels={
+        Backend.NUMBA: relu,
+        Backend.NUMBA_PARALLEL: relu_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(relu_cuda, tiles),
+    },
+    dtypes=("float32", "float64", "int32", "float16"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: x.size,
+    elementwise=True,
 )

@@ -8,7 +8,8 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend
+from suites.backends import Backend, CudaCallable
+from suites.cuda_kernels import THREADS, add_up, cuda, partial_count
 from suites.edges import values, vectors
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
 from suites.operator import Operator, total_bytes
@@ -30,6 +31,17 @@ def total_parallel(x, out):
         out[0] = running
 
 
+def total_cuda(x, out, stream):
+    """Two passes over memory that no block waits for: atomic additions would make the bits of the sum vary."""
+    blocks = partial_count(x.size)
+    if blocks == 1:
+        add_up[1, THREADS, stream](x, out)
+    else:
+        partials = cuda.device_array(blocks, dtype=x.dtype)
+        add_up[blocks, THREADS, stream](x, partials)
+        add_up[1, THREADS, stream](partials, out)
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(x.sum(keepdims=True, dtype=x.dtype)),))  # integers wrap around
@@ -45,7 +57,12 @@ OPERATOR = Operator(
     outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
     reference=lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)],
     truth=_truth,
-    kernels={Backend.NUMBA: total, Backend.NUMBA_PARALLEL: total_parallel},
+    kernels={
+        Backend.NUMBA: total,
+        Backend.NUMBA_PARALLEL: total_parallel,
+        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(total_cuda),
+        Backend.NUMBA_CUDA_REPLAY: CudaCallable(total_cuda),
+    },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},

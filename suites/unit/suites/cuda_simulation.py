@@ -16,7 +16,6 @@ from suites.accuracy import judge
 from suites.backends import Backend, CudaKernel
 from suites.ops import operators
 
-
 TWO_PASSES = ("sum", "max", "mean_std")
 """Operators that reduce long vectors in two passes."""
 

@@ -1,4 +1,4 @@
-"""In Numba's CUDA simulator the kernels whose threads work together give the true results, on a machine without a GPU."""
+"""In Numba's CUDA simulator the kernels whose threads work together give true results, on a machine without a GPU."""
 
 import os
 import subprocess

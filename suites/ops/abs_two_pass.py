@@ -1,0 +1,111 @@
+"""abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x by way of a temporary array of squares."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Expected, Truth, bounded, wide
+from suites.backends import Backend, CudaCallable
+from suites.cuda_kernels import THREADS, cuda, kernel, load, store, tile, tile_count
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def abs_two_pass(x, out):
+    squares = np.empty_like(x)
+    for i in range(x.size):
+        squares[i] = x[i] * x[i]
+    for i in range(x.size):
+        out[i] = math.sqrt(squares[i])
+
+
+@numba.njit(parallel=True)
+def abs_two_pass_parallel(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        abs_two_pass(x, out)
+    else:
+        squares = np.empty_like(x)
+        for i in numba.prange(x.size):
+            squares[i] = x[i] * x[i]
+        for i in numba.prange(x.size):
+            out[i] = math.sqrt(squares[i])
+
+
+@kernel
+def square(x, squares):
+    i, step, full = tile(x.size)
+    if full:
+        a, b, c, d = load(x, i, step)
+        store(squares, i, step, (a * a, b * b, c * c, d * d))
+    else:
+        while i < np.uint64(x.size):
+            squares[i] = x[i] * x[i]
+            i += step
+
+
+@kernel
+def square_root(squares, out):
+    i, step, full = tile(out.size)
+    if full:
+        a, b, c, d = load(squares, i, step)
+        store(out, i, step, (math.sqrt(a), math.sqrt(b), math.sqrt(c), math.sqrt(d)))
+    else:
+        while i < np.uint64(out.size):
+            out[i] = math.sqrt(squares[i])
+            i += step
+
+
+def abs_two_pass_cuda(x, out, stream):
+    if x.size:
+        blocks = tile_count(x.size)
+        squares = cuda.device_array(x.size, dtype=x.dtype)
+        square[blocks, THREADS, stream](x, squares)
+        square_root[blocks, THREADS, stream](squares, out)
+
+
+def _truth(x):
+    """The square has one rounding, half of whose relative error reaches the root, which adds its own.
+
+    A square that is no normal number may be flushed to zero, and the result with it.
+    """
+    value = np.abs(wide(x))
+    expected = bounded(value, x.dtype, ulps=2)
+    with np.errstate(over="ignore"):
+        small = value * value < 2 * float(np.finfo(x.dtype).tiny)
+    return Truth((Expected(value, x.dtype, expected.margin + np.where(small, value, 0)),))
+
+
+def _edges(dtype):
+    cases = {name: (vector,) for name, vector in vectors(dtype).items()}
+    # The square of a larger number overflows.
+    cases["huge"] = (np.sqrt(vectors(dtype)["huge"]) / 2,)
+    return cases
+
+
+OPERATOR = Operator(
+    name="abs_two_pass",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x: [jnp.sqrt(jnp.square(x))],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: abs_two_pass,
+        Backend.NUMBA_PARALLEL: abs_two_pass_parallel,
+        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(abs_two_pass_cuda),
+        Backend.NUMBA_CUDA_REPLAY: CudaCallable(abs_two_pass_cuda),
+    },
+    dtypes=("float32", "float64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=total_bytes,
+    flops=lambda x: 2 * x.size,
+    elementwise=True,
+)

@@ -1,0 +1,104 @@
+"""block_sum: ``out[b]`` is the sum of the 256 elements of x from ``256 * b`` on; the last block may have fewer."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import THREADS, cuda, kernel, sum_lanes
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.kernels import block_sum as sum_of
+from suites.operator import Operator, total_bytes
+
+BLOCK = 256
+"""Elements of a block."""
+
+_LANES = 32
+_ROWS = THREADS // _LANES
+_EACH = BLOCK // _LANES
+
+
+@numba.njit
+def block_sum(x, out):
+    for block in range(out.size):
+        out[block] = sum_of(x[block * BLOCK : (block + 1) * BLOCK])
+
+
+@numba.njit(parallel=True)
+def block_sum_parallel(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        block_sum(x, out)
+    else:
+        for block in numba.prange(out.size):
+            out[block] = sum_of(x[block * BLOCK : (block + 1) * BLOCK])
+
+
+@kernel
+def block_sum_cuda(x, out):
+    """A warp per block of elements, eight loads per lane; then the lanes' sums are added up in shared memory."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    block = np.uint64(cuda.blockIdx.x) * np.uint64(_ROWS) + np.uint64(cuda.threadIdx.y)
+    first = block * np.uint64(BLOCK) + np.uint64(cuda.threadIdx.x)
+    size = np.uint64(x.size)
+    total = x.dtype.type(0)
+    if first + np.uint64(BLOCK - _LANES) < size:
+        for k in range(_EACH):  # unrolled: eight loads under way
+            total += x[first + np.uint64(k * _LANES)]
+    else:
+        while first < size and first < (block + np.uint64(1)) * np.uint64(BLOCK):
+            total += x[first]
+            first += np.uint64(_LANES)
+    total = sum_lanes(shared, total, _LANES)
+    if cuda.threadIdx.x == 0 and block < np.uint64(out.size):
+        out[block] = total
+
+
+def _launch(inputs, outs):
+    return {"grid": -(-outs[0].shape[0] // _ROWS), "block": (_LANES, _ROWS)}
+
+
+def _blocks(size):
+    return -(-size // BLOCK)
+
+
+def _padded(x):
+    return np.pad(x, (0, _blocks(x.size) * BLOCK - x.size)).reshape(-1, BLOCK)
+
+
+def _reference(x):
+    blocks = _blocks(x.size)
+    return [jnp.sum(jnp.pad(x, (0, blocks * BLOCK - x.size)).reshape(blocks, BLOCK), axis=1, dtype=x.dtype)]
+
+
+def _truth(x):
+    if x.dtype.kind != "f":
+        return Truth((exact(_padded(x).sum(axis=1, dtype=x.dtype)),))  # integers wrap around
+    with np.errstate(invalid="ignore"):
+        rows = wide(_padded(x))
+        value, condition = rows.sum(axis=1), np.abs(rows).sum(axis=1)
+    return Truth((bounded(value, x.dtype, condition=condition, terms=BLOCK, flushed=BLOCK + 1),))
+
+
+OPERATOR = Operator(
+    name="block_sum",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct((_blocks(x.shape[0]),), x.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: block_sum,
+        Backend.NUMBA_PARALLEL: block_sum_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(block_sum_cuda, _launch),
+    },
+    dtypes=("float32", "float64", "int32"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    bytes_read=total_bytes,
+    bytes_written=lambda x: _blocks(x.size) * x.dtype.itemsize,
+    flops=lambda x: x.size,
+)

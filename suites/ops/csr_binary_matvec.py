@@ -1,0 +1,193 @@
+"""csr_binary_matvec: the product of a sparse matrix in CSR form and a vector of spikes: a sum over those that spiked.
+
+Nominal size is the number of non-zeros. Precondition: as for csr_matvec.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+RATE = 0.05
+"""Share of the neurons that spike in a sample."""
+
+
+@numba.njit
+def csr_binary_rows(data, indices, indptr, spikes, out, first, last):
+    """The rows from ``first`` up to ``last``; weights of neurons that did not spike are not even read."""
+    for row in range(first, last):
+        total = data.dtype.type(0)
+        for k in range(indptr[row], indptr[row + 1]):
+            if spikes[np.uint32(indices[k])]:
+                total += data[k]
+        out[row] = total
+
+
+@numba.njit
+def csr_binary_matvec(data, indices, indptr, spikes, out):
+    csr_binary_rows(data, indices, indptr, spikes, out, 0, out.size)
+
+
+@numba.njit(parallel=True)
+def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
+    if data.size < ONE_THREAD_BELOW:
+        csr_binary_rows(data, indices, indptr, spikes, out, 0, out.size)
+    else:
+        # Rows are uneven, so each thread gets the same share of non-zeros, in whole rows.
+        parts = numba.get_num_threads()
+        for part in numba.prange(parts):
+            first = np.searchsorted(indptr[:-1], data.size * part // parts) if part else 0
+            last = np.searchsorted(indptr[:-1], data.size * (part + 1) // parts) if part + 1 < parts else out.size
+            csr_binary_rows(data, indices, indptr, spikes, out, first, last)
+
+
+LONG = 32
+"""Non-zeros per lane above which all threads of a block share a row."""
+
+
+@device
+def active_part(data, indices, spikes, first, stop, step):
+    """What one lane adds up of a row: four spikes are looked up at a time, then the weights of those that are there."""
+    total = zero = data.dtype.type(0)
+    k = first
+    while k + step * np.uint64(3) < stop:
+        k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
+        a, b = spikes[np.uint64(indices[k])], spikes[np.uint64(indices[k1])]
+        c, d = spikes[np.uint64(indices[k2])], spikes[np.uint64(indices[k3])]
+        if a or b or c or d:
+            total += ((data[k] if a else zero) + (data[k1] if b else zero)) + (
+                (data[k2] if c else zero) + (data[k3] if d else zero)
+            )
+        k += step * np.uint64(4)
+    while k < stop:
+        if spikes[np.uint64(indices[k])]:
+            total += data[k]
+        k += step
+    return total
+
+
+@kernel
+def csr_binary_matvec_cuda(data, indices, indptr, spikes, out):
+    """Rows are shared out as in csr_matvec."""
+    shared = cuda.shared.array(THREADS, out.dtype)
+    rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    lane = np.uint64(cuda.threadIdx.x)
+    first = np.uint64(cuda.blockIdx.x) * height
+    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+        row = first + np.uint64(cuda.threadIdx.y)
+        start, stop = np.uint64(0), np.uint64(0)
+        if row < rows:
+            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+        is_long = stop - start > lanes * np.uint64(LONG)
+        total = data.dtype.type(0)
+        if not is_long:
+            total = active_part(data, indices, spikes, start + lane, stop, lanes)
+        total = sum_lanes(shared, total, cuda.blockDim.x)
+        if lane == np.uint64(0) and row < rows and not is_long:
+            out[row] = total
+        if cuda.syncthreads_or(1 if is_long else 0):
+            place = np.uint64(cuda.threadIdx.y) * lanes + lane
+            row = first
+            while row < rows and row < first + height:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                if stop - start > lanes * np.uint64(LONG):
+                    total = active_part(data, indices, spikes, start + place, stop, np.uint64(THREADS))
+                    total = sum_lanes(shared, total, THREADS)
+                    if place == np.uint64(0):
+                        out[row] = total
+                row += np.uint64(1)
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def _launch(inputs, outs):
+    rows = outs[0].shape[0]
+    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
+
+
+def _reference(data, indices, indptr, spikes):
+    rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
+    active = jnp.where(spikes[indices], data, jnp.zeros_like(data))
+    return [jax.ops.segment_sum(active, rows, indptr.size - 1, indices_are_sorted=True)]
+
+
+def _truth(data, indices, indptr, spikes):
+    lengths = np.diff(indptr)
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    active = np.where(spikes[indices], wide(data), 0)
+    value, condition = (np.zeros(lengths.size, active.dtype) for _ in range(2))
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.add.at(value, rows, active)
+        np.add.at(condition, rows, np.abs(active))
+    longest = int(lengths.max(initial=0))
+    return Truth((bounded(value, data.dtype, condition=condition, terms=longest, flushed=longest + 1),))
+
+
+def _sample(dtype, size, seed):
+    """Rows as those of csr_matvec: 32 non-zeros on average, spread over two orders of magnitude, some of them empty."""
+    random = np.random.default_rng(seed)
+    rows = max(1, size // 32)
+    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
+    weights = weights if weights.any() else np.ones(rows)
+    return _matrix(dtype, random.multinomial(size, weights / weights.sum()), rows, RATE, random)
+
+
+def _matrix(dtype, lengths, columns, rate, random):
+    count = int(lengths.sum())
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = random.integers(0, columns, count).astype(np.int32)
+    return values(dtype, count, random), indices, indptr, random.random(columns) < rate
+
+
+def _edges(dtype):
+    random = np.random.default_rng(5)
+
+    def matrix(lengths, columns=11, rate=0.5):
+        return _matrix(dtype, np.array(lengths, np.int64), columns, rate, random)
+
+    cases = {
+        "no_rows": matrix([]),
+        "all_rows_empty": matrix([0, 0, 0]),
+        "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
+        "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
+        "no_spikes": matrix([5, 7, 3], rate=-1),
+        "all_spike": matrix([5, 7, 3], rate=2),
+    }
+    data, indices, indptr, spikes = matrix([5, 7, 3])
+    cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, np.ones_like(spikes))
+    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
+        vector = vectors(dtype)[name]
+        ends = np.array([0, 1, 1, vector.size], np.int32)
+        cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, bool))
+    # A weight that no spike reaches has no say, whatever it is.
+    vector = vectors(dtype)["nan"]
+    cases["silent_nan"] = (vector, np.arange(5, dtype=np.int32), np.array([0, 5], np.int32), ~np.isnan(vector))
+    return cases
+
+
+OPERATOR = Operator(
+    name="csr_binary_matvec",
+    version=1,
+    outputs=lambda data, indices, indptr, spikes: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: csr_binary_matvec,
+        Backend.NUMBA_PARALLEL: csr_binary_matvec_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, _launch),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
+    flops=lambda data, indices, indptr, spikes: data.size,
+)

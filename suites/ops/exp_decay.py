@@ -1,0 +1,91 @@
+"""exp_decay: ``out[i] = x[i] * exp(-decay[0])``."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+_EXP_ROUNDINGS = 4
+"""Exponential functions are within two units in the last place, which is four roundings (see exp_trace)."""
+
+
+@numba.njit
+def exp_decay(x, decay, out):
+    factor = x.dtype.type(math.exp(-decay[0]))
+    for i in range(out.size):
+        out[i] = x[i] * factor
+
+
+@numba.njit(parallel=True)
+def exp_decay_parallel(x, decay, out):
+    if out.size < ONE_THREAD_BELOW:
+        exp_decay(x, decay, out)
+    else:
+        factor = x.dtype.type(math.exp(-decay[0]))
+        for i in numba.prange(out.size):
+            out[i] = x[i] * factor
+
+
+@kernel
+def exp_decay_cuda(x, decay, out):
+    factor = math.exp(-decay[0])
+    i, step, full = tile(out.size)
+    if full:
+        a, b, c, d = load(x, i, step)
+        store(out, i, step, (a * factor, b * factor, c * factor, d * factor))
+    else:
+        while i < np.uint64(out.size):
+            out[i] = x[i] * factor
+            i += step
+
+
+def _truth(x, decay):
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = wide(x) * np.exp(-wide(decay))
+    return Truth((bounded(value, x.dtype, condition=np.abs(value), terms=_EXP_ROUNDINGS + 1, flushed=2),))
+
+
+def _sample(dtype, size, seed):
+    return values(dtype, size, np.random.default_rng(seed)), np.full(1, 0.1, dtype)
+
+
+def _edges(dtype):
+    decay = np.full(1, 0.1, dtype)
+    ones = np.ones(3, dtype)
+    return {name: (vector, decay) for name, vector in vectors(dtype).items()} | {
+        "no_decay": (ones, np.zeros(1, dtype)),
+        "instant_decay": (ones, np.full(1, np.inf, dtype)),
+        "nan_decay": (ones, np.full(1, np.nan, dtype)),
+    }
+
+
+OPERATOR = Operator(
+    name="exp_decay",
+    version=1,
+    outputs=lambda x, decay: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x, decay: [x * jnp.exp(-decay[0])],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: exp_decay,
+        Backend.NUMBA_PARALLEL: exp_decay_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(exp_decay_cuda, tiles),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda x, decay: total_bytes(x),
+    flops=lambda x, decay: x.size,
+    elementwise=True,
+)

@@ -1,0 +1,89 @@
+"""leaky_relu: ``out[i] = x[i]`` where that is positive, else ``0.01 * x[i]``; NaN stays NaN."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+SLOPE = 0.01
+
+
+@numba.njit
+def leaky_relu(x, out):
+    slope = x.dtype.type(SLOPE)
+    for i in range(out.size):
+        value = x[i]
+        out[i] = value if value > 0 else slope * value
+
+
+@numba.njit(parallel=True)
+def leaky_relu_parallel(x, out):
+    if out.size < ONE_THREAD_BELOW:
+        leaky_relu(x, out)
+    else:
+        slope = x.dtype.type(SLOPE)
+        for i in numba.prange(out.size):
+            value = x[i]
+            out[i] = value if value > 0 else slope * value
+
+
+@kernel
+def leaky_relu_cuda(x, out):
+    # A float literal would be float64, and so would every product with it.
+    slope, zero = x.dtype.type(SLOPE), x.dtype.type(0)
+    i, step, full = tile(out.size)
+    if full:
+        a, b, c, d = load(x, i, step)
+        store(
+            out,
+            i,
+            step,
+            (
+                a if a > zero else slope * a,
+                b if b > zero else slope * b,
+                c if c > zero else slope * c,
+                d if d > zero else slope * d,
+            ),
+        )
+    else:
+        while i < np.uint64(out.size):
+            value = x[i]
+            out[i] = value if value > zero else slope * value
+            i += step
+
+
+def _truth(x):
+    """With the slope in the input's precision, as a parameter of the operation."""
+    slope = wide(np.array(SLOPE, x.dtype))
+    value = np.where(wide(x) <= 0, slope * wide(x), wide(x))
+    return Truth((bounded(value, x.dtype, ulps=1, flushed=2),))
+
+
+OPERATOR = Operator(
+    name="leaky_relu",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x: [jnp.where(x > 0, x, jnp.asarray(SLOPE, x.dtype) * x)],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: leaky_relu,
+        Backend.NUMBA_PARALLEL: leaky_relu_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(leaky_relu_cuda, tiles),
+    },
+    dtypes=("float32", "float64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    bytes_read=total_bytes,
+    bytes_written=total_bytes,
+    flops=lambda x: 2 * x.size,
+    elementwise=True,
+)

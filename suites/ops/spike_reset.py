@@ -1,0 +1,132 @@
+"""spike_reset: neurons whose potential has reached the threshold spike and are reset, in two kernels on a GPU."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend, CudaCallable
+from suites.cuda_kernels import THREADS, kernel, load, store, tile, tile_count
+from suites.edges import vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def spike_reset(V, V_th, V_rest, spikes, V_out):
+    threshold, rest = V_th[0], V_rest[0]
+    for i in range(V.size):
+        spikes[i] = V[i] >= threshold
+        V_out[i] = rest if V[i] >= threshold else V[i]
+
+
+@numba.njit(parallel=True)
+def spike_reset_parallel(V, V_th, V_rest, spikes, V_out):
+    if V.size < ONE_THREAD_BELOW:
+        spike_reset(V, V_th, V_rest, spikes, V_out)
+    else:
+        threshold, rest = V_th[0], V_rest[0]
+        for i in numba.prange(V.size):
+            spikes[i] = V[i] >= threshold
+            V_out[i] = rest if V[i] >= threshold else V[i]
+
+
+@kernel
+def detect(V, V_th, spikes):
+    threshold = V_th[0]
+    i, step, full = tile(V.size)
+    if full:
+        a, b, c, d = load(V, i, step)
+        store(spikes, i, step, (a >= threshold, b >= threshold, c >= threshold, d >= threshold))
+    else:
+        while i < np.uint64(V.size):
+            spikes[i] = V[i] >= threshold
+            i += step
+
+
+@kernel
+def reset(V, spikes, V_rest, V_out):
+    rest = V_rest[0]
+    i, step, full = tile(V.size)
+    if full:
+        a, b, c, d = load(V, i, step)
+        fired = load(spikes, i, step)
+        store(
+            V_out,
+            i,
+            step,
+            (rest if fired[0] else a, rest if fired[1] else b, rest if fired[2] else c, rest if fired[3] else d),
+        )
+    else:
+        while i < np.uint64(V.size):
+            V_out[i] = rest if spikes[i] else V[i]
+            i += step
+
+
+def spike_reset_cuda(V, V_th, V_rest, spikes, V_out, stream):
+    if V.size:
+        blocks = tile_count(V.size)
+        detect[blocks, THREADS, stream](V, V_th, spikes)
+        reset[blocks, THREADS, stream](V, spikes, V_rest, V_out)
+
+
+def _reference(V, V_th, V_rest):
+    spikes = V_th[0] <= V
+    return [spikes.astype(jnp.int32), jnp.where(spikes, V_rest[0], V)]
+
+
+def _truth(V, V_th, V_rest):
+    """Nothing is rounded; a comparison of numbers that may be flushed to zero can go either way."""
+    tiny = float(np.finfo(V.dtype).tiny)
+    fires = V_th <= V
+    zeros = np.where(np.abs(wide(V)) < tiny, 0, wide(V)), np.where(np.abs(wide(V_th)) < tiny, 0, wide(V_th))
+    flushed = zeros[0] >= zeros[1]
+
+    def branch(fires):
+        potential = bounded(np.where(fires, wide(V_rest), wide(V)), V.dtype)
+        return exact(fires.astype(np.int32)), potential
+
+    return Truth(branch(fires), branch(flushed), fires != flushed)
+
+
+def _constants(dtype, threshold=-55.0):
+    return np.full(1, threshold, dtype), np.full(1, -70.0, dtype)
+
+
+def _sample(dtype, size, seed):
+    return np.random.default_rng(seed).uniform(-75, -50, size).astype(dtype), *_constants(dtype)
+
+
+def _edges(dtype):
+    cases = {name: (vector, *_constants(dtype, 0)) for name, vector in vectors(dtype).items()}
+    threshold = np.array(-55, dtype)
+    below, above = (np.nextafter(threshold, np.array(side, dtype)) for side in (-60, -50))
+    cases["around_threshold"] = (np.tile(np.array([below, threshold, above], dtype), 500), *_constants(dtype))
+    cases["all_spike"] = (np.zeros(33, dtype), *_constants(dtype))
+    cases["nan_threshold"] = (np.zeros(3, dtype), *_constants(dtype, np.nan))
+    return cases
+
+
+OPERATOR = Operator(
+    name="spike_reset",
+    version=1,
+    outputs=lambda V, *_: [jax.ShapeDtypeStruct(V.shape, np.int32), jax.ShapeDtypeStruct(V.shape, V.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: spike_reset,
+        Backend.NUMBA_PARALLEL: spike_reset_parallel,
+        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(spike_reset_cuda),
+        Backend.NUMBA_CUDA_REPLAY: CudaCallable(spike_reset_cuda),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    bytes_read=total_bytes,
+    bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
+    flops=lambda V, *_: V.size,
+    elementwise=True,
+)

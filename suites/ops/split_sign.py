@@ -1,0 +1,82 @@
+"""split_sign: the positive part ``max(x[i], 0)`` and the negative part ``min(x[i], 0)``; NaN stays NaN in both."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend, CudaKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles
+from suites.edges import values, vectors
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import Operator, total_bytes
+
+
+@numba.njit
+def split_sign(x, positive, negative):
+    zero = x.dtype.type(0)
+    for i in range(x.size):
+        value = x[i]
+        positive[i] = zero if value <= zero else value
+        negative[i] = zero if value >= zero else value
+
+
+@numba.njit(parallel=True)
+def split_sign_parallel(x, positive, negative):
+    if x.size < ONE_THREAD_BELOW:
+        split_sign(x, positive, negative)
+    else:
+        zero = x.dtype.type(0)
+        for i in numba.prange(x.size):
+            value = x[i]
+            positive[i] = zero if value <= zero else value
+            negative[i] = zero if value >= zero else value
+
+
+@kernel
+def split_sign_cuda(x, positive, negative):
+    zero = x.dtype.type(0)
+    i, step, full = tile(x.size)
+    if full:
+        a, b, c, d = load(x, i, step)
+        above = zero if a <= zero else a, zero if b <= zero else b, zero if c <= zero else c, zero if d <= zero else d
+        below = zero if a >= zero else a, zero if b >= zero else b, zero if c >= zero else c, zero if d >= zero else d
+        store(positive, i, step, above)
+        store(negative, i, step, below)
+    else:
+        while i < np.uint64(x.size):
+            value = x[i]
+            positive[i] = zero if value <= zero else value
+            negative[i] = zero if value >= zero else value
+            i += step
+
+
+def _truth(x):
+    if x.dtype.kind != "f":
+        return Truth((exact(np.maximum(x, 0)), exact(np.minimum(x, 0))))
+    # No rounding takes place; only subnormal numbers may become zero.
+    return Truth((bounded(np.maximum(wide(x), 0), x.dtype), bounded(np.minimum(wide(x), 0), x.dtype)))
+
+
+OPERATOR = Operator(
+    name="split_sign",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2,
+    reference=lambda x: [jnp.maximum(x, 0), jnp.minimum(x, 0)],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: split_sign,
+        Backend.NUMBA_PARALLEL: split_sign_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(split_sign_cuda, tiles),
+    },
+    dtypes=("float32", "float64", "int32"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    bytes_read=total_bytes,
+    bytes_written=lambda x: 2 * total_bytes(x),
+    flops=lambda x: 2 * x.size,
+    elementwise=True,
+)
