@@ -21,6 +21,8 @@ import numpy as np
 PROCESS_LOCAL = "local"
 """Prefix of a digest that covers an object with no content of its own: valid in this process only."""
 
+_LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "numpy", "operator"})
+
 
 def function_digest(function: types.FunctionType, *options: Any) -> str:
     """SHA-256 over the content of a function and of the given compiler options, as hex.
@@ -85,6 +87,10 @@ class _Walk:
                 )
             case _ if isinstance(function := getattr(value, "py_func", None), types.FunctionType):
                 self._sequence("dispatcher", (function, getattr(value, "targetoptions", {})))
+            case _ if _is_library(type(value).__module__):
+                # What a library defines is known by name: NumPy's array functions, Numba's intrinsics.
+                name = getattr(value, "__qualname__", None) or getattr(value, "_name", None) or repr(value)
+                self._tag("library", type(value).__module__, type(value).__qualname__, name)
             case _:
                 self._opaque(value)
 
@@ -117,7 +123,7 @@ class _Walk:
             value = function.__globals__[name]
             self._tag("global", name)
             self.feed(value)
-            if isinstance(value, types.ModuleType):
+            if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
                 self._module_attributes(value, names)
 
     def _module_attributes(self, module: types.ModuleType, names: Iterable[str]) -> None:
@@ -131,6 +137,11 @@ class _Walk:
     def _opaque(self, value: Any) -> None:
         self.portable = False
         self._tag("opaque", type(value).__qualname__, str(_serial(value)))
+
+
+def _is_library(module: str) -> bool:
+    """Whether a module belongs to a library whose contents change only with its version."""
+    return module.partition(".")[0] in _LIBRARIES
 
 
 def _names(code: types.CodeType) -> set[str]:

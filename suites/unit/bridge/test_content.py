@@ -99,6 +99,21 @@ def test_an_object_without_content_makes_the_digest_local():
     assert not function_digest(closing_over(1)).startswith(PROCESS_LOCAL)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def kernel(x, out):\n    out[0] = np.sum(x) + x.size + np.float32(1)",
+        "def kernel(x, out):\n    for i in numba.prange(x.size):\n        out[i] = np.tile(x, 2)[i]",
+        "def kernel(x, out):\n    i = cuda.grid(1)\n    cuda.syncthreads()\n    cuda.atomic.add(out, 0, x[i])",
+        "def kernel(x, out):\n    out[grid(1)] = size(x)",
+    ],
+)
+def test_what_libraries_define_keeps_it_portable(source):
+    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+    digest = function_digest(define(source, np=np, numba=numba, cuda=cuda, grid=cuda.grid, size=np.size))
+    assert not digest.startswith(PROCESS_LOCAL)
+
+
 def test_it_is_the_same_in_another_process_whatever_the_hash_seed():
     program = textwrap.dedent(
         """
