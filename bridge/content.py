@@ -21,7 +21,7 @@ import numpy as np
 PROCESS_LOCAL = "local"
 """Prefix of a digest that covers an object with no content of its own: valid in this process only."""
 
-_LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "numpy", "operator"})
+_LIBRARIES = frozenset({"cmath", "math", "numba", "numba_cuda", "numpy", "operator"})
 
 
 def function_digest(function: types.FunctionType, *options: Any) -> str:

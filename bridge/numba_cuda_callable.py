@@ -132,7 +132,9 @@ class _Callable:
         from bridge.cuda_recording import record
 
         ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
-        recording = record(self.name, with_launchers(self.definition.launcher), shapes, ordinals)
+        may_launch_nothing = all(0 in shape for shape, _ in shapes[input_count:])
+        function = with_launchers(self.definition.launcher)
+        recording = record(self.name, function, shapes, ordinals, may_launch_nothing)
         sizes = [(len(shape), dtype.itemsize) for shape, dtype in shapes]
         outputs = sizes[input_count:] + [(1, 1)] * len(recording.temporaries)
         words, alive = DevicePlan(self.name, sizes[:input_count], outputs, recording.launches).words()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from bridge.errors import PlatformError
@@ -47,7 +46,7 @@ def _describe(status: int, name: int) -> int:
     return c_string(f"launching {kernel} failed: {error_text(status)}")
 
 
-def make_execute() -> Callable[..., Any]:
+def make_execute() -> Any:
     """Native code that launches the kernels of a :class:`~bridge.ffi.device.DevicePlan` through the driver."""
     launch = ctypes.cast(library().cuLaunchKernel, ctypes.c_void_p).value
     describe = ctypes.cast(_describe, ctypes.c_void_p).value
