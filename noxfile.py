@@ -56,11 +56,16 @@ def typing(session: nox.Session) -> None:
     session.run("mypy", *session.posargs)
 
 
+def minimum(requirement: str) -> str:
+    """The constraint that pins a requirement to its lower bound; constraints have no extras."""
+    return re.sub(r"\[.*?\]", "", requirement).replace(">=", "==")
+
+
 @nox.session
 def minimums(session: nox.Session) -> None:
     """Run the tests with the lowest version of each dependency that pyproject.toml declares."""
     declared = PYPROJECT["project"]["dependencies"] + nox.project.dependency_groups(PYPROJECT, "test")
     constraints = Path(session.create_tmp(), "minimums.txt")
-    constraints.write_text("".join(re.sub(r">=\s*", "==", requirement) + "\n" for requirement in declared))
+    constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
     session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
     session.run("pytest", *session.posargs)

@@ -109,6 +109,14 @@ def widened(value):
     return value
 
 
+def quotient(dividend, divisor):
+    """The quotient; in float32 to 2 ulp, which takes a fifth of the instructions of the rounded one.
+
+    Divisors above 2**126 give zero instead of a denormal number (CUDA Math API, ``__fdividef``).
+    """
+    return dividend / divisor
+
+
 if cuda is not None and hasattr(cuda, "extending"):  # the simulator takes widened itself
 
     @cuda.extending.overload(widened)
@@ -116,6 +124,12 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator takes widen
         if str(value) == "float16":
             return lambda value: np.float32(value)
         return lambda value: value
+
+    @cuda.extending.overload(quotient)
+    def _quotient(dividend, divisor):
+        if str(dividend) == str(divisor) == "float32":
+            return lambda dividend, divisor: cuda.libdevice.fast_fdividef(dividend, divisor)
+        return lambda dividend, divisor: dividend / divisor
 
 
 @device

@@ -43,17 +43,9 @@ def leaky_relu_cuda(x, out):
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        store(
-            out,
-            i,
-            step,
-            (
-                a if a > zero else slope * a,
-                b if b > zero else slope * b,
-                c if c > zero else slope * c,
-                d if d > zero else slope * d,
-            ),
-        )
+        # Multiplied before it is chosen, so that the choice is a select and not a branch.
+        e, f, g, h = slope * a, slope * b, slope * c, slope * d
+        store(out, i, step, (a if a > zero else e, b if b > zero else f, c if c > zero else g, d if d > zero else h))
     else:
         while i < np.uint64(out.size):
             value = x[i]

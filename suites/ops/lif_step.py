@@ -85,8 +85,11 @@ def _truth(V, current, tau_inv, V_th, V_rest, dt):
 
     def branch(fires: Array) -> tuple[Expected, Expected]:
         reset = np.broadcast_to(V_rest, v.shape)
+        copied = bounded(reset, dtype)
+        assert copied.margin is not None
+        assert integrated.margin is not None
         # The reset value is a copy, so only flushing may change it.
-        margin = np.where(fires, bounded(reset, dtype).margin, integrated.margin)
+        margin = np.where(fires, copied.margin, integrated.margin)
         return Expected(np.where(fires, reset, v), dtype, margin), exact(fires.astype(np.int32))
 
     return Truth(branch(fires), branch(~fires), undecided)

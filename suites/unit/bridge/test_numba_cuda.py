@@ -333,7 +333,7 @@ class TestCallable:
     def test_arguments_must_fit(self, replay):
         with pytest.raises(SignatureError, match=r"absolute\(x, out\) got 2 inputs"):
             numba_cuda_callable(absolute, OUT, replay=replay)(self.X, self.X)
-        with pytest.raises(KernelTypeError, match="For one kernel .* use numba_cuda_kernel"):
+        with pytest.raises(KernelTypeError, match=r"For one kernel .* use numba_cuda_kernel"):
             numba_cuda_callable(square, OUT, replay=replay)
 
     def test_each_device_runs_it(self, replay):
