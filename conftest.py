@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import pytest
 
@@ -33,6 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SpeedSession(config), PLUGIN)
     else:
         jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
+    from suites import expectation
+
+    if expectation.VARIABLE in os.environ:
+        config.pluginmanager.register(expectation.Expectation(os.environ[expectation.VARIABLE]), expectation.PLUGIN)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

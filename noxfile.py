@@ -16,8 +16,9 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
 def install(session: nox.Session, *groups: str) -> None:
-    """Installs the project in place, with the named dependency groups."""
-    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, *groups))
+    """Installs the project in place, with the named dependency groups, and for CUDA if the arguments ask for that."""
+    project = ".[cuda13]" if any(argument.endswith("cuda") for argument in session.posargs) else "."
+    session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
 
 
 @nox.session
@@ -32,6 +33,13 @@ def bench(session: nox.Session) -> None:
     """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
     install(session)
     session.run("python", "-m", "suites", "bench", *session.posargs)
+
+
+@nox.session
+def show(session: nox.Session) -> None:
+    """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
+    install(session)
+    session.run("python", "-m", "reports", "show", *session.posargs)
 
 
 @nox.session

@@ -26,7 +26,7 @@ from bridge.errors import PlatformError, RecordingError
 from bridge.ffi import driver
 from bridge.imports import hoist_imports
 from bridge.launch import launch_shape
-from bridge.numba_cuda import array_words, numba_type
+from bridge.numba_cuda import array_words, load_function, numba_type
 
 _prepared_launches_kept = 1024
 
@@ -115,7 +115,7 @@ class _Configured:
         if launch is None:
             if len(prepared) >= _prepared_launches_kept:
                 prepared.clear()
-            launch = prepared[key] = self._prepare(args)
+            launch = prepared[key] = self._prepare(args, ordinal)
         handle, words, parameters, patches = launch
         for word, arg in zip(patches, args, strict=True):
             words[word] = _address(arg) if type(arg) is DeviceNDArray else _bits(arg)
@@ -128,10 +128,10 @@ class _Configured:
             name = self._dispatcher.py_func.__name__
             raise PlatformError(f"launching {name} failed: {driver.error_text(status)}")
 
-    def _prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _prepare(self, args: tuple[Any, ...], ordinal: int) -> tuple[Any, ...]:
         name = self._dispatcher.py_func.__name__
         compiled = self._dispatcher.compile(tuple(_numba_type(name, arg) for arg in args))
-        function = driver.load_function(compiled._codelibrary.get_cufunc().handle)
+        function = load_function(compiled, ordinal)
         driver.allow_shared_bytes(function, self._shape.shared_bytes)
         blob: list[int] = []
         patches = []

@@ -280,6 +280,21 @@ def _check_declared(definition: _Definition, array_types: Sequence[Any]) -> None
     )
 
 
+def load_function(compiled: Any, ordinal: int) -> int:
+    """The handle of a compiled kernel on a device whose context is current.
+
+    Numba is asked once for each compute capability, not for each device: what it loads belongs to no device, and loading
+    it for a second one makes numba-cuda 0.30 unload it twice at exit, which corrupts the heap.
+    """
+    from numba import cuda
+
+    kernels = compiled.__dict__.setdefault("_bridge_kernels", {})
+    capability = cuda.gpus[ordinal].compute_capability
+    if capability not in kernels:
+        kernels[capability] = compiled._codelibrary.get_cufunc().handle
+    return driver.load_function(kernels[capability])
+
+
 def _load(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:
     """The kernel's function handle on each of JAX's local devices, by ordinal; 0 where JAX has no device."""
     from numba import cuda
@@ -288,7 +303,7 @@ def _load(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:
     handles = [0] * (ordinals[-1] + 1)
     for ordinal in ordinals:
         with cuda.gpus[ordinal]:
-            handles[ordinal] = driver.load_function(compiled._codelibrary.get_cufunc().handle)
+            handles[ordinal] = load_function(compiled, ordinal)
             limits = driver.limits(handles[ordinal], ordinal)
             check_limits(name, shape, limits, driver.static_shared_bytes(handles[ordinal]))
             driver.allow_shared_bytes(handles[ordinal], shape.shared_bytes)

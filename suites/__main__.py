@@ -15,7 +15,7 @@ import pytest
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options, more = _parser().parse_known_args(arguments)
-    command = [str(Path(__file__).parent / "test_speed.py"), "-q", "--no-header", "-p", "no:cacheprovider", "-n", "0"]
+    command = [str(Path(__file__).parent / "test_speed.py"), "-q", "--no-header", "-p", "no:cacheprovider"]
     command += ["--profile", options.profile, "--device", options.device]
     command += [part for name in options.operator for part in ("--operator", name)]
     command += [part for name in options.backend for part in ("--backend", name)]

@@ -43,9 +43,8 @@ def leaky_relu_cuda(x, out):
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        # Multiplied before it is chosen, so that the choice is a select and not a branch.
-        e, f, g, h = slope * a, slope * b, slope * c, slope * d
-        store(out, i, step, (a if a > zero else e, b if b > zero else f, c if c > zero else g, d if d > zero else h))
+        # The larger of two values: the assembler makes a branch of a comparison with zero, and the signs are mixed.
+        store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
         while i < np.uint64(out.size):
             value = x[i]

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 SCRIPTS = sorted(path for path in Path(__file__).parent.glob("[!_]*.py") if not path.name.startswith("test_"))
 MARKER = re.compile(r"^# %%(?: (\[markdown\]))?$")
+
+README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 
 tutorial = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 
@@ -46,22 +50,53 @@ def test_every_cell_stands_alone(path):
             assert code.body, f"{where}: an empty cell"
 
 
-@tutorial
-def test_it_runs_without_warnings_and_says_something(path):
+def run(path, **environment):
+    """What a tutorial prints, with every warning an error."""
     result = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip()
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
-def test_the_examples_of_the_readme_run():
-    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+@tutorial
+def test_it_runs_without_warnings_and_says_something(path):
+    assert run(path).strip()
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="without a GPU this is what the test above runs")
+def test_without_a_gpu_kernels_run_in_the_simulator():
+    path = next(path for path in SCRIPTS if path.stem == "numba_gpu")
+    assert re.search(r"^[1-9]\d* calls ran in Numba's simulator", run(path, JAX_PLATFORMS="cpu"), flags=re.MULTILINE)
+
+
+@tutorial
+def test_its_name_hides_no_package(path):
+    """Python looks for modules in the folder of the script first: numba_cuda.py would stand in for the package."""
+    source = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]))"
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", source, path.stem], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.strip() == "None"
+
+
+def test_the_readme_has_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: "cuda" if "cuda" in example else "cpu")
+def test_the_examples_of_the_readme_run(example):
+    platform = "cuda" if "cuda" in example else "cpu"
+    if platform == "cuda" and jax.default_backend() != "gpu":
+        pytest.skip("there is no NVIDIA GPU")
+    with jax.default_device(jax.devices(platform)[0]):
+        exec(compile(example, "README.md", "exec"), {"__name__": "readme"})

@@ -151,8 +151,7 @@ if not ON_GPU:
 # ### Element by element
 #
 # `cuda.grid(1)` is the index of the thread in the whole launch. Launches come in whole blocks, so a few threads
-# too many run: each has to check its index. A kernel may import inside its body, which CUDA compilers of Python
-# otherwise refuse.
+# too many run: each has to check its index. A kernel may import inside its body, which Numba by itself refuses.
 
 
 # %%
@@ -212,7 +211,7 @@ def block_peaks(x, peaks):
 # is given by `grid` (blocks) and `block` (threads of each), or by `launch_dims`, the number of threads wanted.
 
 # %%
-N = 1000
+N = 1000 if ON_GPU else 300
 BLOCKS = -(-N // THREADS)
 x = jnp.asarray(random.normal(size=N), jnp.float32)
 x64 = np.asarray(x, np.float64)
@@ -802,8 +801,8 @@ for kernel in (double_by_columns, double_by_rows):
 # **Shared memory for what is read more than once.** Load it once, `cuda.syncthreads()`, then reuse. For what is
 # read once it gains nothing.
 #
-# **Mind the literals.** A Python number in a kernel is a float64, and so is what it is combined with. In a kernel
-# that computes a lot, on a GPU with little float64 throughput, write `np.float32(0.9)`; the result is stored in the
+# **Mind the literals.** A Python float in a kernel is a float64, and so is what it is combined with. In a kernel
+# that computes a lot, write `np.float32(0.9)`: many GPUs have little float64 throughput. The result is stored in the
 # dtype of the output in any case.
 
 
