@@ -283,8 +283,8 @@ def _check_declared(definition: _Definition, array_types: Sequence[Any]) -> None
 def load_function(compiled: Any, ordinal: int) -> int:
     """The handle of a compiled kernel on a device whose context is current.
 
-    Numba is asked once for each compute capability, not for each device: what it loads belongs to no device, and loading
-    it for a second one makes numba-cuda 0.30 unload it twice at exit, which corrupts the heap.
+    Numba is asked once for each compute capability, not for each device: what it loads belongs to no device, and
+    loading it for a second one makes numba-cuda 0.30 unload it twice at exit, which corrupts the heap.
     """
     from numba import cuda
 
