@@ -28,8 +28,7 @@ from bridge.imports import hoist_imports
 from bridge.launch import launch_shape
 from bridge.numba_cuda import array_words, load_function, numba_type
 
-_prepared_launches_kept = 1024
-
+_PREPARED_KEPT = 1024
 
 _recording = threading.local()
 _device = threading.local()
@@ -113,7 +112,7 @@ class _Configured:
             return
         launch = prepared.get(key)
         if launch is None:
-            if len(prepared) >= _prepared_launches_kept:
+            if len(prepared) >= _PREPARED_KEPT:
                 prepared.clear()
             launch = prepared[key] = self._prepare(args, ordinal)
         handle, words, parameters, patches = launch
