@@ -72,7 +72,7 @@ def minimum(requirement: str) -> str:
 @nox.session
 def minimums(session: nox.Session) -> None:
     """Run the tests with the lowest version of each dependency that pyproject.toml declares."""
-    declared = PYPROJECT["project"]["dependencies"] + nox.project.dependency_groups(PYPROJECT, "test")
+    declared = [*PYPROJECT["project"]["dependencies"], *nox.project.dependency_groups(PYPROJECT, "test")]
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
     session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
