@@ -18,6 +18,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from bridge.errors import BridgeError
+
 PROCESS_LOCAL = "local"
 """Prefix of a digest that covers an object with no content of its own: valid in this process only."""
 
@@ -35,6 +37,17 @@ def function_digest(function: types.FunctionType, *options: Any) -> str:
     walk.feed(options)
     digest = walk.sha.hexdigest()
     return digest if walk.portable else f"{PROCESS_LOCAL}-{digest}"
+
+
+def undefined_kernel(kind: str, name: str, digest: str, wrapper: str) -> BridgeError:
+    """The error for a program from another process that calls a kernel which this one has not wrapped."""
+    advice = (
+        "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
+        "as arrays or plain constants."
+        if digest.startswith(PROCESS_LOCAL)
+        else f"Call {wrapper} on the same kernel (same code, constants and options) before running this program."
+    )
+    return BridgeError(f"this program calls the {kind} {name!r}, which this process has not defined. {advice}")
 
 
 class _Walk:

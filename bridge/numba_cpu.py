@@ -12,8 +12,8 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
-from bridge.content import PROCESS_LOCAL, function_digest
-from bridge.errors import BridgeError, KernelCompileError, KernelTypeError
+from bridge.content import function_digest, undefined_kernel
+from bridge.errors import KernelCompileError, KernelTypeError
 from bridge.ffi.target import CPU, Entry
 from bridge.imports import hoist_imports
 from bridge.numba_parallel import Failures, reporting_compiler
@@ -237,13 +237,7 @@ def _resolve(description: str) -> Entry:
     _, name, digest = kernel.split(":")
     definition = _definitions.get(digest)
     if definition is None:
-        advice = (
-            "It depends on an object that has no content of its own, so no other process can rebuild it; "
-            "pass such values as arrays or plain constants."
-            if digest.startswith(PROCESS_LOCAL)
-            else "Call numba_kernel on the same kernel (same code, constants and options) before running this program."
-        )
-        raise BridgeError(f"this program calls the Numba kernel {name!r}, which this process has not defined. {advice}")
+        raise undefined_kernel("Numba kernel", name, digest, "numba_kernel")
     arrow = types_.index("->")
     arrays = tuple(map(ArrayType.parse, types_[:arrow] + types_[arrow + 1 :]))
     return definition.typed_entry(arrays, arrow)

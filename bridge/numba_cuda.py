@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bridge.content import PROCESS_LOCAL, function_digest
+from bridge.content import function_digest, undefined_kernel
 from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
 from bridge.ffi import driver
 from bridge.ffi.abi import WORD_BYTES
@@ -316,12 +316,7 @@ def _resolve(description: str) -> Entry:
     _, name, digest = kernel.split(":")
     definition = _definitions.get(digest)
     if definition is None:
-        advice = (
-            "It depends on an object that has no content of its own, so no other process can rebuild it."
-            if digest.startswith(PROCESS_LOCAL)
-            else "Call numba_cuda_kernel on the same kernel (same code, constants, options) before this program runs."
-        )
-        raise BridgeError(f"this program calls the CUDA kernel {name!r}, which this process has not defined. {advice}")
+        raise undefined_kernel("CUDA kernel", name, digest, "numba_cuda_kernel")
     about = json.loads(call)
     grid, block, shared_bytes = about["launch"]
     configured = _Configured(definition, LaunchShape(tuple(grid), tuple(block), shared_bytes))

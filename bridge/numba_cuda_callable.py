@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bridge.content import PROCESS_LOCAL, function_digest
-from bridge.errors import BridgeError, KernelTypeError
+from bridge.content import function_digest, undefined_kernel
+from bridge.errors import KernelTypeError
 from bridge.ffi import callback
 from bridge.ffi.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Entry, Target
@@ -164,14 +164,7 @@ def _resolve(description: str) -> Entry:
     _, name, digest = kernel.split(":")
     definition = _definitions.get(digest)
     if definition is None:
-        advice = (
-            "It depends on an object that has no content of its own, so no other process can rebuild it."
-            if digest.startswith(PROCESS_LOCAL)
-            else "Call numba_cuda_callable on the same function (same code and constants) before this program runs."
-        )
-        raise BridgeError(
-            f"this program calls the CUDA callable {name!r}, which this process has not defined. {advice}"
-        )
+        raise undefined_kernel("CUDA callable", name, digest, "numba_cuda_callable")
     about = json.loads(call)
     arrays = tuple((tuple(shape), dtype) for shape, dtype in about["arrays"])
     return _Callable(definition, about["replay"]).typed_entry(arrays, about["inputs"])
