@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from bridge.errors import ParameterError
+from bridge.errors import ParameterError, SignatureError
 from bridge.primitive.dispatch import choose
 from bridge.primitive.operator import OperatorCall, apply
 from bridge.primitive.registry import Generator, Registry
@@ -108,10 +108,17 @@ class XLACustomKernel:
         Raises:
             BackendError: No kernel is registered for the request, or (when lowered) for the platform.
             ParameterError: A parameter is a traced value, an array, or not hashable.
-            SignatureError: ``outs`` is malformed, or (when lowered) not what the kernel returns.
+            SignatureError: ``outs`` is malformed or (when lowered) not what the kernel returns; or an argument is a
+                container of arrays.
         """
         outputs = Outputs.of(outs, self.name)
         outputs.check_precision(self.name)
+        for index, arg in enumerate(args):
+            if not jax.tree_util.all_leaves([arg]):
+                raise SignatureError(
+                    f"{self.name}: argument {index} is a {type(arg).__name__}, expected an array. "
+                    "Pass each array as an argument of its own."
+                )
         choice = choose(self._registry.snapshot, backend, self.name)
         call = OperatorCall(self.name, choice, outputs.specs, self._static(parameters))
         return outputs.unflatten(apply(call, *args))

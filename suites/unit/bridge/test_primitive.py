@@ -195,6 +195,17 @@ class TestCalls:
         with pytest.raises(ParameterError, match=r"parameter 'factor' is .* not hashable.*pass arrays as arguments"):
             op(X, outs=OUT, factor=value)
 
+    @pytest.mark.parametrize("arg", [[1.0, 2.0], (X,), {"x": X}, None])
+    def test_a_container_is_no_array(self, op, arg):
+        with pytest.raises(SignatureError, match=rf"scale: argument 0 is a {type(arg).__name__}, expected an array"):
+            op(arg, outs=OUT)
+
+    def test_an_operator_without_inputs_runs_alone_and_in_vmap(self):
+        op = XLACustomKernel("fill")
+        op.def_numba_kernel(lambda outs: numba_kernel(kernels.fill, outs[0]))
+        np.testing.assert_array_equal(op(outs=OUT), [0, 1, 2, 3])
+        np.testing.assert_array_equal(jax.vmap(lambda x: x + op(outs=OUT)[2])(X), X + 2)
+
     def test_bad_outs(self, op):
         with pytest.raises(SignatureError, match="scale: outs contains 3"):
             op(X, outs=3)
