@@ -1,9 +1,17 @@
 """Kernels of other languages as JAX operations, dispatched by native XLA FFI handlers.
 
 The stages of a call: the user's kernel -> its identity (:mod:`bridge.content`) -> the types of the call
-(:mod:`bridge.signature`) -> machine code (:mod:`bridge.numba_cpu`) -> a native entry, the FFI target that finds it and
-the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with several kernels (:mod:`bridge.primitive`).
+(:mod:`bridge.signature`) -> machine code (:mod:`bridge.numba_cpu`, :mod:`bridge.numba_cuda`, :mod:`bridge.warp`) -> a
+native entry, the FFI target that finds it and the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with
+several kernels (:mod:`bridge.primitive`).
+
+What needs Warp is imported when it is first used.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from bridge.errors import (
     AbiError,
@@ -26,6 +34,9 @@ from bridge.numba_cuda import numba_cuda_kernel
 from bridge.numba_cuda_callable import numba_cuda_callable
 from bridge.primitive import XLACustomKernel
 
+if TYPE_CHECKING:
+    from bridge.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
+
 __all__ = [
     "AbiError",
     "BackendError",
@@ -41,9 +52,24 @@ __all__ = [
     "SignatureError",
     "XLACustomKernel",
     "export_checks",
+    "jax_kernel",
+    "jaxinfo_to_warpinfo",
+    "jaxtype_to_warptype",
     "numba_cuda_callable",
     "numba_cuda_kernel",
     "numba_kernel",
     "release",
 ]
 __version__ = "0.1.0"
+
+_OF_WARP = frozenset({"jax_kernel", "jaxinfo_to_warpinfo", "jaxtype_to_warptype"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_WARP:
+        return getattr(importlib.import_module("bridge.warp"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

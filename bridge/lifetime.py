@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from bridge.ffi.target import TARGETS
 from bridge.wrapper import forget_wrappers
 
@@ -14,4 +16,6 @@ def release() -> int:
     JIT does not unmap the one, XLA cannot forget the other.
     """
     forget_wrappers()
+    if (of_warp := sys.modules.get("bridge.warp.kernel")) is not None:
+        of_warp.forget_programs()
     return sum(target.release() for target in TARGETS)

@@ -19,7 +19,6 @@ from numba.core.callconv import CPUCallConv
 from numba.core.compiler import CompilerBase
 from numba.core.cpu import CPUContext
 
-from bridge.ffi.handler import c_function
 from bridge.ffi.host import Mutex
 from bridge.numba_exceptions import describe, emit_report
 
@@ -107,21 +106,15 @@ def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type
 def entry_mutex() -> Mutex | None:
     """What serialises parallel kernels under the threading layer in use, if it needs that.
 
-    Numba's workqueue layer aborts the process when a second thread enters it. The mutex is one of CPython's, because
-    those exist on every platform; taking one needs no GIL.
+    Numba's workqueue layer aborts the process when a second thread enters it.
     """
     try:
         layer = numba.threading_layer()
     except ValueError:  # no loop of any kernel so far was made parallel
         return None
-    if layer != "workqueue":
-        return None
-    acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
-    return Mutex(c_function(acquire), c_function(release), _workqueue_mutex())
+    return _workqueue_mutex() if layer == "workqueue" else None
 
 
 @functools.cache
-def _workqueue_mutex() -> int:
-    allocate = ctypes.pythonapi.PyThread_allocate_lock
-    allocate.restype = ctypes.c_void_p
-    return int(allocate())
+def _workqueue_mutex() -> Mutex:
+    return Mutex.new()

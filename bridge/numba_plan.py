@@ -22,7 +22,7 @@ from bridge.numba_parallel import Failures, entry_mutex
 _I64 = ir.IntType(64)
 
 
-_FUNCTION = types.int64(types.int64, types.int64, types.int64, types.int64)
+_FUNCTION = types.int64(*[types.int64] * 5)
 
 
 def build_plan(
@@ -89,7 +89,7 @@ def _compile_function(compiled: Any, arrays: Sequence[types.Array], name: str) -
         return types.int64(types.int64, types.int64, types.int64), codegen
 
     @numba.cfunc(_FUNCTION, forceinline=True)
-    def function(frame, buffers, data, batch_rank):
+    def function(frame, buffers, data, batch_rank, context):
         message = run(buffers, data, batch_rank)
         if message != 0:
             return create_error(frame, np.int64(ERROR.INTERNAL), message)

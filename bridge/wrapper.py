@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.ffi.call import Call, bind
+from bridge.ffi.call import Call, Compiled, bind
 from bridge.ffi.target import Entry, Target
 from bridge.signature import Outputs, check_aliased_types, check_aliases, check_vmap_method
 
@@ -72,7 +72,7 @@ def _wrapper(
         check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
         entry = kernel.entry(inputs, outputs.specs, writable)
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in entry.scratch)
-        arrays = bind(Call(kernel.name, kernel.target, entry, results + scratch, aliases, vmap_method), *args)
+        arrays = bind(Call(kernel.name, Compiled(kernel.target, entry), results + scratch, aliases, vmap_method), *args)
         return outputs.unflatten(arrays[: len(results)])
 
     call.__name__ = call.__qualname__ = kernel.name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,45 @@ from jax.interpreters import ad, batching, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi.avals import align_varying, result_aval
-from bridge.ffi.target import Entry, Target
+from bridge.ffi.target import Entry, Target, key_of
+
+
+class Code(Protocol):
+    """A kernel for the types of one call: on which platforms it runs, and by which entry. Hashable, equal by content.
+
+    A kernel is compiled when the call is traced, if it has one platform; else when the platform is known, at lowering.
+    """
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """JAX's names of the platforms it runs on."""
+
+    def describe(self, platform: str) -> tuple[Target, str]:
+        """The FFI target to call, and the description of the entry that it finds; compiles nothing."""
+
+    def entry(self, platform: str) -> Entry:
+        """The compiled kernel."""
+
+    def __hash__(self) -> int:
+        """It identifies a compiled program."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The :class:`Code` of a kernel for one platform that is compiled already."""
+
+    target: Target
+    compiled: Entry
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        return (self.target.platform,)
+
+    def describe(self, platform: str) -> tuple[Target, str]:
+        return self.target, self.compiled.description
+
+    def entry(self, platform: str) -> Entry:
+        return self.compiled
 
 
 @dataclass(frozen=True)
@@ -23,27 +61,25 @@ class Call:
 
     Attributes:
         name: The kernel, for error messages.
-        target: The FFI target to call.
-        entry: The compiled kernel that the target finds for this call.
+        code: What to call.
         outputs: Shape and dtype of each result, without batch dimensions.
         aliases: Pairs of input and output index that share one buffer.
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
+        has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
     """
 
     name: str
-    target: Target
-    entry: Entry
+    code: Code
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     aliases: tuple[tuple[int, int], ...] = ()
     vmap_method: str | None = None
+    has_side_effect: bool = False
     batch: tuple[int, ...] = ()
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
-        return Call(
-            self.name, self.target, self.entry, self.outputs, self.aliases, self.vmap_method, (extent, *self.batch)
-        )
+        return replace(self, batch=(extent, *self.batch))
 
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
@@ -63,27 +99,51 @@ def _evaluate(*args: Any, call: Call) -> list[jax.Array]:
     return results
 
 
-@kernel_call_p.def_abstract_eval
-def _abstract(*avals: Any, call: Call) -> list[Any]:
-    return [result_aval(avals, call.batch + shape, dtype) for shape, dtype in call.outputs]
+@functools.cache
+def _side_effect() -> frozenset[Any]:
+    """The effect that keeps JAX from dropping a foreign call; JAX offers it only as part of such a call."""
+    call = jax.ffi.ffi_call("", jax.ShapeDtypeStruct((), np.float32), has_side_effect=True)
+    return frozenset(jax.make_jaxpr(call)().effects)
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call) -> Any:
-    platforms = tuple(ctx.platforms or ctx.module_context.platforms)
-    if platforms != (call.target.platform,):
+@kernel_call_p.def_effectful_abstract_eval
+def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
+    effects = _side_effect() if call.has_side_effect else frozenset()
+    return [result_aval(avals, call.batch + shape, dtype) for shape, dtype in call.outputs], effects
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None) -> Any:
+    if platform not in call.code.platforms:
+        wanted = platform or ", ".join(ctx.platforms or ctx.module_context.platforms)
+        have = " or ".join(call.code.platforms)
         raise PlatformError(
-            f"{call.name} runs on {call.target.platform}, but is being lowered for {', '.join(platforms)}. Put its "
-            f"inputs on a {call.target.platform} device (jax.device_put, jax.default_device), or register a kernel for "
-            "each platform with XLACustomKernel."
+            f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
+            "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    target, description = call.code.describe(platform)
+    # A program can be exported for a platform that this machine does not have: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export:
-        # The executable keeps the machine code it calls; what is exported finds its own.
-        ctx.module_context.add_keepalive(call.entry)
-    rule = jax.ffi.ffi_lowering(call.target.name, operand_output_aliases=dict(call.aliases))
-    return rule(ctx, *operands, key=np.int64(call.entry.key), kernel=call.entry.description)
+        # The executable keeps the machine code it calls.
+        ctx.module_context.add_keepalive(call.code.entry(platform))
+    elif available(platform):
+        call.code.entry(platform)
+    rule = jax.ffi.ffi_lowering(
+        target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
+    )
+    return rule(ctx, *operands, key=np.int64(key_of(description)), kernel=description)
 
 
-mlir.register_lowering(kernel_call_p, _lower)
+def available(platform: str) -> bool:
+    """Whether JAX has a device of this platform."""
+    try:
+        return bool(jax.local_devices(backend=platform))
+    except RuntimeError:
+        return False
+
+
+mlir.register_lowering(kernel_call_p, functools.partial(_lower, platform=None))
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(kernel_call_p, functools.partial(_lower, platform=_platform), platform=_platform)
 
 
 def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Call) -> tuple[list[Any], list[int]]:

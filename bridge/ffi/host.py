@@ -11,11 +11,13 @@ import numpy as np
 from bridge.ffi.abi import BUFFER, ERROR
 from bridge.ffi.batch import batch_elements, batch_offset
 from bridge.ffi.frame import MAX_BUFFERS, collect_buffers, miscounted
-from bridge.ffi.handler import create_error, native
-from bridge.ffi.memory import call, call2, call4, load, stack_words, store
+from bridge.ffi.handler import c_function, create_error, native
+from bridge.ffi.memory import call, call2, call5, load, stack_words, store
 
-_HEADER_WORDS = 9
-(_FUNCTION, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(_HEADER_WORDS)
+_HEADER_WORDS = 10
+(_FUNCTION, _CONTEXT, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(
+    _HEADER_WORDS
+)
 # The header is followed by two words for each buffer: rank without batch dimensions, and bytes of an item.
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
@@ -28,6 +30,14 @@ class Mutex:
     release: int
     mutex: int
 
+    @classmethod
+    def new(cls) -> Mutex:
+        """One of CPython's, because those exist on every platform; taking one needs no GIL. It is never freed."""
+        allocate = ctypes.pythonapi.PyThread_allocate_lock
+        allocate.restype = ctypes.c_void_p
+        acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
+        return cls(c_function(acquire), c_function(release), int(allocate()))
+
 
 @dataclass(frozen=True)
 class HostPlan:
@@ -35,14 +45,15 @@ class HostPlan:
 
     Attributes:
         name: The kernel, for error messages.
-        function: Address of ``int64_t f(frame, buffers, data, batch_rank)``, which runs the kernel once and returns 0
-            or the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then outputs),
-            ``data`` to those of this element's data.
+        function: Address of ``int64_t f(frame, buffers, data, batch_rank, context)``, which runs the kernel once and
+            returns 0 or the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then
+            outputs), ``data`` to those of this element's data.
         inputs: Rank and item size in bytes of each input.
         outputs: The same of each output; at least one.
         mutex: Held during the call, if given.
         failures: Addresses of a count and of a C string. If the count changes while ``function`` runs, the call fails
             with the string as its message, also when ``function`` returns 0.
+        context: Passed on to ``function``.
     """
 
     name: str
@@ -51,6 +62,7 @@ class HostPlan:
     outputs: Sequence[tuple[int, int]]
     mutex: Mutex | None = None
     failures: tuple[int, int] | None = None
+    context: int = 0
 
     def words(self) -> ctypes.Array[ctypes.c_int64]:
         """The plan in native memory, which the caller keeps alive.
@@ -60,7 +72,7 @@ class HostPlan:
         """
         buffers = [*self.inputs, *self.outputs]
         header = [0] * _HEADER_WORDS
-        header[_FUNCTION] = self.function
+        header[_FUNCTION], header[_CONTEXT] = self.function, self.context
         header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
         header[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
         if self.mutex is not None:
@@ -97,7 +109,7 @@ def execute(frame, plan):
 
 @native
 def _run_batch(frame, plan, buffers, count):
-    function = load(plan, _FUNCTION)
+    function, context = load(plan, _FUNCTION), load(plan, _CONTEXT)
     last_output = load(buffers, count - 1)
     batch_rank = load(last_output, BUFFER.RANK) - load(plan, _HEADER_WORDS + _BUFFER_WORDS * (count - 1) + _RANK)
     data = stack_words(MAX_BUFFERS)
@@ -111,7 +123,7 @@ def _run_batch(frame, plan, buffers, count):
                     buffer, load(plan, about + _RANK), load(plan, about + _ITEM_BYTES), last_output, batch_rank, element
                 )
             store(data, index, address)
-        error = call4(function, frame, buffers, data, batch_rank)
+        error = call5(function, frame, buffers, data, batch_rank, context)
         if error != 0:
             return error
     return 0

@@ -109,13 +109,23 @@ def call2(typingctx, function, first, second):
 
 
 @intrinsic
-def call4(typingctx, function, first, second, third, fourth):
-    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+def call3(typingctx, function, first, second, third):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t)`` at the address ``function``."""
 
     def codegen(context, builder, signature, args):
         return _call(context, builder, args)
 
-    return types.int64(*[types.int64] * 5), codegen
+    return types.int64(*[types.int64] * 4), codegen
+
+
+@intrinsic
+def call5(typingctx, function, first, second, third, fourth, fifth):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 6), codegen
 
 
 @intrinsic

@@ -85,6 +85,15 @@ class XLACustomKernel:
         """Registers the backend ``"numba_cuda"`` for ``"cuda"``, see :meth:`def_kernel`."""
         self.def_kernel("numba_cuda", "cuda", generator, asdefault)
 
+    def def_warp_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+        """Registers the backend ``"warp"`` for ``"cuda"`` and for ``"cpu"``, see :meth:`def_kernel`.
+
+        On the CPU, where Warp runs on one thread, it is the default only until another backend is registered there,
+        unless ``asdefault`` is True.
+        """
+        self.def_kernel("warp", "cuda", generator, asdefault)
+        self._registry.register("warp", "cpu", generator, asdefault, last_resort=True)
+
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend the default of a platform, from the next call on.
 

@@ -35,6 +35,8 @@ class Snapshot:
 
     kernels: Mapping[str, Mapping[str, Generator]] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    yielding: frozenset[str] = frozenset()
+    """Platforms whose default gives way to the next kernel that is registered for them."""
 
     def describe(self) -> str:
         """What is registered, for error messages."""
@@ -54,8 +56,17 @@ class Registry:
     def snapshot(self) -> Snapshot:
         return self._snapshot
 
-    def register(self, backend: str, platform: str, generator: Generator, asdefault: bool) -> None:
+    def register(
+        self, backend: str, platform: str, generator: Generator, asdefault: bool, last_resort: bool = False
+    ) -> None:
         """Adds or replaces a kernel; the first of a platform becomes its default.
+
+        Args:
+            backend: Names the kernel among those of the platform.
+            platform: Where it runs.
+            generator: Makes it.
+            asdefault: Make it the default of the platform.
+            last_resort: If it becomes the default for want of another, only until another is registered.
 
         Raises:
             BackendError: The platform is unknown.
@@ -70,11 +81,16 @@ class Registry:
         with self._lock:
             old = self._snapshot
             kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
-            defaults = dict(old.defaults)
-            if asdefault or platform not in defaults:
+            defaults, yielding = dict(old.defaults), set(old.yielding)
+            if asdefault or platform not in defaults or (platform in yielding and not last_resort):
                 defaults[platform] = backend
+                yielding.discard(platform)
+                if last_resort and not asdefault:
+                    yielding.add(platform)
             self._snapshot = Snapshot(
-                MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}), MappingProxyType(defaults)
+                MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
+                MappingProxyType(defaults),
+                frozenset(yielding),
             )
 
     def set_default(self, platform: str, backend: str) -> None:
@@ -91,4 +107,8 @@ class Registry:
                     f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is "
                     f"not registered for it (registered: {old.describe()}). Register it with def_kernel first."
                 )
-            self._snapshot = replace(old, defaults=MappingProxyType({**old.defaults, platform: backend}))
+            self._snapshot = replace(
+                old,
+                defaults=MappingProxyType({**old.defaults, platform: backend}),
+                yielding=old.yielding - {platform},
+            )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bridge.ffi import callback
-from bridge.ffi.call import Call, bind
+from bridge.ffi.call import Call, Compiled, bind
 from bridge.ffi.handler import c_string
 from bridge.ffi.target import Target
 
@@ -43,7 +43,7 @@ def doubling(size, calls):
 def test_the_function_gets_identity_stream_device_and_addresses():
     calls = []
     entry = entry_of(doubling(4, calls), [(1, 4)], [(1, 4)])
-    call = Call("function", TARGET, entry, (((4,), np.dtype(np.float32)),))
+    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
     (result,) = jax.jit(lambda x: bind(call, x))(jnp.arange(4.0))
     np.testing.assert_array_equal(result, [0, 2, 4, 6])
     assert calls == [(42, 0, 0)]
@@ -52,7 +52,7 @@ def test_the_function_gets_identity_stream_device_and_addresses():
 def test_a_batch_calls_it_for_each_element():
     calls = []
     entry = entry_of(doubling(4, calls), [(1, 4)], [(1, 4)])
-    call = Call("function", TARGET, entry, (((4,), np.dtype(np.float32)),))
+    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
     xs = jnp.arange(24.0).reshape(2, 3, 4)
     nested = jax.vmap(jax.vmap(lambda x: bind(call, x)[0]), in_axes=1)
     np.testing.assert_array_equal(jax.jit(nested)(xs), 2 * jnp.moveaxis(xs, 1, 0))
@@ -67,7 +67,7 @@ def test_its_error_is_the_callers_and_ends_the_batch():
         return c_string("it went wrong")
 
     entry = entry_of(fails, [(1, 4)], [(1, 4)])
-    call = Call("function", TARGET, entry, (((4,), np.dtype(np.float32)),))
+    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
     with pytest.raises(jax.errors.JaxRuntimeError, match="it went wrong"):
         jax.block_until_ready(jax.jit(jax.vmap(lambda x: bind(call, x)[0]))(jnp.ones((3, 4))))
     assert calls == [42]

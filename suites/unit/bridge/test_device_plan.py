@@ -10,7 +10,7 @@ import pytest
 
 from bridge import SignatureError
 from bridge.ffi import device
-from bridge.ffi.call import Call, bind
+from bridge.ffi.call import Call, Compiled, bind
 from bridge.ffi.device import DevicePlan, Launch, Patch
 from bridge.ffi.handler import c_string
 from bridge.ffi.target import Target
@@ -50,7 +50,7 @@ class Recorder:
 
         entry = self.target.publish(f"test:{next(_numbers)}", build)
         outs = tuple((shape, np.dtype(dtype)) for shape, dtype in outputs)
-        call = Call(plan.name, self.target, entry, outs, **options)
+        call = Call(plan.name, Compiled(self.target, entry), outs, **options)
         return jax.jit(lambda *args: bind(call, *args))(*args)
 
 
@@ -120,7 +120,7 @@ def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
         return ctypes.addressof(words), (words, alive)
 
     entry = recorder.target.publish(f"test:{next(_numbers)}", build)
-    call = Call("kernel", recorder.target, entry, (((4,), np.dtype("float32")),))
+    call = Call("kernel", Compiled(recorder.target, entry), (((4,), np.dtype("float32")),))
     nested = jax.vmap(jax.vmap(lambda x, y: bind(call, x, y)[0]), (0, None))
     out = jax.jit(nested)(xs, y)
     out.block_until_ready()

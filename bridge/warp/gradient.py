@@ -1,0 +1,86 @@
+"""Reverse-mode derivatives of Warp kernels, from the adjoints that Warp generates.
+
+The adjoint of a kernel is a kernel too. It takes the arrays of the forward launch and, for each of them, an adjoint: it
+reads those of what the kernel wrote, and adds to those of what it read. What is passed is therefore
+
+- for an input: zeros, which become its gradient;
+- for an output: its cotangent. A store in the kernel clears the adjoint of the element it overwrites, so that a value
+  which did not last contributes nothing; the buffer is the call's own, because JAX's arrays do not change;
+- for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument the cotangent
+  stays, and where it stores it is cleared and replaced by what flows back through the value.
+
+An in/out argument is seen by the adjoint as it was before the forward launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import warp as wp
+
+from bridge.errors import DifferentiationError
+from bridge.ffi.call import bind
+from bridge.warp.call import Planned
+from bridge.warp.parameters import Role
+
+_CLEARING_SINCE = (1, 13)
+"""Warp's version whose stores clear the adjoint of what they overwrite."""
+
+
+def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
+    """The call as a function of its arrays that ``jax.grad`` and ``jax.vjp`` can differentiate."""
+    function = jax.custom_vjp(planned.forward)
+
+    def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
+        results = planned.forward(*arrays)
+        return results, (arrays, results)
+
+    def backward(residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        arrays, results = residuals
+        return _gradients(planned, arrays, results, cotangents)
+
+    function.defvjp(forward, backward)
+    return function
+
+
+def _gradients(
+    planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The gradient of each input array; None for those of integers and booleans."""
+    inputs, outputs = planned.inputs, planned.outputs
+    in_out = [p for p in inputs if p.role is Role.IN_OUT and p.is_float]
+    if in_out and _version() < _CLEARING_SINCE:
+        raise DifferentiationError(
+            f"{planned.kernel.key} has the in/out argument {in_out[0].name!r}, whose gradient the adjoints of Warp "
+            f"{wp.__version__} do not give. Install warp-lang>=1.13, or return the result as an output."
+        )
+    # The call: arrays, pure outputs, and then the adjoints, each of which shares its buffer with a result.
+    pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
+    adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]
+    adjoints += [
+        (p, jnp.zeros_like(array))
+        for p, array in zip(inputs, arrays, strict=True)
+        if p.role is Role.INPUT and p.is_float
+    ]
+    passed = [*zip(inputs, arrays, strict=True), *pure]
+    first_result = len(passed) + len(adjoints)
+    adjoint_buffers = {p.name: first_result + index for index, (p, _) in enumerate(adjoints)}
+    if not adjoint_buffers:
+        return (None,) * len(inputs)
+    call = planned.call(
+        inputs=[p for p, _ in (*passed, *adjoints)],
+        outputs=[p for p, _ in adjoints],
+        buffers={p.name: index for index, (p, _) in enumerate(passed)},
+        aliases=[(len(passed) + index, index) for index in range(len(adjoints))],
+        adjoints=adjoint_buffers,
+    )
+    gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
+    by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
+    return tuple(by_name[p.name] if p.is_float else None for p in inputs)
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in wp.__version__.split(".")[:2])

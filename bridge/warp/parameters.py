@@ -1,0 +1,275 @@
+"""The parameters of a Warp kernel, as its annotations declare them and as a call makes them concrete."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+import jax
+import numpy as np
+import warp as wp
+
+from bridge.errors import KernelTypeError, ParameterError, SignatureError
+from bridge.warp.types import NAMES, element_type, numpy_dtype
+
+
+class Role(enum.Enum):
+    """What a parameter is to the caller."""
+
+    INPUT = "input"
+    IN_OUT = "in/out"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes:
+        name: As in the kernel's source.
+        role: Whether the caller passes it, receives it, or both.
+        ndim: Dimensions of the array, without those of its elements; None for a value, which is static.
+        dtype: Name of the scalar dtype; None where the kernel is generic.
+        inner: Shape of a vector or matrix, ``()`` for a scalar; None where the kernel is generic.
+    """
+
+    name: str
+    role: Role
+    ndim: int | None
+    dtype: str | None
+    inner: tuple[int, ...] | None
+
+    @property
+    def is_array(self) -> bool:
+        return self.ndim is not None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is an array that has a gradient."""
+        return self.is_array and "float" in str(self.dtype)
+
+    def __str__(self) -> str:
+        """What a JAX array must be to be passed, such as ``'x' (float32, 1 dimension and (3,) of each element)``."""
+        inner = f" and {self.inner} of each element" if self.inner else ""
+        dimensions = f"{self.ndim} dimension{'s' if self.ndim != 1 else ''}"
+        return f"{self.name!r} ({self.dtype or 'any dtype'}, {dimensions}{inner})"
+
+
+def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of a kernel: inputs and in/out arguments first, then outputs.
+
+    Args:
+        kernel: The kernel.
+        output_count: How many arrays it returns, in/out arguments included.
+        in_out_names: Which of its parameters are both input and output.
+
+    Raises:
+        SignatureError: The counts or names do not fit the kernel.
+        KernelTypeError: A parameter is of a type that no JAX value has.
+    """
+    names = [arg.label for arg in kernel.adj.args]
+    signature = f"{kernel.key}({', '.join(names)})"
+    if isinstance(output_count, bool) or not hasattr(output_count, "__index__") or output_count < 1:
+        raise SignatureError(
+            f"{signature}: num_outputs is {output_count!r}, expected an integer of at least 1: a kernel returns its "
+            "results through arrays."
+        )
+    unknown = [name for name in in_out_names if name not in names]
+    if unknown or len(set(in_out_names)) != len(in_out_names):
+        raise SignatureError(
+            f"{signature}: in_out_argnames is {list(in_out_names)}, expected different names of its parameters."
+        )
+    pure = output_count - len(in_out_names)
+    if pure < 0 or output_count > len(names):
+        raise SignatureError(
+            f"{signature}: num_outputs is {output_count} with {len(in_out_names)} in/out arguments, expected between "
+            f"{max(1, len(in_out_names))} and {len(names)}. It counts in/out arguments too."
+        )
+    first_output = len(names) - pure
+    parameters = []
+    for index, arg in enumerate(kernel.adj.args):
+        role = Role.OUTPUT if index >= first_output else Role.IN_OUT if arg.label in in_out_names else Role.INPUT
+        if role is Role.OUTPUT and arg.label in in_out_names:
+            raise SignatureError(
+                f"{signature}: the in/out argument {arg.label!r} lies among the last {pure} parameters, which are "
+                "outputs. In the kernel, put in/out arguments before outputs; num_outputs counts both."
+            )
+        parameter = _parameter(kernel, arg.label, arg.type, role)
+        if role is not Role.INPUT and not parameter.is_array:
+            raise SignatureError(
+                f"{signature}: the {role.value} {arg.label!r} is a {parameter.dtype} value, expected an array. Inputs "
+                "come first, outputs last: check num_outputs and the order of the parameters."
+            )
+        parameters.append(parameter)
+    return tuple(parameters)
+
+
+def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> Parameter:
+    array = is_array(annotation)
+    element = annotation.dtype if array else annotation
+    ndim = int(annotation.ndim) if array else None
+    if element in NAMES:
+        return Parameter(name, role, ndim, NAMES[element], ())
+    scalar = getattr(element, "_wp_scalar_type_", None)
+    if scalar in NAMES and all(isinstance(extent, int) for extent in element._shape_):
+        return Parameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
+    if kernel.is_generic and not _is_struct(element):
+        return Parameter(name, role, ndim, None, None)
+    raise KernelTypeError(
+        f"{kernel.key}: parameter {name!r} is a {_described(annotation)}, which no JAX value can be. Expected an array "
+        "(warp.array) of scalars, vectors or matrices, or such a value; pass the fields of a struct as parameters of "
+        "their own."
+    )
+
+
+def is_array(annotation: Any) -> bool:
+    """Whether an annotation is that of a regular array, also when it is written ``warp.array[float]``."""
+    return isinstance(annotation, wp.array) or getattr(annotation, "_concrete_cls", None) is wp.array
+
+
+def _is_struct(annotation: Any) -> TypeGuard[Any]:
+    """Whether an annotation is what ``warp.struct`` makes of a class; Warp does not export its type."""
+    return hasattr(annotation, "native_name") and hasattr(annotation, "key")
+
+
+def _described(annotation: Any) -> str:
+    if _is_struct(annotation):
+        return f"struct {annotation.key}"
+    if _is_struct(element := getattr(annotation, "dtype", None)):
+        return f"array of the struct {element.key}"
+    return getattr(annotation, "__name__", None) or type(annotation).__name__
+
+
+def concrete(kernel: wp.Kernel, parameters: Sequence[Parameter], arrays: Sequence[Any]) -> tuple[Parameter, ...]:
+    """The parameters of a call: those of a generic kernel take their types from the arrays.
+
+    An output, and a value, takes the dtype of the first array whose type the kernel leaves open.
+
+    Args:
+        kernel: The kernel.
+        parameters: Its parameters.
+        arrays: Types (shape and dtype) of the arrays passed, one for each array that is not an output.
+
+    Raises:
+        SignatureError: An array has a dtype or shape that the parameter does not take.
+    """
+    given = iter(arrays)
+    result: list[Parameter] = []
+    open_type: Parameter | None = None
+    for parameter in parameters:
+        if parameter.role is not Role.OUTPUT and parameter.is_array:
+            array = next(given)
+            if parameter.dtype is None:
+                parameter = _typed(kernel, parameter, array)
+                open_type = open_type or parameter
+            _check(kernel, parameter, array)
+        elif parameter.dtype is None:
+            if open_type is None:
+                raise SignatureError(
+                    f"{kernel.key}: the type of {parameter.name!r} is open and no array before it determines it. "
+                    "Annotate it, or instantiate the kernel with warp.overload."
+                )
+            inner = open_type.inner if parameter.is_array else ()
+            parameter = replace(parameter, dtype=open_type.dtype, inner=inner)
+        result.append(parameter)
+    return tuple(result)
+
+
+def _typed(kernel: wp.Kernel, parameter: Parameter, array: Any) -> Parameter:
+    assert parameter.ndim is not None
+    inner_rank = len(array.shape) - parameter.ndim
+    if array.dtype.name not in NAMES.values() or not 0 <= inner_rank <= 2:
+        raise SignatureError(
+            f"{kernel.key}: {array.dtype}{list(array.shape)} was passed for {parameter}, expected an array of a dtype "
+            f"that Warp has, of rank {parameter.ndim}, or of a rank one or two higher for vectors or matrices."
+        )
+    inner = tuple(array.shape[parameter.ndim :])
+    return replace(parameter, dtype=array.dtype.name, inner=inner)
+
+
+def _check(kernel: wp.Kernel, parameter: Parameter, array: Any) -> None:
+    inner = parameter.inner or ()
+    assert parameter.ndim is not None
+    fits = len(array.shape) == parameter.ndim + len(inner) and tuple(array.shape[parameter.ndim :]) == inner
+    if array.dtype.name != parameter.dtype or not fits:
+        raise SignatureError(
+            f"{kernel.key}: {array.dtype}{list(array.shape)} was passed for {parameter}. Convert or reshape it first"
+            + ("; with x64 disabled JAX has no 64-bit types." if str(parameter.dtype).endswith("64") else ".")
+        )
+
+
+def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple[int, ...]]]) -> wp.Kernel:
+    """The kernel itself, or the instance of a generic one.
+
+    Args:
+        kernel: The kernel.
+        types: Of each parameter: dimensions (None for a value), scalar dtype, and inner shape of its elements.
+    """
+    if not kernel.is_generic:
+        return kernel
+    annotations = []
+    for ndim, dtype, inner in types:
+        element = element_type(dtype, inner)
+        annotations.append(element if ndim is None else wp.array(dtype=element, ndim=ndim))
+    return wp.overload(kernel, annotations)
+
+
+@dataclass(frozen=True)
+class Static:
+    """A value that a call compiles in; hashable, and different for -0.0 and 0.0, 1 and True."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    content: bytes
+
+    @classmethod
+    def of(cls, value: Any, kernel: wp.Kernel, parameter: Parameter) -> Static:
+        """Freezes what the caller passed for a parameter that is no array.
+
+        Raises:
+            ParameterError: The value is traced.
+            SignatureError: It is no number, vector or matrix.
+        """
+        if isinstance(value, jax.core.Tracer):
+            raise ParameterError(
+                f"{kernel.key}: {parameter.name!r} is a traced value ({jax.typeof(value)}), but values are compiled "
+                "into the call; only arrays vary. Mark it static in the surrounding jax.jit, or declare it in the "
+                "kernel as a warp.array of one element."
+            )
+        try:
+            array = np.asarray(getattr(value, "value", value))  # Warp's scalars hold a Python number
+        except (TypeError, ValueError) as error:
+            raise _bad_value(kernel, parameter, value) from error
+        if array.dtype.name not in NAMES.values():
+            raise _bad_value(kernel, parameter, value)
+        return cls(array.dtype.name, array.shape, array.tobytes())
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The value again."""
+        return np.frombuffer(self.content, numpy_dtype(self.dtype)).reshape(self.shape)
+
+    def as_type(self, kernel: wp.Kernel, parameter: Parameter) -> bytes:
+        """The value in memory, in the type of a parameter.
+
+        Raises:
+            SignatureError: The parameter's type cannot hold it.
+        """
+        given, wanted = self.array(), numpy_dtype(str(parameter.dtype))
+        with np.errstate(all="ignore"):
+            converted = given.astype(wanted)
+            exact = wanted.kind not in "biu" or np.array_equal(converted, given)
+            overflown = np.any(np.isinf(converted.astype(float)) & np.isfinite(given.astype(float)))
+        if given.size != math.prod(parameter.inner or ()) or not exact or overflown:
+            raise _bad_value(kernel, parameter, given.tolist())
+        return converted.tobytes()
+
+
+def _bad_value(kernel: wp.Kernel, parameter: Parameter, value: Any) -> SignatureError:
+    inner = f" of shape {parameter.inner}" if parameter.inner else ""
+    return SignatureError(
+        f"{kernel.key}: {parameter.name!r} is {value!r} of type {type(value).__name__}, expected a value that "
+        f"{parameter.dtype or 'a Warp type'}{inner} can hold."
+    )
