@@ -32,7 +32,7 @@ from bridge.lifetime import release
 from bridge.numba_cpu import numba_kernel
 from bridge.numba_cuda import numba_cuda_kernel
 from bridge.numba_cuda_callable import numba_cuda_callable
-from bridge.primitive import XLACustomKernel
+from bridge.primitive import XLACustomKernel, use_backend
 
 if TYPE_CHECKING:
     from bridge.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
@@ -59,6 +59,7 @@ __all__ = [
     "numba_cuda_kernel",
     "numba_kernel",
     "release",
+    "use_backend",
 ]
 __version__ = "0.1.0"
 

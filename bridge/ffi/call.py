@@ -100,7 +100,7 @@ def _evaluate(*args: Any, call: Call) -> list[jax.Array]:
 
 
 @functools.cache
-def _side_effect() -> frozenset[Any]:
+def side_effect() -> frozenset[Any]:
     """The effect that keeps JAX from dropping a foreign call; JAX offers it only as part of such a call."""
     call = jax.ffi.ffi_call("", jax.ShapeDtypeStruct((), np.float32), has_side_effect=True)
     return frozenset(jax.make_jaxpr(call)().effects)
@@ -108,7 +108,7 @@ def _side_effect() -> frozenset[Any]:
 
 @kernel_call_p.def_effectful_abstract_eval
 def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
-    effects = _side_effect() if call.has_side_effect else frozenset()
+    effects = side_effect() if call.has_side_effect else frozenset()
     return [result_aval(avals, call.batch + shape, dtype) for shape, dtype in call.outputs], effects
 
 

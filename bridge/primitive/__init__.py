@@ -1,9 +1,12 @@
 """Operators with several kernels: :class:`XLACustomKernel`.
 
-The stages: registration (:mod:`~bridge.primitive.registry`) -> choice of a kernel for each platform
-(:mod:`~bridge.primitive.dispatch`) -> a JAX primitive that carries the choice (:mod:`~bridge.primitive.operator`).
+The stages: registration of kernels and rules (:mod:`~bridge.primitive.registry`, :mod:`~bridge.primitive.rules`) ->
+choice of a kernel for each platform (:mod:`~bridge.primitive.dispatch`, :mod:`~bridge.primitive.preference`) -> a JAX
+primitive that carries the choice (:mod:`~bridge.primitive.operator`) -> its derivatives
+(:mod:`~bridge.primitive.derivatives`) and its parts on several devices (:mod:`~bridge.primitive.partition`).
 """
 
 from bridge.primitive.kernel import XLACustomKernel
+from bridge.primitive.preference import use_backend
 
-__all__ = ["XLACustomKernel"]
+__all__ = ["XLACustomKernel", "use_backend"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.errors import BackendError
+from bridge.primitive.preference import DEFAULT
 from bridge.primitive.registry import Generator, Snapshot
 
 
@@ -20,29 +22,33 @@ Choice = tuple[Candidate, ...]
 """One candidate for each platform that has any: the platform of a computation is known only when it is lowered."""
 
 
-def choose(snapshot: Snapshot, backend: str | None, name: str) -> Choice:
+def choose(snapshot: Snapshot, preferred: Sequence[str], name: str) -> Choice:
     """The candidates for a call.
 
     Args:
         snapshot: What is registered now.
-        backend: The requested backend, or None for each platform's default.
+        preferred: Backends, the first of which that a platform has runs there; ``"default"`` for its default.
         name: The operator, for errors.
 
     Raises:
-        BackendError: No platform has the requested backend, or nothing is registered at all.
+        BackendError: No platform has a preferred backend, or nothing is registered at all.
     """
-    chosen = tuple(
-        Candidate(platform, wanted, backends[wanted])
-        for platform, backends in sorted(snapshot.kernels.items())
-        if (wanted := backend or snapshot.defaults[platform]) in backends
-    )
+    chosen = []
+    for platform, backends in sorted(snapshot.kernels.items()):
+        wanted = [snapshot.defaults[platform] if backend == DEFAULT else backend for backend in preferred]
+        found = next((backend for backend in wanted if backend in backends), None)
+        if found is not None:
+            chosen.append(Candidate(platform, found, backends[found]))
     if not chosen:
-        request = f"backend {backend!r} is not registered" if backend else "no kernel is registered"
+        requested = [backend for backend in preferred if backend != DEFAULT]
+        request = (
+            f"backend {' or '.join(map(repr, requested))} is not registered" if requested else "no kernel is registered"
+        )
         raise BackendError(
             f"{name}: {request} (registered: {snapshot.describe()}). Register a kernel with def_kernel"
-            + (", or pass another backend." if backend else ".")
+            + (", or ask for another backend." if requested else ".")
         )
-    return chosen
+    return tuple(chosen)
 
 
 def candidate_for(choice: Choice, platform: str, name: str) -> Candidate:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 
-from bridge.errors import DifferentiationError, SignatureError
+from bridge.errors import SignatureError
 from bridge.ffi.avals import align_varying, result_aval
-from bridge.primitive.dispatch import Candidate, Choice, candidate_for
+from bridge.ffi.call import side_effect
+from bridge.primitive.dispatch import Choice, candidate_for
+from bridge.primitive.partition import partitioned, require_devices
+from bridge.primitive.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class OperatorCall:
         choice: The kernel to run on each platform.
         outputs: Shape and dtype of each result, without batch dimensions.
         parameters: Keyword parameters for the generator, sorted by name.
+        rules: What the author declared of the operator.
+        has_side_effect: Run it even if nothing uses its results.
         batches: Extent and input axes of each surrounding ``vmap``, innermost first.
     """
 
@@ -33,6 +39,8 @@ class OperatorCall:
     choice: Choice
     outputs: tuple[jax.ShapeDtypeStruct, ...]
     parameters: tuple[tuple[str, Any], ...]
+    rules: Rules = field(default_factory=Rules)
+    has_side_effect: bool = False
     batches: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
 
     def __repr__(self) -> str:
@@ -42,7 +50,7 @@ class OperatorCall:
         """The selected kernel as a function of (batched) arrays that returns a flat list of arrays."""
         candidate = candidate_for(self.choice, platform, self.name)
         try:
-            kernel = candidate.generator(outs=self.outputs, **dict(self.parameters))
+            kernel = candidate.generator(**self.keywords)
         except Exception as error:
             error.add_note(f"(raised by the {candidate.backend} generator of the operator {self.name})")
             raise
@@ -53,22 +61,31 @@ class OperatorCall:
             )
 
         def run(*args: Any) -> list[Any]:
-            return self._flatten(kernel(*args), candidate)
+            return self.flatten(kernel(*args), f"the {candidate.backend} kernel")
 
         batched: Callable[..., list[Any]] = run
         for extent, axes in self.batches:
             batched = jax.vmap(batched, in_axes=axes, axis_size=extent)
         return batched
 
-    def _flatten(self, results: Any, candidate: Candidate) -> list[Any]:
-        """A kernel may return one array, or a tuple, list or other pytree of them."""
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What generators and rules get by name: ``outs``, and the parameters of the call."""
+        return {"outs": self.outputs, **dict(self.parameters)}
+
+    def flatten(self, results: Any, who: str) -> list[Any]:
+        """The results of a kernel or rule, which may be one array, or a tuple, list or other pytree of them.
+
+        Raises:
+            SignatureError: They are not what the call declares.
+        """
         arrays = jax.tree.leaves(results)
         got = [(np.shape(array), jax.dtypes.result_type(array)) for array in arrays]
         expected = [(spec.shape, spec.dtype) for spec in self.outputs]
         if got != expected:
             raise SignatureError(
-                f"{self.name}: the {candidate.backend} kernel returned {_listed(got)}, but outs declares "
-                f"{_listed(expected)}. Make outs of the call and the results of the kernel agree."
+                f"{self.name}: {who} returned {_listed(got)}, but outs declares {_listed(expected)}. Make outs of the "
+                "call and these results agree."
             )
         return arrays
 
@@ -79,56 +96,67 @@ def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
 
 def bind(call: OperatorCall, *args: Any) -> list[Any]:
     """Calls the operator on arrays or tracers; a flat list of results."""
-    results: list[Any] = operator_p.bind(*align_varying(args), call=call)
+    primitive = operator_p if call.rules.dimensions is None else partitioned_operator_p
+    results: list[Any] = primitive.bind(*align_varying(args), call=call)
     return results
 
 
-@functools.partial(jax.jit, static_argnums=0, inline=True)
-def apply(call: OperatorCall, *args: Any) -> list[Any]:
-    """:func:`bind`, compiled once for each call and argument types: also when called outside ``jax.jit``."""
+@functools.partial(jax.jit, static_argnums=0)
+def _compiled(call: OperatorCall, *args: Any) -> list[Any]:
     return bind(call, *args)
 
 
-operator_p = Primitive("xla_custom_kernel")
-operator_p.multiple_results = True
-
-
-@operator_p.def_impl
 def _evaluate(*args: Any, call: OperatorCall) -> list[Any]:
     with jax.disable_jit(False):
-        results: list[Any] = apply(call, *args)
+        results: list[Any] = _compiled(call, *args)
     return results
 
 
-@operator_p.def_abstract_eval
-def _abstract(*avals: Any, call: OperatorCall) -> list[Any]:
+def _abstract(*avals: Any, call: OperatorCall) -> tuple[list[Any], frozenset[Any]]:
     extents = tuple(extent for extent, _ in reversed(call.batches))
-    return [result_aval(avals, extents + spec.shape, spec.dtype) for spec in call.outputs]
+    results = [result_aval(avals, extents + spec.shape, spec.dtype) for spec in call.outputs]
+    return results, side_effect() if call.has_side_effect else frozenset()
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str) -> Any:
-    return mlir.lower_fun(call.kernel(platform), multiple_results=True)(ctx, *operands)
-
-
-for _platform in ("cpu", "cuda", "rocm", "tpu"):
-    mlir.register_lowering(operator_p, functools.partial(_lower, platform=_platform), platform=_platform)
+    # An exported program holds no Python that a partitioner could call; a manually sharded one has its part already.
+    spread = getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
+    exported = ctx.module_context.lowering_parameters.for_export
+    if call.rules.dimensions is not None and spread and not exported:
+        kernel = partitioned(call, platform, ctx.avals_in)
+    else:
+        kernel = call.kernel(platform)
+    return mlir.lower_fun(kernel, multiple_results=True)(ctx, *operands)
 
 
 def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: OperatorCall) -> tuple[list[Any], list[int]]:
     extent = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    if call.rules.batching is not None:
+        return _batch_by_rule(args, dims, extent, call), [0] * len(call.outputs)
     batched = replace(call, batches=(*call.batches, (extent, tuple(dims))))
     return bind(batched, *args), [0] * len(call.outputs)
 
 
-batching.primitive_batchers[operator_p] = _batch
+def _batch_by_rule(args: tuple[Any, ...], dims: tuple[int | None, ...], extent: int, call: OperatorCall) -> list[Any]:
+    assert call.rules.batching is not None
+    leading = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
+    results = call.rules.batching(extent, tuple(dim is not None for dim in dims), *leading, **call.keywords)
+    batched = tuple(jax.ShapeDtypeStruct((extent, *spec.shape), spec.dtype) for spec in call.outputs)
+    return replace(call, outputs=batched).flatten(results, "the batching rule")
 
 
-def _no_derivative(*args: Any, call: OperatorCall, **_: Any) -> NoReturn:
-    raise DifferentiationError(
-        f"{call.name} has no derivative: JAX cannot see into its kernels. Wrap the call in jax.custom_vjp (reverse "
-        "mode) or jax.custom_jvp (forward mode), or keep it out of the differentiated path with jax.lax.stop_gradient."
-    )
+def _primitive(name: str) -> Primitive:
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(_evaluate)
+    primitive.def_effectful_abstract_eval(_abstract)
+    batching.primitive_batchers[primitive] = _batch
+    for platform in ("cpu", "cuda", "rocm", "tpu"):
+        mlir.register_lowering(primitive, functools.partial(_lower, platform=platform), platform=platform)
+    return primitive
 
 
-ad.primitive_jvps[operator_p] = _no_derivative
-ad.primitive_transposes[operator_p] = _no_derivative
+operator_p = _primitive("xla_custom_kernel")
+partitioned_operator_p = _primitive("partitioned_xla_custom_kernel")
+"""Alike, but JAX lowers it for given devices: the partitioner has to know them."""
+require_devices(partitioned_operator_p)

@@ -9,12 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 from bridge.errors import BackendError
+from bridge.primitive.rules import Rules
 
 Generator = Callable[..., Callable[..., Any]]
 """From keyword parameters (``outs`` among them) to a function of the input arrays."""
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 _ALIASES = {"gpu": "cuda"}
+
+NONE, INTERPRETED, REFERENCE, ONE_THREAD, REGULAR, CHOSEN = range(6)
+"""Standings of a kernel as the default of a platform, from none at all to the user's choice."""
 
 
 def canonical_platform(platform: str, name: str) -> str:
@@ -35,8 +39,9 @@ class Snapshot:
 
     kernels: Mapping[str, Mapping[str, Generator]] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
-    yielding: frozenset[str] = frozenset()
-    """Platforms whose default gives way to the next kernel that is registered for them."""
+    standings: Mapping[str, int] = field(default_factory=dict)
+    """By platform, the standing of its default: it gives way to a kernel of higher standing."""
+    rules: Rules = field(default_factory=Rules)
 
     def describe(self) -> str:
         """What is registered, for error messages."""
@@ -57,16 +62,16 @@ class Registry:
         return self._snapshot
 
     def register(
-        self, backend: str, platform: str, generator: Generator, asdefault: bool, last_resort: bool = False
+        self, backend: str, platform: str, generator: Generator, asdefault: bool, standing: int = REGULAR
     ) -> None:
-        """Adds or replaces a kernel; the first of a platform becomes its default.
+        """Adds or replaces a kernel; the first of the highest standing on a platform becomes its default.
 
         Args:
             backend: Names the kernel among those of the platform.
             platform: Where it runs.
             generator: Makes it.
             asdefault: Make it the default of the platform.
-            last_resort: If it becomes the default for want of another, only until another is registered.
+            standing: How well it does for a default there.
 
         Raises:
             BackendError: The platform is unknown.
@@ -81,17 +86,20 @@ class Registry:
         with self._lock:
             old = self._snapshot
             kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
-            defaults, yielding = dict(old.defaults), set(old.yielding)
-            if asdefault or platform not in defaults or (platform in yielding and not last_resort):
-                defaults[platform] = backend
-                yielding.discard(platform)
-                if last_resort and not asdefault:
-                    yielding.add(platform)
-            self._snapshot = Snapshot(
-                MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
-                MappingProxyType(defaults),
-                frozenset(yielding),
+            defaults, standings = dict(old.defaults), dict(old.standings)
+            if asdefault or standing > standings.get(platform, NONE):
+                defaults[platform], standings[platform] = backend, CHOSEN if asdefault else standing
+            self._snapshot = replace(
+                old,
+                kernels=MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
+                defaults=MappingProxyType(defaults),
+                standings=MappingProxyType(standings),
             )
+
+    def declare(self, change: Callable[[Rules], Rules]) -> None:
+        """Replaces the rules by what ``change`` makes of them."""
+        with self._lock:
+            self._snapshot = replace(self._snapshot, rules=change(self._snapshot.rules))
 
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend the default of its platform.
@@ -110,5 +118,5 @@ class Registry:
             self._snapshot = replace(
                 old,
                 defaults=MappingProxyType({**old.defaults, platform: backend}),
-                yielding=old.yielding - {platform},
+                standings=MappingProxyType({**old.standings, platform: CHOSEN}),
             )

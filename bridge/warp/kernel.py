@@ -25,6 +25,7 @@ from bridge.warp.launch import check_warp
 from bridge.warp.parameters import Role, Static, parameters_of
 
 _PROGRAMS_KEPT = 4096
+_RECENT_KEPT = 64
 _ALL_DEVICES = 2  # of Warp's JaxModulePreloadMode
 
 
@@ -119,7 +120,23 @@ def jax_kernel(
     if driver.is_present():
         CUDA.install()
     everywhere = module_preload_mode is not None and int(module_preload_mode) == _ALL_DEVICES
-    return _Wrapped(options, _differentiable(options, enable_backward), everywhere)
+    programs = _Programs(options, _differentiable(options, enable_backward), everywhere)
+    of_arrays = programs.of_arrays()
+
+    # A closure, because every attribute that is looked up takes a share of the few microseconds of an eager call.
+    def call(
+        *args: Any,
+        launch_dims: int | Sequence[int] | None = None,
+        output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
+        vmap_method: str | None = None,
+    ) -> list[jax.Array]:
+        if of_arrays is not None and launch_dims is None and output_dims is None and vmap_method is None:
+            return of_arrays(*args)
+        return programs.call(args, launch_dims, output_dims, vmap_method)
+
+    call.__name__ = call.__qualname__ = kernel.key
+    call.__doc__ = kernel.func.__doc__
+    return call
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
@@ -146,55 +163,57 @@ def _differentiable(options: Options, enable_backward: bool | None) -> bool:
     return wanted and not options.has_side_effect
 
 
-class _Wrapped:
-    """What :func:`jax_kernel` returns."""
+class _Programs:
+    """Finds the program for the values that a call passes, and for what it sets otherwise than the wrapper."""
 
     def __init__(self, options: Options, differentiable: bool, everywhere: bool):
         self._options = options
         self._differentiable = differentiable
         self._everywhere = everywhere
-        passed = [parameter for parameter in options.parameters if parameter.role is not Role.OUTPUT]
-        self._passed = passed
-        self._only_arrays = all(parameter.is_array for parameter in passed)
-        self._count = len(passed)
-        self._program = _program(options, (), differentiable, everywhere) if self._only_arrays else None
-        self.__name__ = self.__qualname__ = options.kernel.key
-        self.__doc__ = options.kernel.func.__doc__
+        self._passed = [parameter for parameter in options.parameters if parameter.role is not Role.OUTPUT]
+        self._arrays = [index for index, parameter in enumerate(self._passed) if parameter.is_array]
+        self._values = [index for index, parameter in enumerate(self._passed) if not parameter.is_array]
+        # Finding a program by values of Python's own types takes less time this way than by their content.
+        self._recent: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
-    def __repr__(self) -> str:
-        return f"<jax_kernel of {self._options.kernel.key}({', '.join(p.name for p in self._options.parameters)})>"
+    def of_arrays(self) -> Callable[..., list[jax.Array]] | None:
+        """The program of a kernel that takes nothing but arrays."""
+        return None if self._values else self._find(self._options, ())
 
-    def __call__(
-        self,
-        *args: Any,
-        launch_dims: int | Sequence[int] | None = None,
-        output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
-        vmap_method: str | None = None,
-    ) -> list[jax.Array]:
-        """Runs the kernel, see :func:`jax_kernel`."""
-        if len(args) != self._count:
-            raise SignatureError(
-                f"{self.__name__} got {len(args)} arguments, expected {self._count}: "
-                f"{', '.join(parameter.name for parameter in self._passed)}. Outputs are not passed."
-            )
-        program = self._program
-        if launch_dims is not None or output_dims is not None or vmap_method is not None:
-            check_vmap_method(vmap_method, self.__name__)
-            options = self._options.override(launch_dims, output_dims, vmap_method)
-            program = _program(options, self._statics(args), self._differentiable, self._everywhere)
-        elif program is None:
-            program = _program(self._options, self._statics(args), self._differentiable, self._everywhere)
-        if not self._only_arrays:
-            args = tuple(arg for arg, parameter in zip(args, self._passed, strict=True) if parameter.is_array)
-        results: list[jax.Array] = program(*args)
-        return results
+    def call(self, args: Sequence[Any], launch_dims: Any, output_dims: Any, vmap_method: str | None) -> list[jax.Array]:
+        """Runs the kernel on arrays and values, in the order of its parameters."""
+        if len(args) != len(self._passed):
+            raise _miscounted(self._options, len(args))
+        if launch_dims is None and output_dims is None and vmap_method is None:
+            program = self._find_recent(args)
+        else:
+            check_vmap_method(vmap_method, self._options.kernel.key)
+            program = self._find(self._options.override(launch_dims, output_dims, vmap_method), args)
+        return program(*[args[index] for index in self._arrays])
 
-    def _statics(self, args: Sequence[Any]) -> tuple[Static, ...]:
-        return tuple(
-            Static.of(arg, self._options.kernel, parameter)
-            for arg, parameter in zip(args, self._passed, strict=True)
-            if not parameter.is_array
-        )
+    def _find(self, options: Options, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
+        statics = [Static.of(args[index], options.kernel, self._passed[index]) for index in self._values]
+        return _program(options, tuple(statics), self._differentiable, self._everywhere)
+
+    def _find_recent(self, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
+        values = [args[index] for index in self._values]
+        if not all(type(value) in (int, float, bool) for value in values):
+            return self._find(self._options, args)
+        key = tuple([(type(value), repr(value)) for value in values])  # tells -0.0 from 0.0, and NaN is equal to itself
+        program = self._recent.get(key)
+        if program is None:
+            if len(self._recent) >= _RECENT_KEPT:
+                self._recent.clear()
+            program = self._recent[key] = self._find(self._options, args)
+        return program
+
+
+def _miscounted(options: Options, given: int) -> SignatureError:
+    passed = [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
+    return SignatureError(
+        f"{options.kernel.key} got {given} arguments, expected {len(passed)}: {', '.join(passed)}. Outputs are not "
+        "passed."
+    )
 
 
 @functools.lru_cache(maxsize=_PROGRAMS_KEPT)
@@ -205,6 +224,8 @@ def _program(
 
     def call(*arrays: Any) -> list[jax.Array]:
         passed = [p for p in options.parameters if p.is_array and p.role is not Role.OUTPUT]
+        if len(arrays) != len(passed):
+            raise _miscounted(options, len(arrays) + len(statics))
         for array, parameter in zip(arrays, passed, strict=True):
             if not (hasattr(array, "shape") and hasattr(array, "dtype")):
                 raise SignatureError(

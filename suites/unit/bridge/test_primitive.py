@@ -104,23 +104,23 @@ class TestDispatch:
         return registry
 
     def test_defaults(self, registry):
-        assert [c[:2] for c in choose(registry.snapshot, None, "op")] == [("cpu", "numba"), ("cuda", "warp")]
+        assert [c[:2] for c in choose(registry.snapshot, ("default",), "op")] == [("cpu", "numba"), ("cuda", "warp")]
 
     def test_a_requested_backend_runs_only_where_it_is_registered(self, registry):
-        assert [c[:2] for c in choose(registry.snapshot, "warp", "op")] == [("cpu", "warp"), ("cuda", "warp")]
-        assert [c[:2] for c in choose(registry.snapshot, "pallas", "op")] == [("cuda", "pallas")]
+        assert [c[:2] for c in choose(registry.snapshot, ("warp",), "op")] == [("cpu", "warp"), ("cuda", "warp")]
+        assert [c[:2] for c in choose(registry.snapshot, ("pallas",), "op")] == [("cuda", "pallas")]
 
     def test_an_unknown_backend(self, registry):
         with pytest.raises(
             BackendError,
             match=r"backend 'triton' is not registered \(registered: cpu: numba, warp; cuda: warp, pallas\)",
         ):
-            choose(registry.snapshot, "triton", "op")
+            choose(registry.snapshot, ("triton",), "op")
 
     def test_a_snapshot_does_not_change(self, registry):
         snapshot = registry.snapshot
         registry.set_default("cpu", "warp")
-        assert choose(snapshot, None, "op")[0].backend == "numba"
+        assert choose(snapshot, ("default",), "op")[0].backend == "numba"
         with pytest.raises(TypeError):
             snapshot.defaults["cpu"] = "warp"
 
@@ -240,7 +240,7 @@ class TestTransformations:
         np.testing.assert_array_equal(jax.vmap(lambda x: op(x, outs=Spec((), np.float32)), 1)(xs), xs.sum(0))
 
     def test_differentiation_without_a_rule_says_how_to_attach_one(self, op):
-        with pytest.raises(DifferentiationError, match=r"scale has no derivative.*jax\.custom_vjp"):
+        with pytest.raises(DifferentiationError, match=r"scale has no derivative.*def_vjp"):
             jax.grad(lambda x: op(x, outs=OUT).sum())(X)
 
     def test_shard_map(self, op):

@@ -1,0 +1,51 @@
+"""Which backends are preferred where a call names none: a context, or an environment variable."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+from collections.abc import Iterator
+
+VARIABLE = "KERNEL_BRIDGE_BACKEND"
+"""Environment variable with names of backends, separated by commas, for calls outside of :func:`use_backend`."""
+
+DEFAULT = "default"
+"""The name that stands for each operator's own default."""
+
+_preferred: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("preferred_backends", default=())
+
+
+@contextlib.contextmanager
+def use_backend(*names: str) -> Iterator[None]:
+    """Operators that are traced in this context run on the first of these backends that they have on their platform.
+
+    An operator that has none of them raises a :class:`bridge.BackendError`, so that no other one runs unnoticed, unless
+    ``"default"`` is among the names: it stands for the operator's default. A call with ``backend=`` is not affected,
+    nor is a program that has been compiled. Contexts nest, and each thread has its own. Outside of any, the environment
+    variable ``KERNEL_BRIDGE_BACKEND`` counts, with names separated by commas.
+
+    Example::
+
+        with bridge.use_backend("warp", "default"):
+            y = op(x, outs=spec)
+
+    Args:
+        *names: Backends, the preferred one first.
+
+    Raises:
+        TypeError: There is no name, or one is no string.
+    """
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"use_backend got {names!r}, expected the names of one or more backends.")
+    token = _preferred.set(names)
+    try:
+        yield
+    finally:
+        _preferred.reset(token)
+
+
+def preferred_backends() -> tuple[str, ...]:
+    """The names in force here, ``("default",)`` where nothing is preferred."""
+    listed = _preferred.get() or tuple(name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
+    return listed or (DEFAULT,)
