@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from bridge.cuda_raw import cuda_raw_kernel
 from bridge.errors import (
     AbiError,
     BackendError,
@@ -28,6 +29,7 @@ from bridge.errors import (
     SignatureError,
 )
 from bridge.export import export_checks
+from bridge.ffi.embedded import self_contained
 from bridge.lifetime import release
 from bridge.numba_cpu import numba_kernel
 from bridge.numba_cuda import numba_cuda_kernel
@@ -51,6 +53,7 @@ __all__ = [
     "RecordingError",
     "SignatureError",
     "XLACustomKernel",
+    "cuda_raw_kernel",
     "export_checks",
     "jax_kernel",
     "jaxinfo_to_warpinfo",
@@ -59,6 +62,7 @@ __all__ = [
     "numba_cuda_kernel",
     "numba_kernel",
     "release",
+    "self_contained",
     "use_backend",
 ]
 __version__ = "0.1.0"

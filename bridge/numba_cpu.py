@@ -14,6 +14,7 @@ from numba.np.numpy_support import from_dtype
 
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import KernelCompileError, KernelTypeError
+from bridge.ffi.call import Compiled
 from bridge.ffi.target import CPU, Entry
 from bridge.imports import hoist_imports
 from bridge.numba_parallel import Failures, reporting_compiler
@@ -109,11 +110,11 @@ class _Definition:
         self._parameters = list(inspect.signature(self.function).parameters.values())
         self._entries: dict[tuple[ArrayType, ...], Entry] = {}
 
-    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The kernel compiled for these dtypes and ranks, see :class:`bridge.wrapper.Kernel`."""
         arrays = [ArrayType(array.dtype, array.ndim, index in writable) for index, array in enumerate(inputs)]
         arrays += [ArrayType(spec.dtype, len(spec.shape), True) for spec in outputs]
-        return self.typed_entry(tuple(arrays), len(inputs))
+        return Compiled(CPU, self.typed_entry(tuple(arrays), len(inputs)))
 
     def typed_entry(self, arrays: tuple[ArrayType, ...], input_count: int) -> Entry:
         """The entry for these argument types, compiled now if it is new."""

@@ -16,9 +16,11 @@ import jax.numpy as jnp
 
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
-from bridge.ffi import driver
+from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
+from bridge.ffi.call import Compiled
 from bridge.ffi.device import DevicePlan, Launch, Patch
+from bridge.ffi.embedded import Image
 from bridge.ffi.target import CUDA, Entry
 from bridge.imports import hoist_imports
 from bridge.launch import LaunchShape, check_covers, check_limits, launch_shape
@@ -158,12 +160,12 @@ class _Configured:
         function: Callable[..., Any] = self.definition.function
         return function
 
-    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The kernel compiled, loaded and planned for these shapes and dtypes."""
         check_covers(self.name, self.launch, outputs)
         arrays = [_Array(str(a.dtype), tuple(a.shape), index in writable) for index, a in enumerate(inputs)]
         arrays += [_Array(str(spec.dtype), tuple(spec.shape), True) for spec in outputs]
-        return self.typed_entry(arrays, len(inputs))
+        return Compiled(CUDA, self.typed_entry(arrays, len(inputs)))
 
     def typed_entry(self, arrays: list[_Array], input_count: int) -> Entry:
         """The entry for these argument types, compiled now if it is new."""
@@ -177,15 +179,20 @@ class _Configured:
         description = f"{_LANGUAGE}:{self.name}:{self.definition.digest} {call}"
         return CUDA.publish(description, lambda: self._build(arrays, input_count))
 
-    def _build(self, arrays: list[_Array], input_count: int) -> tuple[int, Any]:
+    def _build(self, arrays: list[_Array], input_count: int) -> tuple[Any, ...]:
         compiled = _compile(self.definition, arrays)
         launches = []
         if not self.launch.is_empty:
             handles = _load(self.name, compiled, self.launch)
             launches.append(array_launch(self.name, handles, self.launch, [(a.dtype, a.shape) for a in arrays]))
         sizes = [(len(array.shape), jnp.dtype(array.dtype).itemsize) for array in arrays]
-        words, alive = DevicePlan(self.name, sizes[:input_count], sizes[input_count:], launches).words()
-        return ctypes.addressof(words), (words, alive, compiled)
+        plan = DevicePlan(self.name, sizes[:input_count], sizes[input_count:], launches)
+        words, alive = plan.words()
+
+        def embed() -> str:
+            return embedded.write(plan, [_images(compiled, launch.handles) for launch in launches])
+
+        return ctypes.addressof(words), (words, alive, compiled), (), embed
 
 
 def array_launch(
@@ -293,6 +300,21 @@ def load_function(compiled: Any, ordinal: int) -> int:
     if capability not in kernels:
         kernels[capability] = compiled._codelibrary.get_cufunc().handle
     return driver.load_function(kernels[capability])
+
+
+def _images(compiled: Any, handles: Sequence[int]) -> dict[int, Image]:
+    """The machine code of a compiled kernel for each device it is loaded on, by compute capability."""
+    from numba import cuda
+
+    images = {}
+    for ordinal, handle in enumerate(handles):
+        if handle:
+            with cuda.gpus[ordinal]:
+                capability = driver.compute_capability(ordinal)
+                cubin = compiled._codelibrary.get_cubin(cc=cuda.gpus[ordinal].compute_capability)
+                content = bytes(getattr(cubin, "code", cubin))
+                images[capability] = Image(capability, driver.function_name(handle), content)
+    return images
 
 
 def _load(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import KernelTypeError
 from bridge.ffi import callback
+from bridge.ffi.call import Compiled
 from bridge.ffi.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Entry, Target
 from bridge.numba_cuda import require_cuda
@@ -103,10 +104,10 @@ class _Callable:
     def function(self) -> Callable[..., Any]:
         return _without_stream(self.definition.launcher)
 
-    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
+    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The function planned for these shapes and dtypes; recorded now, if it is to be replayed."""
         arrays = tuple((tuple(array.shape), str(array.dtype)) for array in (*inputs, *outputs))
-        return self.typed_entry(arrays, len(inputs))
+        return Compiled(self.target, self.typed_entry(arrays, len(inputs)))
 
     def typed_entry(self, arrays: tuple[tuple[tuple[int, ...], str], ...], input_count: int) -> Entry:
         """The entry for these shapes and dtypes, planned now if it is new."""

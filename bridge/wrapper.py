@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.ffi.call import Call, Compiled, bind
-from bridge.ffi.target import Entry, Target
+from bridge.ffi.call import Call, Code, bind
+from bridge.ffi.target import Target
 from bridge.signature import Outputs, check_aliased_types, check_aliases, check_vmap_method
 
 _WRAPPERS_KEPT = 4096
@@ -33,8 +33,8 @@ class Kernel(Protocol):
     def function(self) -> Callable[..., Any]:
         """The Python function that the user wrote."""
 
-    def entry(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Entry:
-        """The kernel compiled for inputs and outputs of these shapes and dtypes.
+    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Code:
+        """The kernel for inputs and outputs of these shapes and dtypes, compiled now or when it is lowered.
 
         It may write to the inputs whose indices are in ``writable``.
         """
@@ -62,7 +62,6 @@ def wrap(
 def _wrapper(
     kernel: Kernel, outputs: Outputs, vmap_method: str | None, aliases: tuple[tuple[int, int], ...]
 ) -> Callable[..., Any]:
-    kernel.target.install()
     results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
     writable = frozenset(index for index, _ in aliases)
 
@@ -70,9 +69,9 @@ def _wrapper(
         inputs = _check_inputs(kernel, args, len(results))
         outputs.check_precision(kernel.name)
         check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
-        entry = kernel.entry(inputs, outputs.specs, writable)
-        scratch = tuple(((size,), np.dtype(np.uint8)) for size in entry.scratch)
-        arrays = bind(Call(kernel.name, Compiled(kernel.target, entry), results + scratch, aliases, vmap_method), *args)
+        code = kernel.code(inputs, outputs.specs, writable)
+        scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)
+        arrays = bind(Call(kernel.name, code, results + scratch, aliases, vmap_method), *args)
         return outputs.unflatten(arrays[: len(results)])
 
     call.__name__ = call.__qualname__ = kernel.name

@@ -140,9 +140,12 @@ BUFFER = _constants(
 
 ATTRIBUTE = _constants(
     "Attribute",
+    ARRAY_TYPE=header.constant("XLA_FFI_AttrType_ARRAY"),
     SCALAR_TYPE=header.constant("XLA_FFI_AttrType_SCALAR"),
     SCALAR_VALUE=_word("XLA_FFI_Scalar", "value"),
 )
+
+ARRAY = _constants("Array", DATA=_word("XLA_FFI_Array", "data"))
 
 EXTENSION = _constants(
     "Extension",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
 import jax
@@ -13,7 +13,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
+from bridge.ffi import embedded
 from bridge.ffi.avals import align_varying, result_aval
+from bridge.ffi.poison import fills, poisoning
 from bridge.ffi.target import Entry, Target, key_of
 
 
@@ -26,6 +28,10 @@ class Code(Protocol):
     @property
     def platforms(self) -> tuple[str, ...]:
         """JAX's names of the platforms it runs on."""
+
+    @property
+    def scratch(self) -> tuple[int, ...]:
+        """Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel."""
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """The FFI target to call, and the description of the entry that it finds; compiles nothing."""
@@ -48,6 +54,10 @@ class Compiled:
     def platforms(self) -> tuple[str, ...]:
         return (self.target.platform,)
 
+    @property
+    def scratch(self) -> tuple[int, ...]:
+        return self.compiled.scratch
+
     def describe(self, platform: str) -> tuple[Target, str]:
         return self.target, self.compiled.description
 
@@ -67,6 +77,7 @@ class Call:
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
         has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
+        poison: Fill the outputs before the kernel runs, with the pattern of this run (see :mod:`bridge.ffi.poison`).
     """
 
     name: str
@@ -76,6 +87,7 @@ class Call:
     vmap_method: str | None = None
     has_side_effect: bool = False
     batch: tuple[int, ...] = ()
+    poison: int | None = field(default=None, repr=False)
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
@@ -127,10 +139,17 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
         ctx.module_context.add_keepalive(call.code.entry(platform))
     elif available(platform):
         call.code.entry(platform)
+    attributes: dict[str, Any] = {"kernel": description}
+    if ctx.module_context.lowering_parameters.for_export and platform == "cuda" and embedded.is_wanted():
+        attributes["code"] = call.code.entry(platform).embedded()
+    if call.poison is not None:
+        target = poisoning(target)
+        target.install()
+        attributes["fills"] = fills(ctx.avals_out, {output for _, output in call.aliases}, call.poison)
     rule = jax.ffi.ffi_lowering(
         target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
     )
-    return rule(ctx, *operands, key=np.int64(key_of(description)), kernel=description)
+    return rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
 
 
 def available(platform: str) -> bool:

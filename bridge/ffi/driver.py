@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from bridge.errors import PlatformError
 from bridge.ffi import device
-from bridge.ffi.handler import c_string
+from bridge.ffi.handler import c_function, c_string
 from bridge.launch import Limits
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
@@ -50,7 +52,7 @@ def error_text(status: int) -> str:
 
 
 @device.DESCRIBE
-def _describe(status: int, name: int) -> int:
+def describe(status: int, name: int) -> int:
     kernel = ctypes.string_at(name).decode()
     return c_string(f"launching {kernel} failed: {error_text(status)}")
 
@@ -58,20 +60,59 @@ def _describe(status: int, name: int) -> int:
 def make_execute() -> Any:
     """Native code that launches the kernels of a :class:`~bridge.ffi.device.DevicePlan` through the driver."""
     launch = ctypes.cast(library().cuLaunchKernel, ctypes.c_void_p).value
-    describe = ctypes.cast(_describe, ctypes.c_void_p).value
     assert launch is not None
-    assert describe is not None
-    return device.compile_execute(launch, describe)
+    return device.compile_execute(launch, c_function(describe))
 
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h.
 _FUNCTION_MAX_THREADS, _FUNCTION_SHARED_BYTES, _FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 0, 1, 8
-_DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN = (2, 3, 4), (5, 6, 7), 97
+_DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN, _DEVICE_CAPABILITY = (2, 3, 4), (5, 6, 7), 97, (75, 76)
 
 
 def _check(status: int, what: str) -> None:
     if status != 0:
         raise PlatformError(f"{what} failed: {error_text(status)}")
+
+
+def _device(ordinal: int) -> ctypes.c_int:
+    device = ctypes.c_int()
+    _check(library().cuInit(0), "initialising CUDA")
+    _check(library().cuDeviceGet(ctypes.byref(device), ctypes.c_int(ordinal)), f"finding CUDA device {ordinal}")
+    return device
+
+
+def compute_capability(ordinal: int) -> int:
+    """Of a device, as in the names of architectures: 90 for ``sm_90``."""
+    major, minor = (_device_attribute(number, ordinal) for number in _DEVICE_CAPABILITY)
+    return 10 * major + minor
+
+
+@contextlib.contextmanager
+def current(ordinal: int) -> Iterator[None]:
+    """Makes the primary context of a device, which is also XLA's, current in the block."""
+    context, popped = ctypes.c_void_p(), ctypes.c_void_p()
+    # The reference is kept: the context lives as long as the process, as XLA's does.
+    _check(library().cuDevicePrimaryCtxRetain(ctypes.byref(context), _device(ordinal)), "finding a CUDA context")
+    _check(library().cuCtxPushCurrent_v2(context), "entering a CUDA context")
+    try:
+        yield
+    finally:
+        library().cuCtxPopCurrent_v2(ctypes.byref(popped))
+
+
+@functools.lru_cache(maxsize=1024)
+def load_kernel(image: bytes, symbol: str) -> int:
+    """The ``CUkernel`` of a function in a compiled image (a cubin), which serves all devices of its architecture.
+
+    Raises:
+        PlatformError: The image cannot be loaded, or has no such function.
+    """
+    loaded, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    status = library().cuLibraryLoadData(ctypes.byref(loaded), image, None, None, 0, None, None, 0)
+    _check(status, f"loading the machine code of {symbol}")
+    _check(library().cuLibraryGetKernel(ctypes.byref(kernel), loaded, symbol.encode()), f"finding the kernel {symbol}")
+    assert kernel.value is not None
+    return kernel.value
 
 
 def load_function(kernel: int) -> int:
@@ -83,12 +124,33 @@ def load_function(kernel: int) -> int:
     return function.value
 
 
+def function_name(function: int) -> str:
+    """The name of a kernel in its machine code.
+
+    Raises:
+        PlatformError: The driver is older than CUDA 12.3.
+    """
+    name = ctypes.c_char_p()
+    if not hasattr(library(), "cuFuncGetName"):
+        raise PlatformError("the CUDA driver does not tell the names of kernels. Install one for CUDA 12.3 or later.")
+    _check(library().cuFuncGetName(ctypes.byref(name), ctypes.c_void_p(function)), "reading the name of a CUDA kernel")
+    assert name.value is not None
+    return name.value.decode()
+
+
 def _function_attribute(function: int, attribute: int) -> int:
     value = ctypes.c_int()
     _check(
         library().cuFuncGetAttribute(ctypes.byref(value), ctypes.c_int(attribute), ctypes.c_void_p(function)),
         "reading an attribute of a CUDA kernel",
     )
+    return value.value
+
+
+def _device_attribute(number: int, ordinal: int) -> int:
+    value = ctypes.c_int()
+    status = library().cuDeviceGetAttribute(ctypes.byref(value), ctypes.c_int(number), _device(ordinal))
+    _check(status, f"reading a limit of CUDA device {ordinal}")
     return value.value
 
 
@@ -107,22 +169,13 @@ def allow_shared_bytes(function: int, size: int) -> None:
 
 def limits(function: int, ordinal: int) -> Limits:
     """What a launch of this function on this device may ask for."""
-    device = ctypes.c_int()
-    _check(library().cuDeviceGet(ctypes.byref(device), ctypes.c_int(ordinal)), f"finding CUDA device {ordinal}")
-
-    def attribute(number: int) -> int:
-        value = ctypes.c_int()
-        status = library().cuDeviceGetAttribute(ctypes.byref(value), ctypes.c_int(number), device)
-        _check(status, f"reading a limit of CUDA device {ordinal}")
-        return value.value
-
-    block_x, block_y, block_z = map(attribute, _DEVICE_BLOCK)
-    grid_x, grid_y, grid_z = map(attribute, _DEVICE_GRID)
+    block_x, block_y, block_z = (_device_attribute(number, ordinal) for number in _DEVICE_BLOCK)
+    grid_x, grid_y, grid_z = (_device_attribute(number, ordinal) for number in _DEVICE_GRID)
     return Limits(
         block_threads=_function_attribute(function, _FUNCTION_MAX_THREADS),
         block=(block_x, block_y, block_z),
         grid=(grid_x, grid_y, grid_z),
-        shared_bytes=attribute(_DEVICE_SHARED_BYTES_OPT_IN),
+        shared_bytes=_device_attribute(_DEVICE_SHARED_BYTES_OPT_IN, ordinal),
     )
 
 

@@ -119,6 +119,16 @@ def call3(typingctx, function, first, second, third):
 
 
 @intrinsic
+def call4(typingctx, function, first, second, third, fourth):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@intrinsic
 def call5(typingctx, function, first, second, third, fourth, fifth):
     """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
 

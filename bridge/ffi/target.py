@@ -19,10 +19,11 @@ from typing import Any
 
 import jax
 
-from bridge.errors import BridgeError
-from bridge.ffi import callback, driver, handler, host
-from bridge.ffi.abi import ERROR, METADATA, header
+from bridge.errors import BridgeError, PlatformError
+from bridge.ffi import callback, driver, embedded, handler, host
+from bridge.ffi.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
 from bridge.ffi.table import NativeTable
+from bridge.ffi.trampoline import Trampoline
 
 
 def key_of(description: str) -> int:
@@ -41,14 +42,35 @@ class Entry:
         scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
     """
 
-    __slots__ = ("__weakref__", "_alive", "address", "description", "key", "scratch")
+    __slots__ = ("__weakref__", "_alive", "_embed", "address", "description", "key", "scratch")
 
-    def __init__(self, description: str, address: int, alive: Any, scratch: tuple[int, ...] = ()):
+    def __init__(
+        self,
+        description: str,
+        address: int,
+        alive: Any,
+        scratch: tuple[int, ...] = (),
+        embed: Callable[[], str] | None = None,
+    ):
         self.description = description
         self.key = key_of(description)
         self.address = address
         self.scratch = scratch
         self._alive = alive  # the plan's memory, and what owns the machine code it refers to
+        self._embed = embed
+
+    def embedded(self) -> str:
+        """The plan as text that an exported program can carry, machine code included.
+
+        Raises:
+            PlatformError: It cannot be carried.
+        """
+        if self._embed is None:
+            raise PlatformError(
+                f"the kernel {self.description.partition(' ')[0]!r} cannot be carried along by an exported program. "
+                "Export it outside of bridge.self_contained(); the process that runs it then defines the kernel."
+            )
+        return self._embed()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and self.description == other.description
@@ -80,24 +102,67 @@ class Target:
         self._entries: dict[str, Entry] = {}
         self._resolvers: dict[str, Callable[[str], Entry]] = {}
         self._native: tuple[Any, ...] | None = None
+        self._trampoline: Trampoline | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def register(self) -> None:
+        """Registers the target with XLA. Its handler is compiled by :meth:`install`, or by the first call."""
+        with self._lock:
+            if self._trampoline is None:
+                first = _FIRST_CALL(self._first_call)
+                # XLA keeps the raw pointer, so these objects live as long as the process.
+                self._first, self._trampoline = first, Trampoline(handler.c_function(first))
+                jax.ffi.register_ffi_target(
+                    self.name,
+                    jax.ffi.pycapsule(ctypes.c_void_p(self._trampoline.address)),
+                    platform=_FFI_PLATFORMS[self.platform],
+                )
+
     def install(self) -> None:
-        """Compiles the handler and registers it with XLA, the first time it is called."""
+        """Compiles the handler, the first time it is called."""
         with self._lock:
             if self._native is not None:
                 return
+            self.register()
             resolver = handler.RESOLVER(self._resolve)
             native = handler.compile_target(
                 self._table.address, handler.c_function(resolver), self._traits, self._execute()
             )
-            # XLA keeps the raw pointers, so these objects live as long as the process.
             self._native = (resolver, native)
-            jax.ffi.register_ffi_target(
-                self.name, jax.ffi.pycapsule(ctypes.c_void_p(native.address)), platform=_FFI_PLATFORMS[self.platform]
-            )
+            assert self._trampoline is not None
+            self._trampoline.point_at(native.address)
+
+    def _first_call(self, frame_address: int) -> int:
+        """What the target is until its handler is compiled: it answers XLA's questions about it, and compiles it."""
+        frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
+        extension = frame.extension_start
+        if extension != header.types.NULL and extension.type == EXTENSION.METADATA_TYPE:
+            metadata = header.types.cast("XLA_FFI_Metadata_Extension*", extension).metadata
+            metadata.api_version.major_version, metadata.api_version.minor_version = VERSION.MAJOR, VERSION.MINOR
+            metadata.traits = self._traits
+            return 0
+        if frame.stage != FRAME.EXECUTE:
+            return 0
+        try:
+            self.install()
+            assert self._native is not None
+            return int(_FIRST_CALL(self._native[1].address)(frame_address))
+        except Exception as error:
+            return _create_error(frame, f"{type(error).__name__}: {error}")
+
+    def variant(self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Target:
+        """A further target with the same entries.
+
+        Args:
+            suffix: Added to the name.
+            around: From this target's native ``(frame, plan) -> error`` to that of the other.
+        """
+        other = Target(self.name + suffix, self.platform, lambda: around(self._execute()), self._traits)
+        other._lock, other._table, other._entries = self._lock, self._table, self._entries
+        other._resolvers = self._resolvers
+        return other
 
     def resolve_with(self, language: str, resolver: Callable[[str], Entry]) -> None:
         """Sets who finds an entry that an executable from another process asks for by description.
@@ -152,6 +217,10 @@ class Target:
         frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
         try:
             description = _string_attribute(frame, "kernel")
+            if _has_attribute(frame, "code"):
+                text = _string_attribute(frame, "code")
+                answer[0] = self.publish(description, lambda: embedded.build(text)).address
+                return
             language = description.partition(":")[0]
             if language not in self._resolvers:
                 raise BridgeError(
@@ -173,6 +242,12 @@ def _string_attribute(frame: Any, name: str) -> str:
     raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
 
 
+def _has_attribute(frame: Any, name: str) -> bool:
+    types = header.types
+    spans = (frame.attrs.names[index] for index in range(frame.attrs.size))
+    return any(types.string(span.ptr, span.len).decode() == name for span in spans)
+
+
 def _create_error(frame: Any, message: str) -> int:
     types = header.types
     text = types.new("char[]", message.encode())
@@ -181,6 +256,8 @@ def _create_error(frame: Any, message: str) -> int:
     create = types.cast("XLA_FFI_Error_Create*", frame.api.XLA_FFI_Error_Create)
     return int(types.cast("intptr_t", create(args)))
 
+
+_FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
@@ -195,3 +272,7 @@ CUDA_PYTHON = Target("bridge_cuda_python", "cuda", callback.make_execute)
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""
+
+# Now, so that a program which was exported elsewhere runs in a process that has done no more than import this package.
+for _target in TARGETS:
+    _target.register()

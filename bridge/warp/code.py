@@ -43,6 +43,7 @@ class WarpCode:
     spec: Spec
 
     platforms = ("cpu", "cuda")
+    scratch = ()
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """The target of the platform, and the launch as text that is the same in every process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,14 +12,15 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import AbiError, LaunchError, PlatformError
-from bridge.ffi import driver
+from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
 from bridge.ffi.device import DevicePlan, Launch, Patch
+from bridge.ffi.embedded import Image
 from bridge.launch import Dimensions, LaunchShape, check_limits
 from bridge.warp.launch import Packed, Spec, pack
 
 
-def build_device(kernel: wp.Kernel, spec: Spec) -> tuple[int, Any]:
+def build_device(kernel: wp.Kernel, spec: Spec) -> tuple[Any, ...]:
     if not wp.is_cuda_available():
         raise PlatformError(
             f"{kernel.key} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
@@ -31,8 +33,28 @@ def build_device(kernel: wp.Kernel, spec: Spec) -> tuple[int, Any]:
         shape = _check_device(kernel, spec, packed)
         handles = tuple(one.entry if (one := packed.get(ordinal)) else 0 for ordinal in range(ordinals[-1] + 1))
         launches.append(_device_launch(kernel.key, handles, shape, first))
-    words, alive = DevicePlan(kernel.key, spec.inputs, spec.outputs, launches).words()
-    return ctypes.addressof(words), (words, alive, packed)
+    plan = DevicePlan(kernel.key, spec.inputs, spec.outputs, launches)
+    words, alive = plan.words()
+
+    def embed() -> str:
+        loaded = {ordinal: one for ordinal, one in packed.items() if one is not None}
+        images = {(image := _image(kernel, one, ordinal)).capability: image for ordinal, one in loaded.items()}
+        return embedded.write(plan, [images] * len(launches))
+
+    return ctypes.addressof(words), (words, alive, packed), (), embed
+
+
+def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
+    """The machine code that Warp has loaded on a device."""
+    path = getattr(packed.launch.module_exec, "binary_path", None)
+    if path is None or not str(path).endswith(".cubin"):
+        raise PlatformError(
+            f"the machine code of {kernel.key} cannot be carried along: Warp {wp.__version__} does not say where it "
+            "is, or has compiled it to PTX only. Install warp-lang>=1.19, and leave warp.config.cuda_output alone."
+        )
+    with wp.ScopedDevice(wp.get_cuda_device(ordinal)):
+        symbol = driver.function_name(packed.entry)
+    return Image(driver.compute_capability(ordinal), symbol, Path(path).read_bytes())
 
 
 def _check_device(kernel: wp.Kernel, spec: Spec, packed: dict[int, Packed | None]) -> LaunchShape:

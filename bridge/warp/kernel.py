@@ -13,10 +13,8 @@ import jax
 import warp as wp
 
 from bridge.errors import AbiError, DifferentiationError, KernelTypeError, LaunchError, SignatureError
-from bridge.ffi import driver
 from bridge.ffi.avals import align_varying
 from bridge.ffi.call import available
-from bridge.ffi.target import CPU, CUDA
 from bridge.signature import check_vmap_method
 from bridge.warp.call import Options, check_dims, check_output_dims, plan_call
 from bridge.warp.code import has_adjoint, remember
@@ -116,9 +114,6 @@ def jax_kernel(
         has_side_effect=bool(has_side_effect),
     )
     remember(kernel)
-    CPU.install()
-    if driver.is_present():
-        CUDA.install()
     everywhere = module_preload_mode is not None and int(module_preload_mode) == _ALL_DEVICES
     programs = _Programs(options, _differentiable(options, enable_backward), everywhere)
     of_arrays = programs.of_arrays()
