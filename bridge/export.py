@@ -1,9 +1,14 @@
-"""What ``jax.export`` needs to know about the bridge."""
+"""Exported programs: what ``jax.export`` needs to know about the bridge, and programs that carry their machine code."""
 
 from __future__ import annotations
 
-from jax.export import DisabledSafetyCheck
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import jax
+from jax.export import DisabledSafetyCheck, Exported
+
+from bridge.ffi import embedded
 from bridge.ffi.target import TARGETS
 
 
@@ -17,3 +22,46 @@ def export_checks() -> tuple[DisabledSafetyCheck, ...]:
         exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(*args)
     """
     return tuple(DisabledSafetyCheck.custom_call(target.name) for target in TARGETS)
+
+
+def export_self_contained(
+    function: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable[..., Exported]:
+    """``jax.export.export`` for programs that carry the machine code of their CUDA kernels along.
+
+    A process that runs such a program needs ``import bridge`` and a GPU of an architecture that the exporting process
+    had, but neither the kernels' source nor Numba-CUDA, Warp or a compiler. Kernels for the CPU are not carried along:
+    their code refers to addresses in Numba's and Warp's libraries. The process that runs them defines them.
+
+    Args:
+        function: What to export: a function of arrays and pytrees of them, jitted or not.
+        platforms: As for ``jax.export.export``.
+        disabled_checks: The same; those of :func:`export_checks` are disabled anyway.
+
+    Returns:
+        A function of the arguments, or of their shapes and dtypes, that returns a ``jax.export.Exported``. It raises a
+        PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: those of
+        ``numba_cuda_callable``, and of Warp before 1.19.
+
+    Example::
+
+        program = export_self_contained(f)(jax.ShapeDtypeStruct((1024,), jnp.float32)).serialize()
+        # elsewhere
+        y = jax.export.deserialize(program).call(x)
+    """
+
+    # A function that JAX has not seen: it would otherwise take what it has lowered of `function` before.
+    def fresh(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    fresh.__name__ = fresh.__qualname__ = getattr(function, "__name__", "exported")
+
+    def export(*args: Any, **kwargs: Any) -> Exported:
+        checks = (*export_checks(), *disabled_checks)
+        with embedded.carrying():
+            return jax.export.export(jax.jit(fresh), platforms=platforms, disabled_checks=checks)(*args, **kwargs)
+
+    return export

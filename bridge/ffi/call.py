@@ -200,7 +200,8 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
     raise DifferentiationError(
         f"{call.name} has no derivative: JAX cannot see into a compiled kernel. Attach one by wrapping the call in "
         "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel "
-        "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs."
+        "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs. A Warp kernel has "
+        "one unless enable_backward is False where it is defined or wrapped; its adjoint has none."
     )
 
 

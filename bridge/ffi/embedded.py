@@ -53,27 +53,12 @@ class _Plan(msgspec.Struct, frozen=True):
     launches: tuple[_Launch, ...]
 
 
-_wanted: contextvars.ContextVar[bool] = contextvars.ContextVar("self_contained", default=False)
+_wanted: contextvars.ContextVar[bool] = contextvars.ContextVar("carrying", default=False)
 
 
 @contextlib.contextmanager
-def self_contained() -> Iterator[None]:
-    """Programs that ``jax.export`` exports in this context carry the machine code of their CUDA kernels along.
-
-    A process that runs such a program needs ``import bridge`` and a GPU of an architecture that the exporting process
-    had, but neither the kernels' source nor Numba-CUDA, Warp or a compiler. Kernels for the CPU are not carried along:
-    their code refers to addresses in Numba's and Warp's libraries. The process that runs them defines them, as without
-    this context.
-
-    Example::
-
-        with bridge.self_contained():
-            exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(x)
-
-    Raises:
-        PlatformError: When exporting: there is no GPU to compile for, or a kernel cannot be carried along
-            (``numba_cuda_callable``, and Warp before 1.19).
-    """
+def carrying() -> Iterator[None]:
+    """Programs that are lowered for export in this block carry the machine code of their CUDA kernels along."""
     token = _wanted.set(True)
     try:
         yield
@@ -144,7 +129,7 @@ def _handles(launch: _Launch) -> tuple[int, ...]:
             carried = ", ".join(f"sm_{each}" for each in sorted(images))
             raise PlatformError(
                 f"this program carries the kernel {launch.name!r} for {carried}, but device {ordinal} is "
-                f"sm_{capability}. Export it on a machine with such a GPU, or without bridge.self_contained()."
+                f"sm_{capability}. Export it on a machine with such a GPU, or with jax.export."
             )
         with driver.current(ordinal):
             handles[ordinal] = driver.load_function(

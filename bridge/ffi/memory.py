@@ -47,6 +47,19 @@ def store(typingctx, address, index, value):
 
 
 @intrinsic
+def copy_words(typingctx, target, source, count):
+    """Copies ``count`` words to ``target``; the two do not overlap."""
+
+    def codegen(context, builder, signature, args):
+        target, source, count = args
+        pointers = [builder.inttoptr(address, _POINTER) for address in (target, source)]
+        cgutils.raw_memcpy(builder, *pointers, count, 8, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
 def load_int32(typingctx, address, byte):
     """The 32-bit integer ``byte`` bytes after ``address``."""
 

@@ -68,7 +68,7 @@ class Entry:
         if self._embed is None:
             raise PlatformError(
                 f"the kernel {self.description.partition(' ')[0]!r} cannot be carried along by an exported program. "
-                "Export it outside of bridge.self_contained(); the process that runs it then defines the kernel."
+                "Export it with jax.export; the process that runs it then has to define the kernel."
             )
         return self._embed()
 

@@ -19,15 +19,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import warp as wp
 
-from bridge.errors import DifferentiationError
 from bridge.ffi.call import bind
 from bridge.warp.call import Planned
 from bridge.warp.parameters import Role
-
-_CLEARING_SINCE = (1, 13)
-"""Warp's version whose stores clear the adjoint of what they overwrite."""
 
 
 def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
@@ -51,12 +46,6 @@ def _gradients(
 ) -> tuple[Any, ...]:
     """The gradient of each input array; None for those of integers and booleans."""
     inputs, outputs = planned.inputs, planned.outputs
-    in_out = [p for p in inputs if p.role is Role.IN_OUT and p.is_float]
-    if in_out and _version() < _CLEARING_SINCE:
-        raise DifferentiationError(
-            f"{planned.kernel.key} has the in/out argument {in_out[0].name!r}, whose gradient the adjoints of Warp "
-            f"{wp.__version__} do not give. Install warp-lang>=1.13, or return the result as an output."
-        )
     # The call: arrays, pure outputs, and then the adjoints, each of which shares its buffer with a result.
     pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
     adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]
@@ -80,7 +69,3 @@ def _gradients(
     gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
     by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
     return tuple(by_name[p.name] if p.is_float else None for p in inputs)
-
-
-def _version() -> tuple[int, ...]:
-    return tuple(int(part) for part in wp.__version__.split(".")[:2])

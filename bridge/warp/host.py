@@ -15,7 +15,7 @@ from bridge.errors import AbiError, LaunchError, PlatformError
 from bridge.ffi.abi import ERROR, WORD_BYTES
 from bridge.ffi.handler import c_function, create_error
 from bridge.ffi.host import HostPlan, Mutex
-from bridge.ffi.memory import call, call2, call3, load, stack_words, store
+from bridge.ffi.memory import call, call2, call3, copy_words, load, stack_words, store
 from bridge.warp.launch import Packed, Spec, pack
 
 
@@ -151,8 +151,7 @@ def _host_function() -> Any:
         if entry == 0:  # a launch of no threads
             return 0
         block = stack_words(_MAX_BLOCK_WORDS)
-        for word in range(load(context, _BLOCK_WORDS)):
-            store(block, word, load(load(context, _BLOCK), word))
+        copy_words(block, load(context, _BLOCK), load(context, _BLOCK_WORDS))
         for patch in range(load(context, _PATCH_COUNT)):
             at = _CONTEXT_WORDS + 2 * patch
             store(block, load(context, at), load(data, load(context, at + 1)))

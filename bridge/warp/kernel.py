@@ -263,7 +263,7 @@ def _understood() -> bool:
 
 def _warps_own(**options: Any) -> Callable[..., Any]:
     """What Warp's own ``jax_kernel`` makes of these options, so far as it knows them."""
-    # Before Warp 1.18 it is under another name.
+    # In older versions it is under another name.
     own: Any = getattr(wp, "jax_kernel", None) or importlib.import_module("warp.jax_experimental").jax_kernel
     known = inspect.signature(own).parameters
     given = {name: value for name, value in options.items() if value is not None and name in known}

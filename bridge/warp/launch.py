@@ -24,6 +24,10 @@ from bridge.warp.types import numpy_dtype
 LOCK = threading.RLock()
 """Held while Warp hashes, compiles or loads a module: older versions do not expect several threads."""
 
+OLDEST = (1, 13)
+"""The first version whose C entries take the address of the bounds, and whose stores clear the adjoint of what they
+overwrite, which the gradients of in/out arguments need."""
+
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of it, so that none is mistaken for another word
 
 
@@ -96,6 +100,8 @@ def check_warp() -> None:
     Raises:
         AbiError: It does not.
     """
+    if version() < OLDEST:
+        raise _unknown("it passes the bounds of a launch on the CPU by value")
     wanted = {"dim", "inputs", "adj_inputs", "device", "adjoint", "record_tape", "record_cmd", "block_dim"}
     missing = wanted - set(inspect.signature(wp.launch).parameters)
     if missing:
@@ -107,6 +113,11 @@ def check_warp() -> None:
             raise _unknown(f"its array descriptor has no 8-byte field {name!r}")
         if getattr(type(array), name).offset % WORD_BYTES:
             raise _unknown(f"the field {name!r} of its array descriptor does not lie on a word")
+
+
+def version() -> tuple[int, ...]:
+    """Major and minor version of the installed Warp."""
+    return tuple(int(part) for part in wp.__version__.split(".")[:2])
 
 
 def _unknown(what: str) -> AbiError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -104,7 +106,35 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
                 "come first, outputs last: check num_outputs and the order of the parameters."
             )
         parameters.append(parameter)
+    written = _written(kernel)
+    for parameter in parameters:
+        if parameter.is_array and parameter.role is Role.INPUT and parameter.name in written:
+            raise SignatureError(
+                f"{signature}: the kernel writes to its input {parameter.name!r}, but JAX's arrays do not change. Name "
+                f"it in in_out_argnames=[{parameter.name!r}] and count it in num_outputs, or put it among the outputs."
+            )
     return tuple(parameters)
+
+
+def _written(kernel: wp.Kernel) -> set[str]:
+    """Names that the kernel itself assigns elements of, or changes atomically; functions it calls are not followed."""
+    found = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(kernel.adj.source))):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called.startswith(("atomic_", "tile_atomic_")) or called in ("store", "tile_store"):
+                found |= {argument.id for argument in node.args[:1] if isinstance(argument, ast.Name)}
+        for target in targets:
+            while isinstance(target, ast.Subscript | ast.Attribute):
+                target = target.value
+                if isinstance(target, ast.Name):
+                    found.add(target.id)
+    return found
 
 
 def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> Parameter:
@@ -263,13 +293,13 @@ class Static:
             exact = wanted.kind not in "biu" or np.array_equal(converted, given)
             overflown = np.any(np.isinf(converted.astype(float)) & np.isfinite(given.astype(float)))
         if given.size != math.prod(parameter.inner or ()) or not exact or overflown:
-            raise _bad_value(kernel, parameter, given.tolist())
+            raise _bad_value(kernel, parameter, given.tolist() if given.ndim == 0 else tuple(given.tolist()))
         return converted.tobytes()
 
 
 def _bad_value(kernel: wp.Kernel, parameter: Parameter, value: Any) -> SignatureError:
     inner = f" of shape {parameter.inner}" if parameter.inner else ""
     return SignatureError(
-        f"{kernel.key}: {parameter.name!r} is {value!r} of type {type(value).__name__}, expected a value that "
-        f"{parameter.dtype or 'a Warp type'}{inner} can hold."
+        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {parameter.dtype or 'a Warp type'}"
+        f"{inner} can hold."
     )

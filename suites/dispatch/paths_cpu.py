@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from importlib.util import find_spec
 
 import jax
 import jax.ffi
@@ -14,7 +13,7 @@ import numpy as np
 from bridge import numba_kernel
 from suites.dispatch import native
 from suites.dispatch.modes import EAGER, JIT, LOOP
-from suites.dispatch.path import Path, PathSpec, PathUnavailableError, custom_call, elementwise_add
+from suites.dispatch.path import Path, PathSpec, custom_call, elementwise_add
 from suites.dispatch.platforms import Platform
 from suites.dispatch.targets import Target
 
@@ -43,9 +42,14 @@ def _cpp() -> Path:
     return Path(call, call, custom_call(_CPP_TARGET))
 
 
+def _warp_native() -> Path:
+    from suites.dispatch.warp_add import bridge_add
+
+    wrapped = bridge_add()
+    return Path(wrapped, wrapped, custom_call("bridge_cpu"))
+
+
 def _warp() -> Path:
-    if find_spec("warp") is None:
-        raise PathUnavailableError("Warp is not installed")
     from suites.dispatch.warp_add import warp_add
 
     wrapped = warp_add()
@@ -74,6 +78,7 @@ CPU = Platform(
     modes=(LOOP, JIT, EAGER),
     paths=(
         PathSpec("numba", "native handler, Numba (kernel-bridge)", _numba),
+        PathSpec("warp-native", "native handler, Warp (kernel-bridge)", _warp_native),
         PathSpec("cpp", "native handler, hand-written C++", _cpp),
         PathSpec("warp", "warp.jax_kernel", _warp),
         PathSpec("callback", "jax.pure_callback, NumPy", _callback),
@@ -87,5 +92,8 @@ CPU = Platform(
         Target(EAGER.name, "numba", "jnp", 1.2),
         Target(LOOP.name, "numba", "warp", 0.01),
         Target(LOOP.name, "numba", "callback", 0.01),
+        Target(LOOP.name, "warp-native", "cpp", 1.2),
+        Target(EAGER.name, "warp-native", "jnp", 1.2),
+        Target(LOOP.name, "warp-native", "warp", 0.01),
     ),
 )

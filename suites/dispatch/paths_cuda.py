@@ -83,9 +83,14 @@ def _cpp(symbol: str, target: str) -> Path:
     return Path(call, call, custom_call(target))
 
 
+def _warp_native() -> Path:
+    from suites.dispatch.warp_add import bridge_add
+
+    wrapped = bridge_add()
+    return Path(wrapped, wrapped, custom_call("bridge_cuda"))
+
+
 def _warp() -> Path:
-    if find_spec("warp") is None:
-        raise PathUnavailableError("Warp is not installed")
     from suites.dispatch.warp_add import warp_add
 
     wrapped = warp_add()
@@ -104,6 +109,7 @@ CUDA = Platform(
         PathSpec("numba-cuda", "native handler, Numba-CUDA (kernel-bridge)", _numba_cuda),
         PathSpec("numba-cuda-replay", "numba_cuda_callable, two kernels, replayed", lambda: _numba_cuda_callable(True)),
         PathSpec("numba-cuda-python", "numba_cuda_callable, two kernels, Python", lambda: _numba_cuda_callable(False)),
+        PathSpec("warp-native", "native handler, Warp (kernel-bridge)", _warp_native),
         PathSpec("cpp", "native handler, CUDA C++, capturable", lambda: _cpp("Add", "dispatch_add_cpp_cuda")),
         PathSpec(
             "cpp-uncaptured",
@@ -119,5 +125,7 @@ CUDA = Platform(
         *(Target(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
         Target(CHAIN.name, "numba-cuda-replay", "numba-cuda", 2.2),
         Target(EAGER.name, "numba-cuda", "jnp", 1.2),
+        *(Target(mode.name, "warp-native", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+        Target(EAGER.name, "warp-native", "jnp", 1.2),
     ),
 )

@@ -1,19 +1,14 @@
-"""The add as a Warp kernel; importing this module imports Warp."""
+"""The add as a Warp kernel, wrapped by the bridge and by Warp itself; importing this module imports Warp."""
 
 # No `from __future__ import annotations` here: Warp reads the annotations of a kernel as objects.
 
 from collections.abc import Callable
 
 import jax
-import warp as wp
 
-from suites.dispatch.path import PathUnavailableError
-
-# Warp prints its start-up banner on the standard output, where the report goes.
-if hasattr(wp, "LOG_WARNING"):
-    wp.config.log_level = wp.LOG_WARNING
-else:  # older releases
-    wp.config.quiet = True  # type: ignore[attr-defined]
+import bridge
+from suites.dispatch.path import BinaryOp, PathUnavailableError
+from suites.warp_kernels import wp
 
 
 @wp.kernel
@@ -22,7 +17,12 @@ def add(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.ar
     out[i] = x[i] + y[i]
 
 
-def warp_add() -> Callable[[jax.Array, jax.Array], jax.Array]:
+def bridge_add() -> BinaryOp:
+    """The kernel wrapped by :func:`bridge.jax_kernel`."""
+    return _single(bridge.jax_kernel(add))
+
+
+def warp_add() -> BinaryOp:
     """The kernel wrapped by Warp's own ``jax_kernel``.
 
     Raises:
@@ -30,7 +30,11 @@ def warp_add() -> Callable[[jax.Array, jax.Array], jax.Array]:
     """
     if not hasattr(wp, "jax_kernel"):
         raise PathUnavailableError(f"Warp {wp.__version__} has no warp.jax_kernel")
-    wrapped: Callable[..., list[jax.Array]] = wp.jax_kernel(add)
+    return _single(wp.jax_kernel(add))
+
+
+def _single(wrapped: Callable[..., list[jax.Array]]) -> BinaryOp:
+    """The one output of a wrapped kernel, which is in a list."""
 
     def call(x: jax.Array, y: jax.Array) -> jax.Array:
         (out,) = wrapped(x, y)

@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -74,9 +75,13 @@ def test_it_runs_without_warnings_and_says_something(path):
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="without a GPU this is what the test above runs")
-def test_without_a_gpu_kernels_run_in_the_simulator():
-    path = next(path for path in SCRIPTS if path.stem == "numba_gpu")
-    assert re.search(r"^[1-9]\d* calls ran in Numba's simulator", run(path, JAX_PLATFORMS="cpu"), flags=re.MULTILINE)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("numba_gpu", r"^[1-9]\d* calls ran in Numba's simulator"), ("warp_kernels", r"^bridge .*, on cpu$")],
+)
+def test_without_a_gpu_it_runs_on_the_cpu(name, said):
+    path = next(path for path in SCRIPTS if path.stem == name)
+    assert re.search(said, run(path, JAX_PLATFORMS="cpu"), flags=re.MULTILINE)
 
 
 @tutorial
@@ -93,10 +98,16 @@ def test_the_readme_has_examples():
     assert EXAMPLES
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: "cuda" if "cuda" in example else "cpu")
-def test_the_examples_of_the_readme_run(example):
-    platform = "cuda" if "cuda" in example else "cpu"
+def language(example):
+    return next(name for name in ("cuda", "warp", "numba") if name in example)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=language)
+def test_the_examples_of_the_readme_run(example, tmp_path):
+    platform = "cuda" if language(example) == "cuda" else "cpu"
     if platform == "cuda" and jax.default_backend() != "gpu":
         pytest.skip("there is no NVIDIA GPU")
+    script = tmp_path / "example.py"  # Warp reads the source of a kernel from its file
+    script.write_text(example, encoding="utf-8")
     with jax.default_device(jax.devices(platform)[0]):
-        exec(compile(example, "README.md", "exec"), {"__name__": "readme"})
+        runpy.run_path(str(script))

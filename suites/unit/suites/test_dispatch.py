@@ -263,7 +263,7 @@ def short_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dispatch")
     target = folder / "run.json"
     page = folder / "page.md"
-    arguments = ["--rounds", "1", "--sample-ms", "0.2", "--paths", "numba", "cpp", "callback", "jnp"]
+    arguments = ["--rounds", "1", "--sample-ms", "0.2", "--paths", "numba", "warp-native", "cpp", "callback", "jnp"]
     with pytest.MonkeyPatch.context() as patch, page.open("w", encoding="utf-8") as output:
         patch.setattr("sys.stdout", output)
         code = main([*arguments, "--json", str(target), "--format", "markdown"])
@@ -274,15 +274,16 @@ def test_a_short_run_measures_every_selected_path_in_every_mode(short_run):
     code, document, page = short_run
     assert code == 0
     status = {path["name"]: path["status"] for path in document["paths"]}
-    assert {status["numba"], status["callback"], status["jnp"]} == {"PASSED"}
-    assert document["paths"][2] == {
+    assert {status[name] for name in ("numba", "warp-native", "callback", "jnp")} == {"PASSED"}
+    assert document["paths"][3] == {
         "name": "warp", "title": "warp.jax_kernel", "status": "SKIPPED", "reason": "not selected"
     }  # fmt: skip
     for mode in ("loop", "jit", "eager"):
-        assert {"numba", "callback", "jnp"} <= set(document["cells"][mode])
+        assert {"numba", "warp-native", "callback", "jnp"} <= set(document["cells"][mode])
         assert all(len(cell["samples_ns"]) == 1 for cell in document["cells"][mode].values())
     verdicts = {target["text"]: target["verdict"] for target in document["targets"]}
     assert verdicts["loop: numba at least 100x below warp"] == "not measured"
+    assert verdicts["eager: warp-native <= 1.20x jnp"] in ("met", "missed")
     assert "eager: numba <= 1.20x jnp" in page
     assert document["host"]["cpu"]
     assert document["versions"]["jaxlib"]

@@ -1,0 +1,133 @@
+"""What calls leave behind: nothing, however many there are."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import bridge
+from bridge.ffi.target import TARGETS
+from suites.dispatch.path import BinaryOp
+from suites.dispatch.paths_cpu import CPU
+from suites.dispatch.warp_add import add
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counted in /proc, which Linux has")
+
+CALLS = 10_000
+NOISE_BLOCKS = CALLS // 100
+NOISE_BYTES = 1 << 20
+"""Resident memory moves by pages and by what the allocator holds back; this is less than a 16-element array a call."""
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a process holds.
+
+    Attributes:
+        descriptors: Open files, sockets and the like.
+        entries: Compiled kernels in the tables of the FFI targets.
+        blocks: Python's, of memory: about one for each object.
+        resident_bytes: Memory in use, native memory included.
+    """
+
+    descriptors: int
+    entries: int
+    blocks: int
+    resident_bytes: int
+
+    @classmethod
+    def now(cls) -> Holdings:
+        """After a garbage collection."""
+        gc.collect()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return cls(
+            descriptors=len(os.listdir("/proc/self/fd")),
+            entries=sum(map(len, TARGETS)),
+            blocks=sys.getallocatedblocks(),
+            resident_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
+        )
+
+    def __sub__(self, other: Holdings) -> Holdings:
+        return Holdings(*(ours - theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+
+@pytest.fixture(scope="module")
+def x():
+    return jax.device_put(jnp.arange(CPU.size, dtype=jnp.float32), jax.devices("cpu")[0])
+
+
+def left_behind(call: BinaryOp, x: jax.Array, calls: int = CALLS) -> Holdings:
+    """What the process holds more after the calls. Some calls before them fill caches and the allocator's pools."""
+    _repeat(call, x, calls // 10)
+    before = Holdings.now()
+    _repeat(call, x, calls)
+    return Holdings.now() - before
+
+
+def _repeat(call: BinaryOp, x: jax.Array, calls: int) -> None:
+    for _ in range(calls):
+        call(x, x).block_until_ready()
+
+
+def _path(name: str) -> BinaryOp:
+    (spec,) = (spec for spec in CPU.paths if spec.name == name)
+    return spec.build().eager
+
+
+def _wrapped_each_time() -> BinaryOp:
+    return lambda x, y: bridge.jax_kernel(add)(x, y)[0]
+
+
+def _launched_over_other_dims() -> BinaryOp:
+    wrapped = bridge.jax_kernel(add)
+    return lambda x, y: wrapped(x, y, launch_dims=CPU.size, output_dims=CPU.size)[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: _path("numba"), lambda: _path("warp-native"), _wrapped_each_time, _launched_over_other_dims],
+    ids=["numba_kernel", "jax_kernel", "jax_kernel_wrapped_each_time", "jax_kernel_with_dims_each_time"],
+)
+def test_ten_thousand_eager_calls_leave_nothing_behind(make: Callable[[], BinaryOp], x, monkeypatch):
+    call = make()
+    call(x, x)
+    registered: list[Any] = []
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *args, **_: registered.append(args))
+    left = left_behind(call, x)
+    assert (left.descriptors, left.entries, registered) == (0, 0, [])
+    assert left.blocks < NOISE_BLOCKS
+    assert left.resident_bytes < NOISE_BYTES
+
+
+def test_a_result_kept_at_each_call_would_be_noticed(x):
+    kept: list[jax.Array] = []
+
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:
+        kept.append(x + y)
+        return kept[-1]
+
+    # Not resident memory: what earlier tests have freed may hold these arrays.
+    assert left_behind(call, x).blocks >= CALLS
+
+
+def test_a_file_left_open_at_each_call_would_be_noticed(x):
+    opened: list[int] = []
+
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+        return x
+
+    try:
+        assert left_behind(call, x, calls=20).descriptors == 20
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
