@@ -19,6 +19,7 @@ from bridge.errors import (
     BackendError,
     BridgeError,
     CudaUnavailableError,
+    DebugError,
     DifferentiationError,
     KernelCompileError,
     KernelTypeError,
@@ -28,13 +29,12 @@ from bridge.errors import (
     RecordingError,
     SignatureError,
 )
-from bridge.export import export_checks
-from bridge.ffi.embedded import self_contained
+from bridge.export import export_checks, export_self_contained
 from bridge.lifetime import release
 from bridge.numba_cpu import numba_kernel
 from bridge.numba_cuda import numba_cuda_kernel
 from bridge.numba_cuda_callable import numba_cuda_callable
-from bridge.primitive import XLACustomKernel, use_backend
+from bridge.primitive import XLACustomKernel, debug_mode, use_backend
 
 if TYPE_CHECKING:
     from bridge.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
@@ -44,6 +44,7 @@ __all__ = [
     "BackendError",
     "BridgeError",
     "CudaUnavailableError",
+    "DebugError",
     "DifferentiationError",
     "KernelCompileError",
     "KernelTypeError",
@@ -54,7 +55,9 @@ __all__ = [
     "SignatureError",
     "XLACustomKernel",
     "cuda_raw_kernel",
+    "debug_mode",
     "export_checks",
+    "export_self_contained",
     "jax_kernel",
     "jaxinfo_to_warpinfo",
     "jaxtype_to_warptype",
@@ -62,7 +65,6 @@ __all__ = [
     "numba_cuda_kernel",
     "numba_kernel",
     "release",
-    "self_contained",
     "use_backend",
 ]
 __version__ = "0.1.0"
@@ -72,7 +74,8 @@ _OF_WARP = frozenset({"jax_kernel", "jaxinfo_to_warpinfo", "jaxtype_to_warptype"
 
 def __getattr__(name: str) -> Any:
     if name in _OF_WARP:
-        return getattr(importlib.import_module("bridge.warp"), name)
+        globals()[name] = found = getattr(importlib.import_module("bridge.warp"), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -32,7 +32,7 @@ def function_digest(function: types.FunctionType, *options: Any) -> str:
     An object that has no content to hash (an open file, an instance of a user's class) counts by identity; the digest
     then starts with :data:`PROCESS_LOCAL`.
     """
-    walk = _Walk()
+    walk = ContentWalk()
     walk.feed(function)
     walk.feed(options)
     digest = walk.sha.hexdigest()
@@ -50,7 +50,7 @@ def undefined_kernel(kind: str, name: str, digest: str, wrapper: str) -> BridgeE
     return BridgeError(f"this program calls the {kind} {name!r}, which this process has not defined. {advice}")
 
 
-class _Walk:
+class ContentWalk:
     def __init__(self) -> None:
         self.sha = hashlib.sha256()
         self.portable = True

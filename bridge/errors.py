@@ -45,5 +45,9 @@ class CudaUnavailableError(BridgeError, ImportError):
     """CUDA kernels need numba-cuda and an NVIDIA GPU, and one of them is missing."""
 
 
+class DebugError(BridgeError, RuntimeError):
+    """A check of :func:`bridge.debug_mode` found that a kernel is wrong."""
+
+
 class RecordingError(BridgeError, RuntimeError):
     """A function that is to be replayed did something that a recording cannot hold."""

@@ -6,7 +6,8 @@ primitive that carries the choice (:mod:`~bridge.primitive.operator`) -> its der
 (:mod:`~bridge.primitive.derivatives`) and its parts on several devices (:mod:`~bridge.primitive.partition`).
 """
 
+from bridge.primitive.debug import debug_mode
 from bridge.primitive.kernel import XLACustomKernel
 from bridge.primitive.preference import use_backend
 
-__all__ = ["XLACustomKernel", "use_backend"]
+__all__ = ["XLACustomKernel", "debug_mode", "use_backend"]

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 
 from bridge.errors import ParameterError, SignatureError
+from bridge.primitive.debug import in_current_mode
 from bridge.primitive.derivatives import apply
-from bridge.primitive.dispatch import choose
+from bridge.primitive.dispatch import NO_WINNERS, Choice, candidate, choose
+from bridge.primitive.explanation import Explanation, explain, preference_source
 from bridge.primitive.operator import OperatorCall
-from bridge.primitive.preference import preferred_backends
+from bridge.primitive.preference import DEFAULT, preferred_backends
 from bridge.primitive.registry import (
     INTERPRETED,
     ONE_THREAD,
     PLATFORMS,
     REFERENCE,
+    REGULAR,
+    Configurations,
     Generator,
     Registry,
+    Snapshot,
     canonical_platform,
 )
 from bridge.primitive.rules import Dimensions, Rule
+from bridge.primitive.tuning import Tuning, device_of, entrants, race, winner_of
+from bridge.primitive.winners import Request, Winners
 from bridge.signature import Outputs
 
 
@@ -73,6 +80,8 @@ class XLACustomKernel:
         self._outs = outs
         self._has_side_effect = has_side_effect
         self._registry = Registry(name)
+        self._winners = Winners(name)
+        self._chosen: tuple[Snapshot, dict[Any, Choice]] = (self._registry.snapshot, {})
 
     def __repr__(self) -> str:
         return f"XLACustomKernel({self.name!r}, {self._registry.snapshot.describe()})"
@@ -87,68 +96,113 @@ class XLACustomKernel:
         """The default backend of each platform; a copy. Change it with :meth:`set_default`."""
         return dict(self._registry.snapshot.defaults)
 
-    def def_kernel(self, backend: str, platform: str, generator: Generator, asdefault: bool = False) -> None:
+    def def_kernel(
+        self,
+        backend: str,
+        platform: str,
+        generator: Generator,
+        asdefault: bool = False,
+        configurations: Configurations | None = None,
+    ) -> None:
         """Registers a kernel, or replaces the one of this backend and platform.
 
         Args:
             backend: Any name; what ``backend=`` of a call refers to.
             platform: ``"cpu"``, ``"cuda"`` (or ``"gpu"``) or ``"tpu"``.
             generator: See the class.
-            asdefault: Make it the platform's default; the first kernel of a platform is the default anyway.
+            asdefault: Make it the platform's default; the first kernel of a platform is the default anyway. It then
+                also takes the place of what :meth:`tune` has found for the platform.
+            configurations: Keyword parameters that the generator gets besides those of the call, by name, such as
+                ``{"block=128": {"block": 128}, "block=256": {"block": 256}}``. The first is the default; a call names
+                another with ``backend="numba_cuda:block=256"``, and :meth:`tune` tries them all.
 
         Raises:
             BackendError: The platform is unknown.
-            TypeError: The generator is not callable.
+            TypeError: The generator is not callable, or ``configurations`` is malformed.
+            ValueError: ``configurations`` is empty.
         """
-        self._registry.register(backend, platform, generator, asdefault)
+        self._register(backend, platform, generator, asdefault, configurations=configurations)
 
-    def def_numba_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def _register(
+        self,
+        backend: str,
+        platform: str,
+        generator: Generator,
+        asdefault: bool,
+        standing: int = REGULAR,
+        configurations: Configurations | None = None,
+    ) -> None:
+        self._registry.register(backend, platform, generator, asdefault, standing, configurations)
+        if asdefault:
+            self._winners.overrule(canonical_platform(platform, self.name))
+
+    def def_numba_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"numba"`` for ``"cpu"``, see :meth:`def_kernel`."""
-        self.def_kernel("numba", "cpu", generator, asdefault)
+        self.def_kernel("numba", "cpu", generator, asdefault, configurations)
 
-    def def_numba_cuda_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def def_numba_cuda_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"numba_cuda"`` for ``"cuda"``, see :meth:`def_kernel`."""
-        self.def_kernel("numba_cuda", "cuda", generator, asdefault)
+        self.def_kernel("numba_cuda", "cuda", generator, asdefault, configurations)
 
-    def def_warp_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def def_warp_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"warp"`` for ``"cuda"`` and for ``"cpu"``, see :meth:`def_kernel`.
 
         On the CPU, where Warp runs on one thread, it is the default only until another kernel language is registered
         there, unless ``asdefault`` is True.
         """
-        self.def_kernel("warp", "cuda", generator, asdefault)
-        self._registry.register("warp", "cpu", generator, asdefault, ONE_THREAD)
+        self.def_kernel("warp", "cuda", generator, asdefault, configurations)
+        self._register("warp", "cpu", generator, asdefault, ONE_THREAD, configurations)
 
-    def def_pallas_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def def_pallas_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"pallas"`` for ``"cuda"`` and ``"tpu"``, and interpreted for ``"cpu"``.
 
         Args:
             generator: See the class; its function calls ``jax.experimental.pallas.pallas_call``. If the generator takes
                 a parameter ``interpret``, it is True for the CPU, where Pallas cannot compile, and False elsewhere.
             asdefault: Make it the default of all three platforms. Interpreted, it is otherwise the last choice.
+            configurations: See :meth:`def_kernel`.
         """
         for platform in PLATFORMS:
             interpreted = platform == "cpu"
-            self._registry.register(
+            self._register(
                 "pallas",
                 platform,
                 functools.partial(generator, interpret=interpreted) if _takes(generator, "interpret") else generator,
                 asdefault,
-                *([INTERPRETED] if interpreted else []),
+                INTERPRETED if interpreted else REGULAR,
+                configurations,
             )
 
-    def def_triton_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def def_triton_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"triton"`` for ``"cuda"``, see :meth:`def_kernel`."""
-        self.def_kernel("triton", "cuda", generator, asdefault)
+        self.def_kernel("triton", "cuda", generator, asdefault, configurations)
 
-    def def_jnp_kernel(self, generator: Generator, asdefault: bool = False) -> None:
+    def def_cuda_raw_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
+        """Registers the backend ``"cuda_raw"`` for ``"cuda"``; its generator calls :func:`bridge.cuda_raw_kernel`."""
+        self.def_kernel("cuda_raw", "cuda", generator, asdefault, configurations)
+
+    def def_jnp_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
         """Registers the backend ``"jnp"``, plain JAX code, for every platform.
 
         It is the reference that other backends are compared with, and the default where there is none but interpreted
         ones.
         """
         for platform in PLATFORMS:
-            self._registry.register("jnp", platform, generator, asdefault, REFERENCE)
+            self._register("jnp", platform, generator, asdefault, REFERENCE, configurations)
 
     def available_backends(self, platform: str) -> tuple[str, ...]:
         """The backends registered for a platform, in order of registration.
@@ -167,7 +221,7 @@ class XLACustomKernel:
                 those of one element. Returns results that all have the batch as their first axis. It may call the
                 operator.
         """
-        self._declare("batching", rule, lambda rules: replace(rules, batching=rule))
+        self._declare("batching rule", rule, lambda rules: replace(rules, batching=rule))
 
     def def_vjp(self, forward: Rule, backward: Rule) -> None:
         """Declares the derivative for reverse mode; replaces one of forward mode.
@@ -231,12 +285,16 @@ class XLACustomKernel:
         self._registry.declare(change)
 
     def set_default(self, platform: str, backend: str) -> None:
-        """Makes a registered backend the default of a platform, from the next call on.
+        """Makes a registered backend, or ``"backend:configuration"``, the default of a platform, from the next call on.
+
+        It takes the place of what :meth:`tune` has found for the platform. A process that starts later goes by what was
+        found while this was the default.
 
         Raises:
             BackendError: The platform is unknown, or the backend is not registered for it.
         """
         self._registry.set_default(platform, backend)
+        self._winners.overrule(canonical_platform(platform, self.name))
 
     def __call__(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Any:
         """Runs the operator.
@@ -245,8 +303,9 @@ class XLACustomKernel:
             *args: Arrays, of any shape and dtype that the kernels accept.
             outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. May be left
                 out if the operator has a function for it.
-            backend: The backend to run; by default the one preferred by :func:`bridge.use_backend`, or else the default
-                of the platform.
+            backend: The backend to run, or ``"backend:configuration"``; by default the one preferred by
+                :func:`bridge.use_backend`, or else what :meth:`tune` found for such a call, or else the default of the
+                platform.
             **parameters: Static values for the generator; hashable.
 
         Returns:
@@ -258,6 +317,119 @@ class XLACustomKernel:
             SignatureError: ``outs`` is malformed or (when lowered) not what the kernel returns; or an argument is a
                 container of arrays.
         """
+        outputs, static = self._checked(args, outs, parameters)
+        snapshot = self._registry.snapshot
+        preferred = preferred_backends() if backend is None else (backend,)
+        winners = NO_WINNERS
+        if DEFAULT in preferred:
+            winners = self._winners.find(snapshot, args, outputs.specs, static).references
+        choice = self._choose(snapshot, preferred, winners)
+        call = OperatorCall(self.name, choice, outputs.specs, static, snapshot.rules, self._has_side_effect)
+        return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
+
+    def tune(
+        self,
+        *args: Any,
+        outs: Any = None,
+        backends: Iterable[str] | None = None,
+        rtol: float | None = None,
+        **parameters: Any,
+    ) -> Tuning:
+        """Times the backends on these arguments, and makes calls like this one use the fastest that is right.
+
+        Every configuration of every backend of the platform that the arguments are on is compared with ``"jnp"``, or,
+        without one, with the first that was registered; it is refused if its results are not the same up to rounding.
+        The default of the platform is kept unless another one is clearly faster. Calls that name no backend, with these
+        shapes, dtypes and parameters on this kind of device, then use what was chosen; under ``jax.vmap`` the shapes
+        are those of one element. Programs that the caller has compiled stay as they are.
+
+        Other processes use it too, as long as they register the same kernels (by their code and what it refers to) with
+        the same default, and have the same versions of JAX and of the kernel languages. It is kept in the user's cache
+        folder, or in that of the environment variable ``KERNEL_BRIDGE_CACHE_DIR``. Kernels or parameters that depend on
+        an object without content of its own, such as an open file, are remembered by this process only.
+        :meth:`set_default` and ``asdefault=True`` afterwards overrule it; :meth:`forget` drops it.
+
+        The kernels run many times, also those with side effects.
+
+        Args:
+            *args: Arrays, as for a call.
+            outs: As for a call.
+            backends: What to try: names of backends, which stand for all of their configurations, or
+                ``"backend:configuration"``. By default everything.
+            rtol: The largest error, relative to the results, that counts as rounding. By default a bound from the
+                dtype and the size of the arguments, see :func:`bridge.primitive.tuning.disagreement`.
+            **parameters: As for a call.
+
+        Returns:
+            How each candidate came out, to read or to print.
+
+        Raises:
+            BackendError: No kernel is registered for the platform, or none of the requested ones; the one to compare
+                with fails; no candidate is right; or a kernel changes its inputs.
+            SignatureError: As for a call; or an argument is traced or lies on several devices.
+        """
+        arrays, device = device_of(args, self.name)
+        outputs, static = self._checked(arrays, outs, parameters)
+        platform = canonical_platform(device.platform, self.name)
+        snapshot = self._registry.snapshot
+        tried, reference = entrants(snapshot, platform, backends, self.name)
+        default = candidate(snapshot, platform, snapshot.defaults[platform])
+        call = OperatorCall(self.name, (), outputs.specs, static, snapshot.rules, self._has_side_effect)
+        method, trials = race(call, tried, reference, default, arrays, rtol)
+        winner = winner_of(self._winners, snapshot, device, Request.of(arrays, outputs.specs, static), trials)
+        self._winners.remember(winner)
+        return Tuning(
+            operator=self.name,
+            platform=platform,
+            device_kind=winner.device_kind,
+            compared_with=reference.reference,
+            proven=reference.backend == "jnp",
+            method=method,
+            remembered=winner.is_portable,
+            trials=trials,
+        )
+
+    def forget(self) -> None:
+        """Drops everything that :meth:`tune` has found for operators of this name, in this process and on disk."""
+        self._winners.forget()
+
+    def explain(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Explanation:
+        """Says which backend a call would run on each platform, and why; runs nothing.
+
+        Args:
+            *args: As for a call; a ``jax.ShapeDtypeStruct`` does for an array.
+            outs: As for a call.
+            backend: As for a call.
+            **parameters: As for a call.
+
+        Raises:
+            BackendError: No kernel is registered for the request.
+            ParameterError: As for a call.
+            SignatureError: As for a call.
+        """
+        outputs, static = self._checked(args, outs, parameters)
+        snapshot = self._registry.snapshot
+        preferred = preferred_backends() if backend is None else (backend,)
+        found = self._winners.find(snapshot, args, outputs.specs, static)
+        choose(snapshot, preferred, self.name, found.references)
+        return explain(self.name, snapshot, preferred, preference_source(backend), found.winners)
+
+    def _choose(self, snapshot: Snapshot, preferred: tuple[str, ...], winners: Mapping[str, str]) -> Choice:
+        """As :func:`choose`; answers are kept, for an eager call asks each time."""
+        known, answers = self._chosen
+        if known is not snapshot:
+            answers = {}
+            self._chosen = (snapshot, answers)
+        question = (preferred, *winners.items())
+        choice = answers.get(question)
+        if choice is None:
+            choice = answers[question] = choose(snapshot, preferred, self.name, winners)
+        return choice
+
+    def _checked(
+        self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]
+    ) -> tuple[Outputs, tuple[tuple[str, Any], ...]]:
+        """The outputs and static parameters of a call."""
         for index, arg in enumerate(args):
             if not jax.tree_util.all_leaves([arg]):
                 raise SignatureError(
@@ -267,10 +439,7 @@ class XLACustomKernel:
         static = self._static(parameters)
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self.name)
         outputs.check_precision(self.name)
-        snapshot = self._registry.snapshot
-        choice = choose(snapshot, preferred_backends() if backend is None else (backend,), self.name)
-        call = OperatorCall(self.name, choice, outputs.specs, static, snapshot.rules, self._has_side_effect)
-        return outputs.unflatten(apply(call, *args))
+        return outputs, static
 
     def _declared(self, args: Iterable[Any], parameters: Mapping[str, Any]) -> Any:
         if self._outs is None:

@@ -13,9 +13,11 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from bridge.errors import SignatureError
+from bridge.errors import DebugError, ParameterError, SignatureError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.call import side_effect
+from bridge.primitive.checks import checked
+from bridge.primitive.debug import Debug
 from bridge.primitive.dispatch import Choice, candidate_for
 from bridge.primitive.partition import partitioned, require_devices
 from bridge.primitive.rules import Rules
@@ -33,6 +35,7 @@ class OperatorCall:
         rules: What the author declared of the operator.
         has_side_effect: Run it even if nothing uses its results.
         batches: Extent and input axes of each surrounding ``vmap``, innermost first.
+        debug: The checks of :func:`bridge.debug_mode`, where it was in force.
     """
 
     name: str
@@ -42,17 +45,24 @@ class OperatorCall:
     rules: Rules = field(default_factory=Rules)
     has_side_effect: bool = False
     batches: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
+    debug: Debug | None = None
 
     def __repr__(self) -> str:
-        return f"{self.name}[{', '.join(f'{c.platform}: {c.backend}' for c in self.choice)}]"
+        return f"{self.name}[{', '.join(f'{c.platform}: {c.reference}' for c in self.choice)}]"
 
     def kernel(self, platform: str) -> Callable[..., list[Any]]:
         """The selected kernel as a function of (batched) arrays that returns a flat list of arrays."""
         candidate = candidate_for(self.choice, platform, self.name)
+        twice = sorted(self.keywords.keys() & dict(candidate.options).keys())
+        if twice:
+            raise ParameterError(
+                f"{self.name}: the call passes {', '.join(twice)}, but so does the configuration of "
+                f"{candidate.reference}. Leave it out of the call, or name another configuration with backend=."
+            )
         try:
-            kernel = candidate.generator(**self.keywords)
+            kernel = candidate.generator(**self.keywords, **dict(candidate.options))
         except Exception as error:
-            error.add_note(f"(raised by the {candidate.backend} generator of the operator {self.name})")
+            error.add_note(f"(raised by the {candidate.reference} generator of the operator {self.name})")
             raise
         if not callable(kernel):
             raise SignatureError(
@@ -66,7 +76,11 @@ class OperatorCall:
         batched: Callable[..., list[Any]] = run
         for extent, axes in self.batches:
             batched = jax.vmap(batched, in_axes=axes, axis_size=extent)
-        return batched
+        if self.debug is None:
+            return batched
+        others = (each for each in self.debug.reference if each.platform == platform and each != candidate)
+        reference = [replace(self, choice=(other,), debug=None).kernel(platform) for other in others]
+        return checked(self, candidate, batched, reference[0] if reference else None)
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -122,7 +136,13 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, pl
     # An exported program holds no Python that a partitioner could call; a manually sharded one has its part already.
     spread = getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
     exported = ctx.module_context.lowering_parameters.for_export
-    if call.rules.dimensions is not None and spread and not exported:
+    if exported and call.debug is not None:
+        raise DebugError(
+            f"{call.name}: its checks call Python, which an exported program cannot hold. Trace the program outside of "
+            "bridge.debug_mode, and with KERNEL_BRIDGE_DEBUG unset, to export it."
+        )
+    # With checks, each device runs all of it: JAX frees the callbacks of a part when it is lowered, and XLA calls them.
+    if call.rules.dimensions is not None and spread and not exported and call.debug is None:
         kernel = partitioned(call, platform, ctx.avals_in)
     else:
         kernel = call.kernel(platform)

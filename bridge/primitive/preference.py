@@ -49,3 +49,8 @@ def preferred_backends() -> tuple[str, ...]:
     """The names in force here, ``("default",)`` where nothing is preferred."""
     listed = _preferred.get() or tuple(name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
     return listed or (DEFAULT,)
+
+
+def preferred_by() -> str:
+    """Who prefers: the context or the environment variable."""
+    return "use_backend" if _preferred.get() else VARIABLE

@@ -14,6 +14,9 @@ from bridge.primitive.rules import Rules
 Generator = Callable[..., Callable[..., Any]]
 """From keyword parameters (``outs`` among them) to a function of the input arrays."""
 
+Configurations = Mapping[str, Mapping[str, Any]]
+"""By name, keyword parameters that a generator gets besides those of the call; the first ones by default."""
+
 PLATFORMS = ("cpu", "cuda", "tpu")
 _ALIASES = {"gpu": "cuda"}
 
@@ -38,6 +41,8 @@ class Snapshot:
     """The registry at one moment; later registrations do not change it."""
 
     kernels: Mapping[str, Mapping[str, Generator]] = field(default_factory=dict)
+    configurations: Mapping[str, Mapping[str, Configurations]] = field(default_factory=dict)
+    """By platform and backend, as far as it has any."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, int] = field(default_factory=dict)
     """By platform, the standing of its default: it gives way to a kernel of higher standing."""
@@ -45,8 +50,21 @@ class Snapshot:
 
     def describe(self) -> str:
         """What is registered, for error messages."""
-        parts = [f"{platform}: {', '.join(backends)}" for platform, backends in self.kernels.items()]
+        parts = []
+        for platform, backends in self.kernels.items():
+            named = self.configurations.get(platform, {})
+            listed = [f"{each} ({', '.join(named[each])})" if each in named else each for each in backends]
+            parts.append(f"{platform}: {', '.join(listed)}")
         return "; ".join(parts) or "nothing"
+
+    def find(self, platform: str, reference: str) -> tuple[str, str | None] | None:
+        """The backend, and its configuration if it has any, that ``"backend"`` or ``"backend:configuration"`` names."""
+        backends = self.kernels.get(platform, {})
+        named = self.configurations.get(platform, {})
+        if reference in backends:
+            return reference, next(iter(named[reference])) if reference in named else None
+        backend, _, configuration = reference.partition(":")
+        return (backend, configuration) if configuration in named.get(backend, {}) else None
 
 
 class Registry:
@@ -62,7 +80,13 @@ class Registry:
         return self._snapshot
 
     def register(
-        self, backend: str, platform: str, generator: Generator, asdefault: bool, standing: int = REGULAR
+        self,
+        backend: str,
+        platform: str,
+        generator: Generator,
+        asdefault: bool,
+        standing: int = REGULAR,
+        configurations: Configurations | None = None,
     ) -> None:
         """Adds or replaces a kernel; the first of the highest standing on a platform becomes its default.
 
@@ -72,10 +96,12 @@ class Registry:
             generator: Makes it.
             asdefault: Make it the default of the platform.
             standing: How well it does for a default there.
+            configurations: Keyword parameters for the generator, by name.
 
         Raises:
             BackendError: The platform is unknown.
-            TypeError: The generator cannot be called.
+            TypeError: The generator cannot be called, or the configurations are malformed.
+            ValueError: There is no configuration, or the backend cannot be told from those that it has.
         """
         platform = canonical_platform(platform, self._name)
         if not callable(generator):
@@ -83,18 +109,24 @@ class Registry:
                 f"{self._name}: the kernel generator for {backend} on {platform} is {generator!r}, expected a function "
                 "that takes keyword parameters and returns a function of the input arrays."
             )
+        checked = None if configurations is None else _check(configurations, backend, self._name)
         with self._lock:
             old = self._snapshot
             kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
+            others = {name: each for name, each in old.configurations.get(platform, {}).items() if name != backend}
+            named = {**old.configurations, platform: others if checked is None else {**others, backend: checked}}
             defaults, standings = dict(old.defaults), dict(old.standings)
             if asdefault or standing > standings.get(platform, NONE):
                 defaults[platform], standings[platform] = backend, CHOSEN if asdefault else standing
-            self._snapshot = replace(
+            new = replace(
                 old,
                 kernels=MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
-                defaults=MappingProxyType(defaults),
+                configurations=MappingProxyType({p: MappingProxyType(b) for p, b in named.items()}),
                 standings=MappingProxyType(standings),
             )
+            if new.find(platform, defaults[platform]) is None:  # a configuration that the backend no longer has
+                defaults[platform] = backend
+            self._snapshot = replace(new, defaults=MappingProxyType(defaults))
 
     def declare(self, change: Callable[[Rules], Rules]) -> None:
         """Replaces the rules by what ``change`` makes of them."""
@@ -102,7 +134,7 @@ class Registry:
             self._snapshot = replace(self._snapshot, rules=change(self._snapshot.rules))
 
     def set_default(self, platform: str, backend: str) -> None:
-        """Makes a registered backend the default of its platform.
+        """Makes a registered backend, or one of its configurations, the default of its platform.
 
         Raises:
             BackendError: The platform is unknown, or the backend is not registered for it.
@@ -110,7 +142,7 @@ class Registry:
         platform = canonical_platform(platform, self._name)
         with self._lock:
             old = self._snapshot
-            if backend not in old.kernels.get(platform, {}):
+            if old.find(platform, backend) is None:
                 raise BackendError(
                     f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is "
                     f"not registered for it (registered: {old.describe()}). Register it with def_kernel first."
@@ -120,3 +152,30 @@ class Registry:
                 defaults=MappingProxyType({**old.defaults, platform: backend}),
                 standings=MappingProxyType({**old.standings, platform: CHOSEN}),
             )
+
+
+def _check(configurations: Configurations, backend: str, name: str) -> Configurations:
+    """A copy of what a user passes as configurations."""
+    if not isinstance(configurations, Mapping):
+        raise TypeError(
+            f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "
+            "parameters."
+        )
+    if not configurations or ":" in backend:
+        raise ValueError(
+            f"{name}: {backend} has {len(configurations)} configurations, expected at least one, and a backend without "
+            "a colon in its name: 'backend:configuration' names a configuration."
+        )
+    for configuration, parameters in configurations.items():
+        if not isinstance(configuration, str) or not configuration or not isinstance(parameters, Mapping):
+            raise TypeError(
+                f"{name}: {backend} has the configuration {configuration!r}: {parameters!r}, expected a name and a "
+                "mapping from keyword parameters to values."
+            )
+        try:
+            hash(tuple(parameters.values()))
+        except TypeError as error:
+            raise TypeError(
+                f"{name}: the configuration {backend}:{configuration} has values that are not hashable: {parameters!r}."
+            ) from error
+    return MappingProxyType({each: MappingProxyType(dict(given)) for each, given in configurations.items()})

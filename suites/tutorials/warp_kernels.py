@@ -644,9 +644,21 @@ assert "['int32', 'float32']" in message
 print(message)
 
 # %% [markdown]
-# What is not checked: indices, as in CUDA; and that a kernel leaves its inputs alone. A kernel that writes to an input
-# changes a JAX array under the eyes of everyone who holds it. Make it an in/out argument instead.
-#
+# A kernel that writes to an input would change a JAX array under the eyes of everyone who holds it. Make it an in/out
+# argument instead. Not checked are the functions that a kernel calls, and indices, as in CUDA.
+
+
+# %%
+@wp.kernel(module="unique")
+def overwrites(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = 0.0
+    out[i] = x[i]
+
+
+print(message_of(bridge.SignatureError, lambda: jax_kernel(overwrites)))
+
+# %% [markdown]
 # ## What to remember
 #
 # - Inputs, then outputs, all annotated; `wp.tid()`; assign every element; return nothing.

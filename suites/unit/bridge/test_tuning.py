@@ -1,0 +1,512 @@
+"""Choosing a backend by measurement: what may win, what is remembered, and which calls use it."""
+
+import ctypes
+import functools
+import json
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import BackendError, ParameterError, SignatureError, XLACustomKernel, use_backend
+from bridge.content import PROCESS_LOCAL
+from bridge.primitive import tuning, winners
+from bridge.primitive.dispatch import choose
+from bridge.primitive.registry import Registry
+from bridge.primitive.winners import VARIABLE, Winner, Winners, content_of
+from suites.unit.processes import output
+
+Spec = jax.ShapeDtypeStruct
+X = jnp.arange(1.0, 5.0)
+OUT = Spec((4,), np.float32)
+
+
+def fast(outs, factor=2.0):
+    return lambda x: factor * x
+
+
+def slow(outs, factor=2.0, turns=40000):
+    # Four turns of four elements are none: the same result, but later.
+    return lambda x: factor * jax.lax.fori_loop(0, turns, lambda _, y: jnp.roll(y, 1), x)
+
+
+def wrong(outs, factor=2.0):
+    return lambda x: factor * x + 1e-3
+
+
+def failing(outs, **_):
+    raise RuntimeError("no such instruction")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache folder, and as few samples as a choice between very different times needs."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv("KERNEL_BRIDGE_BACKEND", raising=False)
+    monkeypatch.setattr(tuning, "ROUNDS", 5)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def op():
+    """``slow`` is the default, so that tuning changes something."""
+    op = XLACustomKernel("scale")
+    op.def_kernel("slow", "cpu", slow)
+    op.def_kernel("fast", "cpu", fast)
+    return op
+
+
+def chosen(op, **arguments):
+    decision = op.explain(X, outs=OUT, **arguments)["cpu"]
+    return decision.backend, decision.reason
+
+
+def files(cache):
+    return sorted(cache.rglob("*.json"))
+
+
+class TestTune:
+    def test_calls_use_the_fastest_right_backend(self, op):
+        outcome = op.tune(X, outs=OUT)
+        assert {trial.backend: trial.status for trial in outcome.trials} == {"slow": "slower", "fast": "chosen"}
+        assert chosen(op)[0] == "fast"
+        np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
+        assert "cpu: fast" in str(jax.make_jaxpr(lambda x: op(x, outs=OUT))(X))
+
+    def test_only_calls_of_the_same_shapes_dtypes_and_parameters(self, op):
+        op.tune(X, outs=OUT, factor=2.0)
+        assert chosen(op, factor=2.0)[0] == "fast"
+        assert chosen(op, factor=3.0)[0] == "slow"
+        assert chosen(op, factor=2)[0] == "slow"
+        assert op.explain(jnp.ones(5), outs=Spec((5,), np.float32), factor=2.0)["cpu"].backend == "slow"
+        assert op.explain(jnp.ones(4, int), outs=OUT, factor=2.0)["cpu"].backend == "slow"
+
+    def test_a_wrong_backend_never_wins(self):
+        op = XLACustomKernel("scale")
+        op.def_kernel("wrong", "cpu", wrong, asdefault=True)
+        op.def_jnp_kernel(slow)
+        trials = {trial.backend: trial for trial in op.tune(X, outs=OUT).trials}
+        assert trials["jnp"].status == "chosen"
+        assert trials["wrong"].status == "wrong"
+        assert trials["wrong"].microseconds is None
+        assert "result 0: relative error above" in trials["wrong"].reason
+        with pytest.raises(BackendError, match="no candidate gives a right result"):
+            op.tune(X, outs=OUT, backends=["wrong"])
+        assert op.tune(X, outs=OUT, rtol=0.01, backends="wrong").chosen.backend == "wrong"
+
+    def test_a_failing_backend_is_listed_with_its_reason(self, op):
+        op.def_kernel("failing", "cpu", failing)
+        trial = op.tune(X, outs=OUT).trials[2]
+        assert (trial.status, trial.reason) == ("failed", "RuntimeError: no such instruction")
+
+    def test_the_reference_is_jnp_or_else_only_agreement_is_shown(self, op):
+        outcome = op.tune(X, outs=OUT)
+        assert (outcome.compared_with, outcome.proven) == ("slow", False)
+        assert "agreement is all that was shown" in str(outcome)
+        op.def_jnp_kernel(fast)
+        outcome = op.tune(X, outs=OUT, backends=["slow"])
+        assert (outcome.compared_with, outcome.proven) == ("jnp", True)
+
+    def test_the_default_is_kept_unless_another_is_clearly_faster(self):
+        fastest, default = (tuning.Candidate("cpu", name, fast) for name in ("fastest", "default"))
+        checked = [tuning._Entrant(fastest), tuning._Entrant(default)]
+        overlapping = {fastest: [1.0, 1.1, 1.2], default: [1.1, 1.2, 1.3]}
+        trials = tuning._judge(checked, overlapping, default)
+        assert [trial.status for trial in trials] == ["slower", "chosen"]
+        assert trials[1].reason == "the default: fastest is not clearly faster"
+        apart = {fastest: [1.0, 1.1, 1.2], default: [2.0, 2.1, 2.2]}
+        assert [trial.status for trial in tuning._judge(checked, apart, default)] == ["chosen", "slower"]
+
+    def test_traced_arguments_are_refused(self, op):
+        with pytest.raises(SignatureError, match=r"argument 0 of tune is a traced value .* outside of jax.jit"):
+            jax.jit(lambda x: op.tune(x, outs=OUT))(X)
+
+    def test_a_kernel_that_changes_its_inputs_is_an_error(self, op):
+        x = jnp.array(X)
+        memory = (ctypes.c_float * 4).from_address(x.unsafe_buffer_pointer())
+
+        def overwrite(_):
+            memory[0] = 7.0
+            return np.zeros(4, np.float32)
+
+        op.def_kernel("overwriting", "cpu", lambda outs: lambda x: jax.pure_callback(overwrite, OUT, x))
+        with pytest.raises(BackendError, match="overwriting changed its inputs"):
+            op.tune(x, outs=OUT)
+
+    def test_the_requested_backends_must_be_there(self, op):
+        with pytest.raises(BackendError, match=r"asked for 'warp', expected .* \(registered: cpu: slow, fast\)"):
+            op.tune(X, outs=OUT, backends=["warp"])
+        with pytest.raises(BackendError, match="no kernel for platform 'cpu'"):
+            XLACustomKernel("empty").tune(X, outs=OUT)
+
+
+class TestRightness:
+    """The bound of an error: relative to each element, and to the dtype."""
+
+    @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64, np.complex64])
+    def test_rounding_is_right_and_more_is_wrong(self, dtype):
+        truth = np.linspace(1, 2, 100).astype(dtype)
+        unit = float(jnp.finfo(dtype).eps) / 2
+        assert tuning.disagreement([(truth * (1 + 4 * unit)).astype(dtype)], [truth], 1) is None
+        assert tuning.disagreement([(truth * (1 + 40 * unit)).astype(dtype)], [truth], 1) is not None
+
+    def test_zeros_are_no_answer_to_a_tiny_truth(self):
+        truth = np.full(100, 1e-30, np.float32)
+        assert "relative error" in tuning.disagreement([np.zeros_like(truth)], [truth], 10**6)
+
+    def test_the_small_elements_beside_large_ones_count(self):
+        truth = np.logspace(-20, 20, 100).astype(np.float32)
+        got = np.where(truth < 1, 0, truth).astype(np.float32)
+        assert "(50 of 100 elements)" in tuning.disagreement([got], [truth], 1)
+
+    def test_a_few_elements_in_which_terms_cancel_are_right(self):
+        truth = np.ones(100, np.float32)
+        truth[3] = 1e-6
+        got = truth.copy()
+        got[3] += 1e-7
+        assert tuning.disagreement([got], [truth], 1) is None
+
+    @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+    def test_nan_and_infinities_are_at_the_same_places(self, special):
+        truth = np.array([1, special, 3], np.float32)
+        assert tuning.disagreement([truth], [truth], 1) is None
+        assert "NaN or infinity" in tuning.disagreement([np.array([1, 2, 3], np.float32)], [truth], 1)
+        assert "NaN or infinity" in tuning.disagreement([np.array([special, special, 3], np.float32)], [truth], 1)
+
+    def test_integers_are_equal(self):
+        truth = np.arange(5)
+        assert tuning.disagreement([truth], [truth], 1) is None
+        assert tuning.disagreement([truth + (truth == 3)], [truth], 1, rtol=1.0) == (
+            "result 0: differs at [3]: 4, expected 3 (1 of 5 elements)"
+        )
+
+    def test_shapes_dtypes_and_empty_results(self):
+        truth = np.zeros(0, np.float32)
+        assert tuning.disagreement([truth], [truth], 1) is None
+        assert tuning.disagreement([np.zeros(1, np.float32)], [truth], 1) == "result 0: float32[1], expected float32[0]"
+
+
+class TestConfigurations:
+    @pytest.fixture
+    def op(self):
+        op = XLACustomKernel("scale")
+        op.def_kernel("turning", "cpu", slow, configurations={"long": {"turns": 40000}, "short": {"turns": 4}})
+        op.def_kernel("one", "cpu", lambda outs: jnp.ones_like)
+        return op
+
+    def test_the_first_is_the_default_and_a_call_may_name_another(self, op):
+        for backend, turns in [(None, 40000), ("turning", 40000), ("turning:short", 4), ("turning:long", 40000)]:
+            text = str(jax.jit(functools.partial(op, outs=OUT, backend=backend)).lower(X).as_text())
+            assert f"dense<{turns}>" in text
+
+    def test_preferences_and_defaults_may_name_one(self, op):
+        op.set_default("cpu", "turning:short")
+        assert op.defaults == {"cpu": "turning:short"}
+        assert op.explain(X, outs=OUT)["cpu"].configuration == "short"
+        with use_backend("warp", "turning:long"):
+            assert op.explain(X, outs=OUT)["cpu"].configuration == "long"
+        op.def_kernel("turning", "cpu", slow)
+        assert op.defaults == {"cpu": "turning"}
+
+    def test_tune_tries_all_of_them(self, op):
+        outcome = op.tune(X, outs=OUT, backends=["turning"])
+        assert [trial.reference for trial in outcome.trials] == ["turning:long", "turning:short"]
+        assert op.explain(X, outs=OUT)["cpu"].configuration == outcome.chosen.configuration == "short"
+
+    def test_an_unknown_one_is_an_error_that_lists_those_there_are(self, op):
+        with pytest.raises(BackendError, match=r"'turning:none' is not .* cpu: turning \(long, short\), one\)"):
+            op(X, outs=OUT, backend="turning:none")
+
+    def test_a_parameter_comes_from_the_call_or_the_configuration(self, op):
+        with pytest.raises(ParameterError, match="passes turns, but so does the configuration of turning:long"):
+            op(X, outs=OUT, turns=8)
+
+    @pytest.mark.parametrize(
+        ("backend", "configurations", "error"),
+        [
+            ("a", {}, ValueError),
+            ("a:b", {"c": {}}, ValueError),
+            ("a", ["c"], TypeError),
+            ("a", {"c": 3}, TypeError),
+            ("a", {"": {}}, TypeError),
+            ("a", {"c": {"block": []}}, TypeError),
+        ],
+    )
+    def test_malformed(self, op, backend, configurations, error):
+        with pytest.raises(error, match="scale: "):
+            op.def_kernel(backend, "cpu", slow, configurations=configurations)
+        assert list(op._kernels["cpu"]) == ["turning", "one"]
+
+
+class TestPrecedence:
+    def test_a_named_or_preferred_backend_comes_before_the_winner(self, op, monkeypatch):
+        op.tune(X, outs=OUT)
+        assert chosen(op, backend="slow") == ("slow", "named by the call")
+        with use_backend("slow"):
+            assert chosen(op) == ("slow", "preferred by use_backend")
+        with use_backend("warp", "default"):
+            assert chosen(op)[0] == "fast"
+        monkeypatch.setenv("KERNEL_BRIDGE_BACKEND", "slow")
+        assert chosen(op) == ("slow", "preferred by KERNEL_BRIDGE_BACKEND")
+
+    @pytest.mark.parametrize(
+        "choice",
+        [
+            lambda op: op.set_default("cpu", "slow"),
+            lambda op: op.def_kernel("slow", "cpu", slow, asdefault=True),
+        ],
+    )
+    def test_a_default_set_afterwards_comes_before_the_winner(self, op, choice):
+        choice(op)
+        op.tune(X, outs=OUT)
+        assert chosen(op)[0] == "fast"
+        choice(op)
+        assert chosen(op) == ("slow", "made the default by set_default or asdefault")
+        op.tune(X, outs=OUT)
+        assert chosen(op)[0] == "fast"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda op: op.def_kernel("fast", "cpu", wrong),
+            lambda op: op.def_kernel("fast", "cpu", fast, configurations={"a": {"factor": 3.0}}),
+            lambda op: op.def_kernel("third", "cpu", fast),
+            lambda op: op.forget(),
+        ],
+    )
+    def test_a_changed_set_of_candidates_or_forget_drops_the_winner(self, op, change):
+        op.tune(X, outs=OUT)
+        change(op)
+        assert chosen(op) == ("slow", "the first of the highest standing")
+
+    def test_choose_decides_by_its_arguments_alone(self):
+        registry = Registry("op")
+        for backend in ("slow", "fast"):
+            registry.register(backend, "cpu", fast, asdefault=False)
+        for found, expected in [({}, "slow"), ({"cpu": "fast"}, "fast"), ({"cpu": "gone"}, "slow")]:
+            assert choose(registry.snapshot, ("default",), "op", found)[0].backend == expected
+        assert choose(registry.snapshot, ("slow", "default"), "op", {"cpu": "fast"})[0].backend == "slow"
+
+
+class TestExplain:
+    def test_reasons_without_a_winner(self):
+        op = XLACustomKernel("op")
+        op.def_kernel("only", "cuda", fast)
+        op.def_jnp_kernel(fast)
+        op.def_kernel("first", "cpu", fast)
+        op.def_kernel("second", "cpu", fast)
+        assert str(op.explain(Spec((4,), np.float32), outs=OUT)) == (
+            "op\n"
+            "  cpu: first (the first of the highest standing)\n"
+            "  cuda: only (the first of the highest standing)\n"
+            "  tpu: jnp (the only one)"
+        )
+        assert str(op.explain(X, outs=OUT, backend="only")["cpu"]) == (
+            "cpu: nothing ('only', named by the call, is not registered for it)"
+        )
+        with pytest.raises(BackendError, match="'none' is not registered"):
+            op.explain(X, outs=OUT, backend="none")
+        with pytest.raises(KeyError):
+            op.explain(X, outs=OUT)["rocm"]
+
+    def test_a_winner_is_shown_with_its_date(self, op):
+        op.tune(X, outs=OUT)
+        reason = op.explain(Spec((4,), np.float32), outs=OUT)["cpu"].reason
+        assert reason.startswith(f"tuned {datetime.now().astimezone():%Y-}")
+        assert " us on " in reason
+
+
+def winner(number, operator="scale"):
+    return Winner(
+        operator=operator, platform="cpu", device_kind="a", versions=winners.versions(), inputs=[], outputs=[],
+        parameters={}, key=f"{number:064x}", backend="fast", configuration=None, microseconds=1.0,
+        tuned_at=datetime.now(UTC),
+    )  # fmt: skip
+
+
+class TestOnDisk:
+    def again(self):
+        """An operator that has to look at the disk, as one of another process has."""
+        op = XLACustomKernel("scale")
+        op.def_kernel("slow", "cpu", slow)
+        op.def_kernel("fast", "cpu", fast)
+        return op
+
+    def test_a_winner_is_found_again(self, op, cache):
+        assert op.tune(X, outs=OUT).remembered
+        assert chosen(self.again())[0] == "fast"
+        op.forget()
+        assert files(cache) == []
+        assert chosen(self.again())[0] == "slow"
+
+    @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"operator": "scale"}'])
+    def test_a_damaged_file_is_ignored_with_one_warning(self, op, cache, damage):
+        op.tune(X, outs=OUT)
+        op.tune(X, outs=OUT, factor=3.0)
+        for path in files(cache):
+            if json.loads(path.read_bytes())["parameters"] == {}:
+                path.write_bytes(damage)
+        again = self.again()
+        with pytest.warns(RuntimeWarning, match="1 of 2 remembered winners .* are damaged") as caught:
+            assert chosen(again)[0] == "slow"
+        assert chosen(again, factor=3.0)[0] == "fast"
+        assert len(caught) == 1
+
+    def test_winners_of_other_versions_do_not_count(self, op, cache):
+        op.tune(X, outs=OUT)
+        (path,) = files(cache)
+        path.write_text(path.read_text().replace(jax.__version__, "0.0.1"))
+        assert chosen(self.again())[0] == "slow"
+
+    def test_a_folder_that_cannot_be_used_costs_a_warning(self, op, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
+        with pytest.warns(RuntimeWarning, match="scale: "):
+            op.tune(X, outs=OUT)
+        assert chosen(op)[0] == "fast"
+
+    def test_what_has_no_content_is_remembered_by_this_process_only(self, op, cache):
+        class Options:
+            pass
+
+        options = Options()
+
+        def with_options(outs, options):
+            return lambda x: 2 * x
+
+        for backend in ("slow", "fast"):
+            op.def_kernel(backend, "cpu", with_options)
+        outcome = op.tune(X, outs=OUT, options=options)
+        assert not outcome.remembered
+        assert "this process only" in str(outcome)
+        assert files(cache) == []
+        assert chosen(op, options=options)[1].startswith("tuned")
+        assert not chosen(op, options=Options())[1].startswith("tuned")
+
+    def test_only_the_latest_are_kept(self, cache, monkeypatch):
+        monkeypatch.setattr(winners, "KEPT", 3)
+        remembered = Winners("scale")
+        for number in range(5):
+            remembered.remember(winner(number))
+            os.utime(files(cache)[-1], (number, number))
+        assert [int(path.stem, 16) for path in files(cache)] == [2, 3, 4]
+
+    def test_an_operator_that_was_never_tuned_looks_once(self, op, monkeypatch):
+        looks = []
+        monkeypatch.setattr(winners.os, "listdir", lambda folder: looks.append(folder) or [])
+        for _ in range(3):
+            op(X, outs=OUT, factor=3.0)
+            op(X, outs=OUT, factor=3.0, backend="slow")
+        assert len(looks) == 1
+
+
+SCALE_OP = """
+import sys
+import jax, jax.numpy as jnp, numba, numpy as np
+from bridge import XLACustomKernel, numba_kernel
+from bridge.primitive import kernel
+
+def numba_generator(outs, factor):
+    @numba.njit
+    def scale(x, out):
+        for i in range(x.size):
+            out[i] = factor * x[i]
+    return numba_kernel(scale, outs[0])
+
+def turning(outs, factor):
+    return lambda x: factor * jax.lax.fori_loop(0, 40000, lambda _, y: jnp.roll(y, 1), x)
+
+op = XLACustomKernel("scale")
+op.def_kernel("turning", "cpu", turning, asdefault=True)
+op.def_numba_kernel(numba_generator)
+op.def_jnp_kernel(lambda outs, factor: lambda x: factor * x)
+x, outs = jnp.ones(4), jax.ShapeDtypeStruct((4,), np.float32)
+if sys.argv[1] == "tune":
+    print(op.tune(x, outs=outs, factor=2.0, backends=["numba", "turning"]).chosen.backend)
+else:
+    def race(*args):
+        raise AssertionError("measured again")
+    kernel.race = race
+    op(x, outs=outs, factor=2.0)
+    print(op.explain(x, outs=outs, factor=2.0)["cpu"].backend)
+"""
+
+
+class TestSeveralAtOnce:
+    def test_a_second_process_uses_the_winner_and_measures_nothing(self, tmp_path):
+        (tmp_path / "scale_op.py").write_text(SCALE_OP)
+        assert output(tmp_path / "scale_op.py", "tune") == "numba"
+        assert output(tmp_path / "scale_op.py", "call") == "numba"
+
+    def test_writers_that_know_nothing_of_each_other(self, cache):
+        def write(start):
+            for number in range(start, start + 30):
+                # Reads what the others write, too: a part of a file would be a warning.
+                Winners("scale").remember(winner(number))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, (0, 10, 20, 30)))
+        assert {int(key, 16) for key in Winners("scale")._load()} == set(range(60))
+        assert not list(cache.rglob("*.tmp"))
+
+    def test_threads_that_tune_and_call(self, op):
+        actions = [
+            lambda: op.tune(X, outs=OUT),
+            lambda: np.testing.assert_array_equal(op(X, outs=OUT), 2 * X),
+            lambda: np.testing.assert_array_equal(jax.jit(lambda x: op(x, outs=OUT))(X), 2 * X),
+            lambda: op.set_default("cpu", "slow"),
+            lambda: op.explain(X, outs=OUT),
+        ]
+        start = threading.Barrier(len(actions))
+
+        def work(action):
+            start.wait()
+            for _ in range(2):
+                action()
+
+        with ThreadPoolExecutor(len(actions)) as pool:
+            list(pool.map(work, actions))
+        op.tune(X, outs=OUT)
+        assert chosen(op)[0] == "fast"
+
+
+def test_hot_calls_choose_nothing_anew(op, monkeypatch):
+    op(X, outs=OUT)
+    monkeypatch.setattr("bridge.primitive.kernel.choose", None)
+    monkeypatch.setattr(Winners, "_read", None)
+    np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
+
+
+class TestContent:
+    """What tells candidates and parameters apart across processes."""
+
+    def test_functions_of_libraries_count_by_name(self):
+        for function in (lambda x: jnp.clip(x, 0, 1), lambda x: jax.nn.relu(jnp.float32(x)), jax.vmap, np.clip, len):
+            assert not content_of(function).startswith(PROCESS_LOCAL)
+        assert content_of(jnp.clip) != content_of(jnp.sin)
+
+    def test_what_wraps_a_function_counts_by_it(self):
+        def first(x):
+            return x + 1
+
+        def second(x):
+            return x + 2
+
+        for wrap in (jax.jit, functools.cache, functools.partial, lambda f: functools.partial(f, x=3)):
+            assert content_of(wrap(first)) == content_of(wrap(first))
+            assert content_of(wrap(first)) != content_of(wrap(second))
+            assert not content_of(wrap(first)).startswith(PROCESS_LOCAL)
+
+    @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), ((1,), [1]), (OUT, Spec((5,), np.float32))])
+    def test_values_of_different_types_differ(self, one, other):
+        assert content_of(one) != content_of(other)
+        assert not content_of(one).startswith(PROCESS_LOCAL)
+
+    def test_an_object_counts_by_identity(self):
+        assert content_of(object()) != content_of(object())
+        assert content_of(object()).startswith(PROCESS_LOCAL)
