@@ -21,7 +21,7 @@ import numpy as np
 
 from reports import Status
 from suites.accuracy import Verdict, judge
-from suites.backends import Backend
+from suites.backends import Backend, specs
 from suites.operator import Inputs, Operator
 from suites.repetition import judge_all
 
@@ -49,12 +49,13 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
         arguments = [jax.device_put(array) for array in inputs]
         outs = operator.outputs(*inputs)
         try:
-            program = _program(operator, backend, _specs(inputs), device)
+            program = _program(operator, backend, specs(inputs), device)
         except Exception as error:
             return Verdict(Status.COMPILE_ERROR, described(error), None)
         # XLA drops a call whose results are all empty.
-        calls = int(any(np.prod(out.shape) for out in outs))
-        missing = missing_custom_call(program.as_text(), backend, calls)
+        calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
+        platform = _platform(device)
+        missing = missing_custom_call(program.as_text(), backend, platform, calls)
         if missing:
             return Verdict(Status.COMPILE_ERROR, missing, None)
         on_host = all(each.platform == "cpu" for array in arguments for each in array.devices())
@@ -67,7 +68,7 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
         # On a CPU the arguments may share the memory of the inputs, so that only a hash tells.
         if not (fingerprint(after) == before if on_host else _same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
-        disagreement = _disagreement(operator, backend, runs[0], runs[1])
+        disagreement = _disagreement(operator.deterministic(backend, platform), runs[0], runs[1])
         if disagreement:
             return disagreement
         return judge_all(operator, runs[0], inputs)
@@ -95,17 +96,18 @@ def fingerprint(arrays: Sequence[Array]) -> str:
     return digest.hexdigest()
 
 
-def missing_custom_call(program: str, backend: Backend, expected: int = 1) -> str | None:
+def missing_custom_call(program: str, backend: Backend, platform: str, expected: int = 1) -> str | None:
     """Why a compiled program (its text) is not evidence for this backend, or None if it is.
 
-    A program of a kernel backend calls it exactly ``expected`` times, one of XLA's own operations never.
+    A program of a kernel backend calls its target on the platform exactly ``expected`` times and no other of ours; one
+    of XLA's own operations calls none.
     """
-    targets = {other.custom_call for other in Backend if other.custom_call}
-    wanted = {backend.custom_call: expected} if backend.custom_call else {}
-    for target in sorted(targets):
-        found = program.count(f'custom_call_target="{target}"')
-        if found != wanted.get(target, 0):
-            return f"the compiled program contains {found} calls of {target}, expected {wanted.get(target, 0)}"
+    calls = {other.custom_call(where) for other in Backend for where in other.platforms}
+    own = backend.custom_call(platform)
+    for target in sorted(call for call in calls if call):
+        found, wanted = program.count(f'custom_call_target="{target}"'), expected if target == own else 0
+        if found != wanted:
+            return f"the compiled program contains {found} calls of {target}, expected {wanted}"
     return None
 
 
@@ -138,7 +140,7 @@ def _filled(out: Any, byte: int) -> jax.Array:
     return jnp.array(pattern.view(dtype).reshape(out.shape), copy=True).block_until_ready()
 
 
-def _disagreement(operator: Operator, backend: Backend, first: list[Array], second: list[Array]) -> Verdict | None:
+def _disagreement(deterministic: bool, first: list[Array], second: list[Array]) -> Verdict | None:
     """Tells an unwritten element from a result that varies by itself."""
     differing = [index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a.tobytes() != b.tobytes()]
     if not differing:
@@ -151,8 +153,7 @@ def _disagreement(operator: Operator, backend: Backend, first: list[Array], seco
     if unwritten.any():
         reason = f"output {index}: {int(unwritten.sum())} of {unwritten.size} elements were never written"
         return Verdict(Status.UNWRITTEN_OUTPUT, reason, None)
-    # XLA adds up a sparse product with atomic operations on a GPU; what is claimed is claimed of kernels.
-    if operator.deterministic and backend.custom_call:
+    if deterministic:
         return Verdict(Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None)
     return None
 
@@ -162,20 +163,21 @@ def described(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
 
 
+def _platform(device: jax.Device | None) -> str:
+    """The platform of a device (None: JAX's default) in our terms; JAX calls a device of the platform cuda a gpu."""
+    return "cpu" if (device or jax.devices()[0]).platform == "cpu" else "cuda"
+
+
 def _same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
     pairs = zip(arrays, others, strict=True)
     return all(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)) for a, b in pairs)
 
 
-def _specs(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
-    return tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
-
-
 @functools.lru_cache(maxsize=256)
 def _program(
-    operator: Operator, backend: Backend, specs: tuple[jax.ShapeDtypeStruct, ...], device: jax.Device | None
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], device: jax.Device | None
 ) -> Any:
-    return compile_poisoned(operator.build(backend, specs), operator.outputs(*specs), specs)
+    return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 
 class _Held:

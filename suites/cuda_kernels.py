@@ -35,6 +35,13 @@ else:
     except ImportError as error:
         MISSING = f"numba-cuda does not import: {error}"
 
+NO_CUDA_CORE = (
+    None
+    if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
+    else "cuda-core is not installed (extra cuda12 or cuda13)"
+)
+"""Why there is no compiler of CUDA C++, None if there is one."""
+
 THREADS = 256
 """Threads of a block."""
 

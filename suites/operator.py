@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from suites.accuracy import Truth
-from suites.backends import Backend, Kernel
+from suites.backends import Backend, Kernel, WarpCallable
+from suites.gradients import Gradient
 
 Inputs = tuple[np.ndarray[Any, Any], ...]
 
@@ -105,8 +106,7 @@ class Operator:
             loop, so that no call can be left out or moved out of the loop.
         sizes: The ladder of nominal sizes.
         limitations: What is known not to work.
-        differentiable: Whether gradients are defined; no kernel here has a rule yet.
-        deterministic: Whether equal inputs give equal bits every time.
+        gradient: How it is differentiated; None where its derivative is undefined or zero throughout.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
             the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.repetition`.
@@ -129,8 +129,7 @@ class Operator:
     errors: tuple[ErrorCase, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: tuple[Limitation, ...] = ()
-    differentiable: bool = False
-    deterministic: bool = True
+    gradient: Gradient | None = None
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
@@ -138,6 +137,30 @@ class Operator:
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
+
+    def has_gradient(self, backend: Backend, dtype: str) -> bool:
+        """Whether a backend's callable can be differentiated in a dtype."""
+        if self.gradient is None or backend not in self.backends() or np.dtype(dtype).kind != "f":
+            return False
+        declared = self.gradient.backends
+        kernels = backend.has_adjoints if declared is None else backend in declared
+        return (kernels or backend is Backend.JNP) and dtype in (self.gradient.dtypes or self.dtypes)
+
+    def is_direct(self, backend: Backend) -> bool:
+        """Whether the callable of a backend is the bridge's own, and not made around it."""
+        kernel = self.kernels.get(backend)
+        return not isinstance(kernel, WarpCallable) and getattr(kernel, "initial", None) is None
+
+    def calls(self, backend: Backend) -> int:
+        """How many custom calls one call of a backend's callable makes."""
+        kernel = self.kernels.get(backend)
+        return kernel.calls if isinstance(kernel, WarpCallable) else int(backend.compiled)
+
+    def deterministic(self, backend: Backend, platform: str) -> bool:
+        """Whether a backend must give equal bits for equal inputs every time."""
+        if not backend.compiled:  # XLA adds up a sparse product with atomic operations on a GPU
+            return False
+        return platform == "cpu" or not getattr(self.kernels.get(backend), "atomic", False)
 
     def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
         """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).

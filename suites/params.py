@@ -7,7 +7,7 @@ Parameters with one kernel are adjacent, so that what it compiled is still at ha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 from reports import Cell
 from reports.record import short_dtype
 from suites.backends import Backend
-from suites.operator import ErrorCase, Inputs, Operator
+from suites.operator import ErrorCase, Inputs, Limitation, Operator
 from suites.ops import operators
 from suites.repetition import REPEATED_ABOVE
 from suites.repetition import sample as sample_of
@@ -131,13 +131,72 @@ def kernels(platform: str) -> list[Any]:
         _param(Case(operator, backend, operator.dtypes[0], 33, platform))
         for operator in operators().values()
         for backend in operator.backends()
-        if backend.custom_call and platform in backend.platforms
+        if backend.compiled and platform in backend.platforms
+    ]
+
+
+def direct(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels` that are given the inputs of a call and no other arrays, by number and type."""
+    return [
+        param
+        for param in kernels(platform)
+        if param.values[0].backend.typed and param.values[0].operator.is_direct(param.values[0].backend)
     ]
 
 
 def without_half(platform: str) -> list[Any]:
     """The kernels of :func:`kernels` whose backend has no half precision."""
-    return [param for param in kernels(platform) if param.values[0].backend.unsupported(platform, "float16")]
+    return [
+        param
+        for param in kernels(platform)
+        if param.values[0].backend.typed and param.values[0].backend.unsupported(platform, "float16")
+    ]
+
+
+def gradients(platform: str) -> list[Any]:
+    """Every backend with a gradient in every dtype at every size for checks; the reference at the last of them."""
+    cases = _grid(platform, _gradient_sizes)
+    return _differentiable(
+        case for case in cases if case.backend.compiled or case.size == _gradient_sizes(case.operator)[-1]
+    )
+
+
+def adjoints(platform: str) -> list[Any]:
+    """Every kernel with a gradient in every dtype at one size.
+
+    Not the reference, which is compiled one operation after the other when it is called eagerly.
+    """
+    cases = _grid(platform, lambda operator: _gradient_sizes(operator)[-1:])
+    return _differentiable(case for case in cases if case.backend.compiled)
+
+
+def _gradient_sizes(operator: Operator) -> tuple[int, ...]:
+    return (operator.gradient and operator.gradient.sizes) or operator.sizes.check
+
+
+def gradient_batches(platform: str) -> list[Any]:
+    """Every backend with a gradient in one dtype, at the size of :func:`batches`."""
+    cases = _grid(platform, lambda operator: (47,))
+    return _differentiable(case for case in cases if case.dtype == case.operator.dtypes[0])
+
+
+def small_gradients(platform: str) -> list[Any]:
+    """Every backend with a gradient for a few elements in float64, where differences of function values are of use."""
+    return _differentiable(case for case in _grid(platform, lambda operator: (5,)) if case.dtype == "float64")
+
+
+def without_gradient(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels` that have none."""
+    return [param for param in kernels(platform) if not _has_gradient(param.values[0])]
+
+
+def repeatable(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels` that must give equal bits for equal inputs."""
+    return [
+        param
+        for param in kernels(platform)
+        if param.values[0].operator.deterministic(param.values[0].backend, platform)
+    ]
 
 
 def speeds(platform: str, profile: str) -> list[Any]:
@@ -163,7 +222,14 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
     "batch_case": batches,
     "error_case": errors,
     "kernel_case": kernels,
+    "direct_case": direct,
     "fullprecision_case": without_half,
+    "gradient_case": gradients,
+    "adjoint_case": adjoints,
+    "gradient_batch_case": gradient_batches,
+    "small_gradient_case": small_gradients,
+    "ruleless_case": without_gradient,
+    "repeatable_case": repeatable,
 }
 """The parameters of a test, by the name of its argument."""
 
@@ -185,18 +251,30 @@ def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterat
                     yield Case(operator, backend, dtype, size, platform)
 
 
-def _param(case: Case) -> Any:
-    return pytest.param(case, id=case.id, marks=_marks(case))
+def _differentiable(cases: Iterable[Case]) -> list[Any]:
+    return [
+        _param(case, case.operator.gradient.limitations)
+        for case in cases
+        if case.operator.gradient is not None and _has_gradient(case)
+    ]
 
 
-def _marks(case: Case) -> list[pytest.MarkDecorator]:
+def _has_gradient(case: Case) -> bool:
+    return case.operator.has_gradient(case.backend, case.dtype)
+
+
+def _param(case: Case, limitations: Sequence[Limitation] = ()) -> Any:
+    return pytest.param(case, id=case.id, marks=_marks(case, limitations))
+
+
+def _marks(case: Case, limitations: Sequence[Limitation]) -> list[pytest.MarkDecorator]:
     reason = why_skipped(case)
     if reason:
         return [pytest.mark.skip(reason=reason)]
     edge = case.variant if not case.size else None
     return [
         pytest.mark.xfail(reason=limitation.reason, strict=True)
-        for limitation in case.operator.limitations
+        for limitation in (*case.operator.limitations, *limitations)
         if limitation.applies(case.backend, case.dtype, edge)
     ]
 

@@ -16,10 +16,10 @@ def test_eager_call_is_right_and_leaves_inputs_alone(sample_case):
     assert fingerprint(inputs) == before
 
 
-def test_eager_call_repeats_its_bits(kernel_case):
-    inputs = kernel_case.inputs()
-    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
-        call = kernel_case.operator.build(kernel_case.backend, inputs)
+def test_eager_call_repeats_its_bits(repeatable_case):
+    inputs = repeatable_case.inputs()
+    with precision(repeatable_case.dtype), jax.default_device(repeatable_case.device):
+        call = repeatable_case.operator.build(repeatable_case.backend, inputs)
         arguments = [jax.device_put(array) for array in inputs]
         bits = {fingerprint([jax.device_get(leaf) for leaf in call(*arguments)]) for _ in range(5)}
     assert len(bits) == 1

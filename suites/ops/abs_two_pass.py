@@ -1,7 +1,6 @@
 """abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x by way of a temporary array of squares."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,12 +8,14 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+import bridge
 from suites.accuracy import Expected, Truth, bounded, wide
-from suites.backends import Backend, CudaCallable
+from suites.backends import Backend, CudaCallable, WarpCallable
 from suites.cuda_kernels import THREADS, cuda, kernel, load, store, tile, tile_count
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -70,6 +71,36 @@ def abs_two_pass_cuda(x, out, stream):
         square_root[blocks, THREADS, stream](squares, out)
 
 
+@functools.cache
+def square_warp(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def square(x: vector, squares: vector):
+        i = wp.tid()
+        squares[i] = x[i] * x[i]
+
+    return square
+
+
+@functools.cache
+def square_root_warp(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def square_root(squares: vector, out: vector):
+        i = wp.tid()
+        out[i] = wp.sqrt(squares[i])
+
+    return square_root
+
+
+def abs_two_pass_warp(inputs, outs):
+    dtype = str(outs[0].dtype)
+    first, second = bridge.jax_kernel(square_warp(dtype)), bridge.jax_kernel(square_root_warp(dtype))
+    return lambda x: second(*first(x))
+
+
 def _truth(x):
     """The square has one rounding, half of whose relative error reaches the root, which adds its own.
 
@@ -100,6 +131,7 @@ OPERATOR = Operator(
         Backend.NUMBA_PARALLEL: abs_two_pass_parallel,
         Backend.NUMBA_CUDA_CALLABLE: CudaCallable(abs_two_pass_cuda),
         Backend.NUMBA_CUDA_REPLAY: CudaCallable(abs_two_pass_cuda),
+        Backend.WARP: WarpCallable(abs_two_pass_warp, calls=2),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

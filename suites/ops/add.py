@@ -1,17 +1,20 @@
 """add: ``out[i] = x[i] + y[i]``."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -45,6 +48,24 @@ def add_cuda(x, y, out):
             i += step
 
 
+@functools.cache
+def add_warp(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique")
+    def add(x: vector, y: vector, out: vector):
+        i = wp.tid()
+        out[i] = x[i] + y[i]
+
+    return add
+
+
+def _launch_warp(inputs, outs):
+    if inputs[0].shape != inputs[1].shape:
+        raise ValueError("add: x and y must have one length")
+    return {}
+
+
 def _truth(x, y):
     if x.dtype.kind != "f":
         return Truth((exact(x + y),))  # integers wrap around
@@ -72,6 +93,9 @@ OPERATOR = Operator(
         Backend.NUMBA: add,
         Backend.NUMBA_PARALLEL: add_parallel,
         Backend.NUMBA_CUDA: CudaKernel(add_cuda, tiles),
+        Backend.WARP: WarpKernel(add_warp, _launch_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda x, y: [x + y]),
     },
     dtypes=("float32", "float64", "int32", "int64", "float16"),
     sample=_sample,
@@ -86,9 +110,11 @@ OPERATOR = Operator(
                 Backend.NUMBA_PARALLEL: Failure(
                     jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"
                 ),
+                Backend.WARP: Failure(ValueError, "add: x and y must have one length"),
             },
         ),
     ),
+    gradient=Gradient({0: 0, 1: 0}),
     bytes_read=total_bytes,
     bytes_written=lambda x, y: total_bytes(x),
     flops=lambda x, y: x.size,

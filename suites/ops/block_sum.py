@@ -1,6 +1,6 @@
 """block_sum: ``out[b]`` is the sum of the 256 elements of x from ``256 * b`` on; the last block may have fewer."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +8,14 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, kernel, sum_lanes
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.kernels import block_sum as sum_of
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import blocks, scalar, wp
 
 BLOCK = 256
 """Elements of a block."""
@@ -62,6 +64,26 @@ def _launch(inputs, outs):
     return {"grid": -(-outs[0].shape[0] // _ROWS), "block": (_LANES, _ROWS)}
 
 
+@functools.cache
+def block_sum_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique")
+    def block_sum(x: vector, out: vector):
+        block = wp.tid()
+        total = wp.tile_zeros(shape=_LANES, dtype=element)
+        for k in range(_EACH):
+            total += wp.tile_load(x, shape=_LANES, offset=block * BLOCK + k * _LANES)
+        wp.tile_store(out, wp.tile_sum(total), offset=block)
+
+    return block_sum
+
+
+def _launch_warp(inputs, outs):
+    return blocks(outs[0].shape[0], _LANES) | {"output_dims": outs[0].shape}
+
+
 def _blocks(size):
     return -(-size // BLOCK)
 
@@ -94,10 +116,12 @@ OPERATOR = Operator(
         Backend.NUMBA: block_sum,
         Backend.NUMBA_PARALLEL: block_sum_parallel,
         Backend.NUMBA_CUDA: CudaKernel(block_sum_cuda, _launch),
+        Backend.WARP: WarpKernel(block_sum_warp, _launch_warp),
     },
     dtypes=("float32", "float64", "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 0}),
     bytes_read=total_bytes,
     bytes_written=lambda x: _blocks(x.size) * x.dtype.itemsize,
     flops=lambda x: x.size,

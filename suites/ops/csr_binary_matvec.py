@@ -3,7 +3,7 @@
 Nominal size is the number of non-zeros. Precondition: as for csr_matvec.
 """
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +11,13 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import LANES, scalar, wp, zeros
 
 RATE = 0.05
 """Share of the neurons that spike in a sample."""
@@ -113,6 +115,32 @@ def _launch(inputs, outs):
     return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
+@functools.cache
+def csr_binary_matvec_warp(dtype):
+    """Rows are shared out as in csr_matvec."""
+    element = scalar(dtype)
+    vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
+
+    @wp.kernel(module="unique")
+    def csr_binary_matvec(
+        data: vector, indices: integers, indptr: integers, spikes: wp.array(dtype=wp.bool), out: vector
+    ):
+        row, lane = wp.tid() // LANES, wp.tid() % LANES
+        lanes = wp.min(LANES, wp.block_dim())
+        if lane < lanes:
+            total = element(0)
+            for k in range(indptr[row] + lane, indptr[row + 1], lanes):
+                # A branch is mispredicted on the CPU, and a load that waits for the spike takes long on a GPU.
+                total += wp.where(spikes[indices[k]], data[k], element(0))
+            wp.atomic_add(out, row, total)
+
+    return csr_binary_matvec
+
+
+def _launch_warp(inputs, outs):
+    return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"]}
+
+
 def _reference(data, indices, indptr, spikes):
     rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
     active = jnp.where(spikes[indices], data, jnp.zeros_like(data))
@@ -183,10 +211,12 @@ OPERATOR = Operator(
         Backend.NUMBA: csr_binary_matvec,
         Backend.NUMBA_PARALLEL: csr_binary_matvec_parallel,
         Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, _launch),
+        Backend.WARP: WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
+    gradient=Gradient({0: 0}, sizes=(2100,)),
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, spikes: data.size,

@@ -4,7 +4,7 @@ Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices``
 cost as much as the product.
 """
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,13 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import LANES, scalar, wp, zeros
 
 
 @numba.njit(fastmath={"reassoc"})
@@ -122,6 +124,31 @@ def _launch(inputs, outs):
     return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
+@functools.cache
+def csr_matvec_warp(dtype):
+    """LANES threads share a row and add up what they have of it by atomic operations; on the CPU it is one."""
+    element = scalar(dtype)
+    vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
+
+    @wp.kernel(module="unique")
+    def csr_matvec(data: vector, indices: integers, indptr: integers, x: vector, out: vector):
+        row, lane = wp.tid() // LANES, wp.tid() % LANES
+        lanes = wp.min(LANES, wp.block_dim())
+        if lane < lanes:
+            total = element(0)
+            for k in range(indptr[row] + lane, indptr[row + 1], lanes):
+                total += data[k] * x[indices[k]]
+            wp.atomic_add(out, row, total)
+
+    return csr_matvec
+
+
+def _launch_warp(inputs, outs):
+    if inputs[0].shape != inputs[1].shape:
+        raise ValueError("csr_matvec: data and indices must have one length")
+    return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"]}
+
+
 def _reference(data, indices, indptr, x):
     rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
     return [jax.ops.segment_sum(data * x[indices], rows, indptr.size - 1, indices_are_sorted=True)]
@@ -179,6 +206,12 @@ def _edges(dtype):
 
 _LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matvec: data and indices must have one length")
 
+
+def _most_rows(indices):
+    """How many non-zeros the column has that has most."""
+    return int(np.bincount(indices).max(initial=0))
+
+
 OPERATOR = Operator(
     name="csr_matvec",
     version=1,
@@ -189,6 +222,7 @@ OPERATOR = Operator(
         Backend.NUMBA: csr_matvec,
         Backend.NUMBA_PARALLEL: csr_matvec_parallel,
         Backend.NUMBA_CUDA: CudaKernel(csr_matvec_cuda, _launch),
+        Backend.WARP: WarpKernel(csr_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -201,9 +235,11 @@ OPERATOR = Operator(
                 Backend.JNP: Failure(TypeError, "incompatible shapes"),
                 Backend.NUMBA: _LENGTHS,
                 Backend.NUMBA_PARALLEL: _LENGTHS,
+                Backend.WARP: Failure(ValueError, "csr_matvec: data and indices must have one length"),
             },
         ),
     ),
+    gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x: _most_rows(indices) + 1}),
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,

@@ -1,7 +1,6 @@
 """exp_decay: ``out[i] = x[i] * exp(-decay[0])``."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,12 +8,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
 """Exponential functions are within two units in the last place, which is four roundings (see exp_trace)."""
@@ -50,6 +52,20 @@ def exp_decay_cuda(x, decay, out):
             i += step
 
 
+@functools.cache
+def exp_decay_warp(dtype):
+    """A block of threads for each tile: one exponential function then serves many elements on the CPU as well."""
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique")
+    def exp_decay(x: vector, decay: vector, out: vector):
+        first = wp.tid() * TILE
+        factor = wp.exp(-decay[0])
+        wp.tile_store(out, wp.tile_load(x, shape=TILE, offset=first) * factor, offset=first)
+
+    return exp_decay
+
+
 def _truth(x, decay):
     with np.errstate(invalid="ignore", over="ignore"):
         value = wide(x) * np.exp(-wide(decay))
@@ -80,10 +96,16 @@ OPERATOR = Operator(
         Backend.NUMBA: exp_decay,
         Backend.NUMBA_PARALLEL: exp_decay_parallel,
         Backend.NUMBA_CUDA: CudaKernel(exp_decay_cuda, tiles),
+        Backend.WARP: WarpKernel(exp_decay_warp, per_tile),
+        Backend.CUDA_RAW: raw_kernels.elementwise(
+            "out[i] = x[i] * factor;", ("x", "decay"), constants="const T factor = exp(-decay[0]);"
+        ),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda x, decay: [x * jnp.exp(-decay)], long_inputs=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
+    gradient=Gradient({0: _EXP_ROUNDINGS + 1, 1: lambda x, decay: x.size + _EXP_ROUNDINGS + 2}),
     bytes_read=total_bytes,
     bytes_written=lambda x, decay: total_bytes(x),
     flops=lambda x, decay: x.size,

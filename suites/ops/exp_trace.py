@@ -1,7 +1,6 @@
 """exp_trace: one step of an exponential trace, ``out[i] = trace[i] * exp(-tau_inv) + spikes[i]``."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,12 +8,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
 """The exponential functions of XLA and of libm are within two units in the last place, which is four roundings."""
@@ -48,6 +50,20 @@ def exp_trace_cuda(trace, spikes, tau_inv, out):
         while i < np.uint64(out.size):
             out[i] = trace[i] * decay + spikes[i]
             i += step
+
+
+@functools.cache
+def exp_trace_warp(dtype):
+    """A block of threads for each tile: one exponential function then serves many elements on the CPU as well."""
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique")
+    def exp_trace(trace: vector, spikes: vector, tau_inv: vector, out: vector):
+        first = wp.tid() * TILE
+        decayed = wp.tile_load(trace, shape=TILE, offset=first) * wp.exp(-tau_inv[0])
+        wp.tile_store(out, decayed + wp.tile_load(spikes, shape=TILE, offset=first), offset=first)
+
+    return exp_trace
 
 
 def _truth(trace, spikes, tau_inv):
@@ -86,10 +102,20 @@ OPERATOR = Operator(
         Backend.NUMBA: exp_trace,
         Backend.NUMBA_PARALLEL: exp_trace_parallel,
         Backend.NUMBA_CUDA: CudaKernel(exp_trace_cuda, tiles),
+        Backend.WARP: WarpKernel(exp_trace_warp, per_tile),
+        Backend.CUDA_RAW: raw_kernels.elementwise(
+            "out[i] = trace[i] * decay + spikes[i];",
+            ("trace", "spikes", "tau_inv"),
+            constants="const T decay = exp(-tau_inv[0]);",
+        ),
+        Backend.PALLAS: pallas_kernels.elementwise(
+            lambda trace, spikes, tau_inv: [trace * jnp.exp(-tau_inv) + spikes], long_inputs=2
+        ),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
+    gradient=Gradient({0: _EXP_ROUNDINGS + 1, 1: 0, 2: lambda trace, spikes, tau_inv: trace.size + _EXP_ROUNDINGS + 2}),
     bytes_read=total_bytes,
     bytes_written=lambda trace, spikes, tau_inv: total_bytes(trace),
     flops=lambda trace, spikes, tau_inv: 2 * trace.size,

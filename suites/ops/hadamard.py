@@ -1,19 +1,22 @@
 """hadamard: ``out[i, j] = A[i, j] * B[i, j]``; nominal size is the number of elements of A."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
 import numba
 import numpy as np
 
+import bridge
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpCallable
 from suites.cuda_kernels import LOADS, THREADS, cuda, kernel, widened
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -70,6 +73,24 @@ def _launch(inputs, outs):
     return {"grid": (-(-columns // width), min(-(-rows // (height * LOADS)), 65535)), "block": (width, height)}
 
 
+@functools.cache
+def hadamard_warp(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique")
+    def hadamard(A: vector, B: vector, out: vector):
+        i = wp.tid()
+        out[i] = A[i] * B[i]
+
+    return hadamard
+
+
+def _flat(inputs, outs):
+    """The matrices as vectors: an index of two dimensions takes a division in each thread."""
+    product = bridge.jax_kernel(hadamard_warp(str(outs[0].dtype)))
+    return lambda A, B: [product(A.reshape(-1), B.reshape(-1))[0].reshape(A.shape)]
+
+
 def _truth(A, B):
     if A.dtype.kind != "f":
         return Truth((exact(A * B),))  # integers wrap around
@@ -113,10 +134,14 @@ OPERATOR = Operator(
         Backend.NUMBA: hadamard,
         Backend.NUMBA_PARALLEL: hadamard_parallel,
         Backend.NUMBA_CUDA: CudaKernel(hadamard_cuda, _launch),
+        Backend.WARP: WarpCallable(_flat, calls=1),
+        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b: [a * b]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=_sample,
     edges=_edges,
+    gradient=Gradient({0: 1, 1: 1}),
     bytes_read=total_bytes,
     bytes_written=lambda A, B: total_bytes(A),
     flops=lambda A, B: A.size,

@@ -1,18 +1,21 @@
 """leaky_relu: ``out[i] = x[i]`` where that is positive, else ``0.01 * x[i]``; NaN stays NaN."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import values, vectors
+from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 SLOPE = 0.01
 
@@ -52,6 +55,19 @@ def leaky_relu_cuda(x, out):
             i += step
 
 
+@functools.cache
+def leaky_relu_warp(dtype):
+    element = scalar(dtype)
+    slope = element(SLOPE)  # a Python float would be rounded to float32 by older releases of Warp
+
+    @wp.kernel(module="unique")
+    def leaky_relu(x: wp.array(dtype=element), out: wp.array(dtype=element)):
+        i = wp.tid()
+        out[i] = wp.where(x[i] > element(0), x[i], slope * x[i])
+
+    return leaky_relu
+
+
 def _truth(x):
     """With the slope in the input's precision, as a parameter of the operation."""
     slope = wide(np.array(SLOPE, x.dtype))
@@ -69,10 +85,14 @@ OPERATOR = Operator(
         Backend.NUMBA: leaky_relu,
         Backend.NUMBA_PARALLEL: leaky_relu_parallel,
         Backend.NUMBA_CUDA: CudaKernel(leaky_relu_cuda, tiles),
+        Backend.WARP: WarpKernel(leaky_relu_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise(f"out[i] = x[i] > T(0) ? x[i] : T({SLOPE}) * x[i];", ("x",)),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [jnp.where(x > 0, x, SLOPE * x)]),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 2}, no_sums),
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: 2 * x.size,

@@ -3,19 +3,21 @@
 ``v = V + dt * (I - (V - V_rest) / tau)``; where ``v >= V_th`` the neuron spikes and v becomes ``V_rest``.
 """
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Array, Expected, Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import device, kernel, load, store, tile, tiles
 from suites.edges import vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -64,6 +66,37 @@ def lif_step_cuda(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
             spikes[i] = a >= threshold
             V_out[i] = rest if a >= threshold else a
             i += stride
+
+
+@functools.cache
+def lif_step_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def lif_step(
+        V: vector,
+        current: vector,
+        tau_inv: vector,
+        V_th: vector,
+        V_rest: vector,
+        dt: vector,
+        V_out: vector,
+        spikes: wp.array(dtype=wp.int32),
+    ):
+        i = wp.tid()
+        if i >= 0:  # always: the CPU need not find out for each array whether the index counts from its end
+            v = V[i] + dt[0] * (-(V[i] - V_rest[0]) * tau_inv[0] + current[i])
+            fires = v >= V_th[0]
+            V_out[i] = wp.where(fires, V_rest[0], v)
+            spikes[i] = wp.where(fires, 1, 0)
+
+    return lif_step
+
+
+def _step(V, current, tau_inv, V_th, V_rest, dt):
+    v = V + dt * (-(V - V_rest) * tau_inv + current)
+    return jnp.where(v >= V_th, V_rest, v), v >= V_th
 
 
 def _reference(V, current, tau_inv, V_th, V_rest, dt):
@@ -127,6 +160,16 @@ OPERATOR = Operator(
         Backend.NUMBA: lif_step,
         Backend.NUMBA_PARALLEL: lif_step_parallel,
         Backend.NUMBA_CUDA: CudaKernel(lif_step_cuda, tiles),
+        Backend.WARP: WarpKernel(lif_step_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise(
+            "const T v = V[i] + step * (-(V[i] - rest) * leak + current[i]);"
+            "spikes[i] = v >= threshold;"
+            "V_out[i] = v >= threshold ? rest : v;",
+            ("V", "current", "tau_inv", "V_th", "V_rest", "dt"),
+            ("T* V_out", "int* spikes"),
+            "const T leak = tau_inv[0], threshold = V_th[0], rest = V_rest[0], step = dt[0];",
+        ),
+        Backend.PALLAS: pallas_kernels.elementwise(_step, long_inputs=2),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -1,7 +1,6 @@
 """matvec: the dense product ``out = A @ x``; nominal size is the number of elements of A."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,12 +8,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+import bridge
 from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpCallable, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 
 
 @numba.njit
@@ -73,6 +75,65 @@ def _launch(inputs, outs):
     return rows_of(*inputs[0].shape)
 
 
+@functools.cache
+def matvec_warp(dtype):
+    """A block for each row, whose threads take turns at its columns; each adds up sums of BLOCK products."""
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique")
+    def matvec(A: wp.array2d(dtype=element), x: vector, out: vector):
+        row, lane = wp.tid() // TILE_THREADS, wp.tid() % TILE_THREADS
+        if lane < wp.block_dim():  # a block is one thread on the CPU
+            elements, total = A[row], element(0)
+            for start in range(lane, x.shape[0], BLOCK * wp.block_dim()):
+                partial = element(0)
+                for j in range(start, wp.min(start + BLOCK * wp.block_dim(), x.shape[0]), wp.block_dim()):
+                    partial += elements[j] * x[j]
+                total += partial
+            wp.tile_store(out, wp.tile_sum(wp.tile(total)), offset=row)
+
+    return matvec
+
+
+def _launch_warp(inputs, outs):
+    _check_columns(*inputs)
+    threads = outs[0].shape[0] * TILE_THREADS
+    return {"launch_dims": threads, "block_dim": TILE_THREADS, "output_dims": outs[0].shape}
+
+
+@functools.cache
+def matvec_tile(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique")
+    def matvec(A: vector, x: vector, out: vector):
+        row, columns = wp.tid(), x.shape[0]
+        elements = A[row * columns : (row + 1) * columns]
+        total = wp.tile_zeros(shape=TILE, dtype=element)
+        for j in range(0, columns, TILE):
+            own, shared = wp.tile_load(elements, shape=TILE, offset=j), wp.tile_load(x, shape=TILE, offset=j)
+            total += wp.tile_map(wp.mul, own, shared)
+        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))  # as in suites.warp_kernels.add_up
+        wp.tile_store(out, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=row)
+
+    return matvec
+
+
+def matvec_in_tiles(inputs, outs):
+    """A as a vector: of the strides of matrices Warp's code for the CPU knows nothing."""
+    _check_columns(*inputs)
+    rows = outs[0].shape[0]
+    product = bridge.jax_kernel(matvec_tile(str(outs[0].dtype)), **blocks(rows), output_dims=rows)
+    return lambda A, x: product(A.reshape(-1), x)
+
+
+def _check_columns(A, x):
+    if A.shape[1] != x.shape[0]:
+        raise ValueError("matvec: A must have as many columns as x has elements")
+
+
 def _reference(A, x):
     # XLA:CPU has no integer dot; it lowers this to a loop.
     return [jnp.matmul(A, x, precision=jax.lax.Precision.HIGHEST)]
@@ -122,6 +183,8 @@ OPERATOR = Operator(
         Backend.NUMBA: matvec,
         Backend.NUMBA_PARALLEL: matvec_parallel,
         Backend.NUMBA_CUDA: CudaKernel(matvec_cuda, _launch),
+        Backend.WARP: WarpKernel(matvec_warp, _launch_warp),
+        Backend.WARP_TILE: WarpCallable(matvec_in_tiles, calls=1),
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,
@@ -134,9 +197,12 @@ OPERATOR = Operator(
                 Backend.JNP: Failure(TypeError, "contracting dimensions"),
                 Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
                 Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                Backend.WARP: Failure(ValueError, "matvec: A must have as many columns"),
+                Backend.WARP_TILE: Failure(ValueError, "matvec: A must have as many columns"),
             },
         ),
     ),
+    gradient=Gradient({0: 1, 1: lambda A, x: A.shape[0] + 1}),
     bytes_read=total_bytes,
     bytes_written=lambda A, x: A.shape[0] * A.dtype.itemsize,
     flops=lambda A, x: 2 * A.size,

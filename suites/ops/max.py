@@ -1,6 +1,6 @@
 """max: ``out[0]`` is the largest element; NaN if there is one; no elements is an error."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +8,14 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+import bridge
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaCallable
+from suites.backends import Backend, CudaCallable, WarpCallable
 from suites.cuda_kernels import THREADS, cuda, device, kernel, load, partial_count
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import TILE, blocks, part_count, scalar, wp
 
 # LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
 # ordered like the floats, those of negative floats the other way round: with all bits but the sign flipped, they are
@@ -145,6 +147,51 @@ def largest_cuda(x, out, stream):
         largest_of[1, THREADS, stream](maxima, out)
 
 
+@functools.cache
+def largest_warp(dtype, width):
+    """The kernel whose ``maxima`` are those of the parts of ``x``, in tiles of ``width``; x has at least one."""
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    if np.dtype(dtype).kind == "f":
+
+        @wp.func
+        def larger(a: element, b: element):
+            return wp.where(a > b or a != a, a, b)
+
+    else:
+
+        @wp.func
+        def larger(a: element, b: element):
+            return wp.max(a, b)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def largest(x: vector, maxima: vector):
+        tiles = (x.shape[0] + width - 1) // width
+        each = (tiles + maxima.shape[0] - 1) // maxima.shape[0]
+        first = wp.tid() * each
+        best = wp.tile_full(shape=width, value=x[0], dtype=element)
+        for i in range(first, wp.min(first + each, tiles)):
+            # The last tile begins earlier rather than end late; an element changes nothing when it is taken twice.
+            best = wp.tile_map(larger, best, wp.tile_load(x, shape=width, offset=wp.min(i * width, x.shape[0] - width)))
+        wp.tile_store(maxima, wp.tile_reduce(larger, best), offset=wp.tid())
+
+    return largest
+
+
+def largest_warp_in_two_passes(inputs, outs):
+    dtype, size = str(inputs[0].dtype), inputs[0].shape[0]
+    if not size:
+        raise ValueError("max: x has no elements")
+
+    def reduction(size, parts):
+        return bridge.jax_kernel(largest_warp(dtype, TILE if size >= TILE else 1), **blocks(parts), output_dims=parts)
+
+    parts = part_count(size)
+    first, second = reduction(size, parts), reduction(parts, 1)
+    return lambda x: second(*first(x))
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(x.max(keepdims=True)),))
@@ -165,6 +212,7 @@ OPERATOR = Operator(
         Backend.NUMBA_PARALLEL: largest_parallel,
         Backend.NUMBA_CUDA_CALLABLE: CudaCallable(largest_cuda),
         Backend.NUMBA_CUDA_REPLAY: CudaCallable(largest_cuda),
+        Backend.WARP: WarpCallable(largest_warp_in_two_passes, calls=2),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
@@ -177,6 +225,7 @@ OPERATOR = Operator(
                 Backend.JNP: Failure(ValueError, "zero-size array"),
                 Backend.NUMBA: _EMPTY,
                 Backend.NUMBA_PARALLEL: _EMPTY,
+                Backend.WARP: Failure(ValueError, "max: x has no elements"),
             },
         ),
     ),

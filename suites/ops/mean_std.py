@@ -1,7 +1,6 @@
 """mean_std: mean and (population) standard deviation of a vector, in two passes; NaN for no elements."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,10 +8,12 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+import bridge
 from suites.accuracy import Expected, Truth, blocked_terms, bounded, gamma, wide
-from suites.backends import Backend, CudaCallable
+from suites.backends import Backend, CudaCallable, WarpCallable
 from suites.cuda_kernels import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import (
     BLOCK,
     ONE_THREAD_BELOW,
@@ -23,6 +24,8 @@ from suites.kernels import (
     blocked_sum,
 )
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import PART_TILES, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.warp_kernels import add_up as add_up_warp
 
 
 @numba.njit(error_model="numpy")
@@ -97,6 +100,88 @@ def mean_std_cuda(x, mean_out, std_out, stream):
     finish_std[1, THREADS, stream](sums, x, std_out)
 
 
+@functools.cache
+def finish_mean_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique")
+    def finish_mean(sums: vector, count: int, mean: vector, centers: vector):
+        """The mean from partial sums, and a tile that is filled with it."""
+        total = wp.tile_zeros(shape=TILE, dtype=element)
+        for i in range(PART_TILES):
+            total += wp.tile_load(sums, shape=TILE, offset=i * TILE)
+        average = wp.tile_sum(total) * (element(1) / element(count))
+        wp.tile_store(mean, average)
+        wp.tile_store(centers, wp.tile_broadcast(average, shape=(TILE,)))
+
+    return finish_mean
+
+
+@functools.cache
+def add_up_squares_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.func
+    def squared_distance(a: element, b: element):
+        return (a - b) * (a - b)
+
+    @wp.kernel(module="unique")
+    def add_up_squares(x: vector, centers: vector, sums: vector):
+        """As :func:`suites.warp_kernels.add_up`, of squared distances."""
+        tiles = (x.shape[0] + TILE - 1) // TILE
+        each = (tiles + sums.shape[0] - 1) // sums.shape[0]
+        first = wp.tid() * each
+        total = wp.tile_zeros(shape=TILE, dtype=element)
+        for i in range(first, wp.min(first + each, tiles)):
+            # Beyond the end of x, where zeros are loaded, the center has to be zero too.
+            beyond = wp.max((i + 1) * TILE - x.shape[0], 0)
+            center = wp.tile_load(centers, shape=TILE, offset=beyond)
+            total += wp.tile_map(squared_distance, wp.tile_load(x, shape=TILE, offset=i * TILE), center)
+        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))
+        wp.tile_store(sums, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=wp.tid())
+
+    return add_up_squares
+
+
+@functools.cache
+def finish_std_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.func
+    def root(value: element):  # older releases of Warp have no adjoint of a tile's wp.sqrt
+        return wp.sqrt(value)
+
+    @wp.kernel(module="unique")
+    def finish_std(sums: vector, count: int, std: vector):
+        total = wp.tile_zeros(shape=TILE, dtype=element)
+        # The adjoint of the root needs the sum; it would not have the results of a loop that is not unrolled.
+        for i in range(PART_TILES):
+            total += wp.tile_load(sums, shape=TILE, offset=i * TILE)
+        wp.tile_store(std, wp.tile_map(root, wp.tile_sum(total) * (element(1) / element(count))))
+
+    return finish_std
+
+
+def mean_std_warp(inputs, outs):
+    dtype, count = str(inputs[0].dtype), inputs[0].shape[0]
+    parts = part_count(count)
+    add = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
+    mean_of = bridge.jax_kernel(
+        finish_mean_warp(dtype), num_outputs=2, **blocks(1), output_dims={"mean": 1, "centers": TILE}
+    )
+    add_squares = bridge.jax_kernel(add_up_squares_warp(dtype), **blocks(parts), output_dims=parts)
+    std_of = bridge.jax_kernel(finish_std_warp(dtype), **blocks(1), output_dims=1)
+
+    def mean_std(x):
+        mean, centers = mean_of(*add(x), count)
+        return [mean, *std_of(*add_squares(x, centers), count)]
+
+    return mean_std
+
+
 def _reference(x):
     return [jnp.mean(x, keepdims=True), jnp.std(x, keepdims=True)]
 
@@ -131,6 +216,18 @@ def _truth(x):
     return Truth((mean_expected, Expected(std, dtype, margin)))
 
 
+def _condition(pullback, inputs, cotangents):
+    """With the cotangents m and s, an element's is ``m / n + s (x - mean) / (n std)``.
+
+    A kernel takes the distance from a mean whose error is a multiple of mean|x|, and then finds that the mean of the
+    distances, which is zero, contributes next to nothing.
+    """
+    (x,), (mean_cotangent, std_cotangent) = inputs, map(np.abs, cotangents)
+    distances = np.abs(x - x.mean())
+    spread = distances + distances.mean() + 2 * np.abs(x).mean()
+    return [(mean_cotangent + std_cotangent * spread / x.std()) / x.size]
+
+
 def _edges(dtype):
     cases = {name: (vector,) for name, vector in vectors(dtype).items()}
     # The square of a large number overflows in any two-pass algorithm of the input's own precision.
@@ -151,10 +248,12 @@ OPERATOR = Operator(
         Backend.NUMBA_PARALLEL: mean_std_parallel,
         Backend.NUMBA_CUDA_CALLABLE: CudaCallable(mean_std_cuda),
         Backend.NUMBA_CUDA_REPLAY: CudaCallable(mean_std_cuda),
+        Backend.WARP: WarpCallable(mean_std_warp, calls=4),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),
     edges=_edges,
+    gradient=Gradient({0: lambda x: x.size + 12}, _condition, sizes=(257, 2100)),
     bytes_read=total_bytes,
     bytes_written=lambda x: 2 * x.dtype.itemsize,
     flops=lambda x: 4 * x.size,

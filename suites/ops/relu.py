@@ -1,18 +1,21 @@
 """relu: ``out[i] = max(x[i], 0)``; NaN stays NaN."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
+from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -59,6 +62,18 @@ def relu_cuda(x, out):
             i += step
 
 
+@functools.cache
+def relu_warp(dtype):
+    element = scalar(dtype)
+
+    @wp.kernel(module="unique")
+    def relu(x: wp.array(dtype=element), out: wp.array(dtype=element)):
+        i = wp.tid()
+        out[i] = wp.where(x[i] <= element(0), element(0), x[i])
+
+    return relu
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)),))
@@ -76,10 +91,14 @@ OPERATOR = Operator(
         Backend.NUMBA: relu,
         Backend.NUMBA_PARALLEL: relu_parallel,
         Backend.NUMBA_CUDA: CudaKernel(relu_cuda, tiles),
+        Backend.WARP: WarpKernel(relu_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = x[i] <= T(0) ? T(0) : x[i];", ("x",)),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [jnp.where(x <= 0, jnp.zeros_like(x), x)]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 0}, no_sums),
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: x.size,

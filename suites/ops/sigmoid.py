@@ -1,7 +1,6 @@
 """sigmoid: ``out[i] = 1 / (1 + exp(-x[i]))``."""
 
-from __future__ import annotations
-
+import functools
 import math
 
 import jax
@@ -9,12 +8,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+from suites import pallas_kernels, raw_kernels
 from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import device, kernel, load, quotient, store, tile, tiles, widened
 from suites.edges import values, vectors
+from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit(error_model="numpy")
@@ -52,6 +54,20 @@ def sigmoid_cuda(x, out):
             i += step
 
 
+@functools.cache
+def sigmoid_warp(dtype):
+    element = scalar(dtype)
+    # In half precision the exponential of 12 overflows.
+    wider = wp.float32 if dtype == "float16" else element
+
+    @wp.kernel(module="unique")
+    def sigmoid(x: wp.array(dtype=element), out: wp.array(dtype=element)):
+        i = wp.tid()
+        out[i] = element(wider(1) / (wider(1) + wp.exp(-wider(x[i]))))
+
+    return sigmoid
+
+
 def _truth(x):
     """The exponential e is off by four roundings (see exp_trace), the sum by one, the quotient by up to four (2 ulp).
 
@@ -61,6 +77,14 @@ def _truth(x):
     with np.errstate(over="ignore"):
         value = 1 / (1 + np.exp(-wide(x)))
     return Truth((bounded(value, x.dtype, condition=value, terms=9),))
+
+
+_ADJOINT_ROUNDINGS = 20
+"""Roundings of the derivative ``e / (1 + e) ** 2``: four in the exponential e, five in the sum, eleven in its square.
+
+With four of each, e and the quotient, and one for the product with the cotangent, these are 20. Each is relative to the
+result.
+"""
 
 
 OPERATOR = Operator(
@@ -73,10 +97,15 @@ OPERATOR = Operator(
         Backend.NUMBA: sigmoid,
         Backend.NUMBA_PARALLEL: sigmoid_parallel,
         Backend.NUMBA_CUDA: CudaKernel(sigmoid_cuda, tiles),
+        Backend.WARP: WarpKernel(sigmoid_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
     dtypes=("float32", "float64", "float16"),
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    # The derivative of the reference is not a number where the exponential overflows, as it does in half precision.
+    gradient=Gradient({0: _ADJOINT_ROUNDINGS}, no_sums, dtypes=("float32", "float64")),
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: 4 * x.size,

@@ -1,6 +1,6 @@
 """spike_reset: neurons whose potential has reached the threshold spike and are reset, in two kernels on a GPU."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,12 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaCallable
+from suites.backends import Backend, CudaCallable, WarpKernel
 from suites.cuda_kernels import THREADS, kernel, load, store, tile, tile_count
 from suites.edges import vectors
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -73,6 +74,20 @@ def spike_reset_cuda(V, V_th, V_rest, spikes, V_out, stream):
         reset[blocks, THREADS, stream](V, spikes, V_rest, V_out)
 
 
+@functools.cache
+def spike_reset_warp(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def spike_reset(V: vector, V_th: vector, V_rest: vector, spikes: wp.array(dtype=wp.int32), V_out: vector):
+        i = wp.tid()
+        fires = V[i] >= V_th[0]
+        V_out[i] = wp.where(fires, V_rest[0], V[i])
+        spikes[i] = wp.where(fires, 1, 0)
+
+    return spike_reset
+
+
 def _reference(V, V_th, V_rest):
     spikes = V_th[0] <= V
     return [spikes.astype(jnp.int32), jnp.where(spikes, V_rest[0], V)]
@@ -121,6 +136,7 @@ OPERATOR = Operator(
         Backend.NUMBA_PARALLEL: spike_reset_parallel,
         Backend.NUMBA_CUDA_CALLABLE: CudaCallable(spike_reset_cuda),
         Backend.NUMBA_CUDA_REPLAY: CudaCallable(spike_reset_cuda),
+        Backend.WARP: WarpKernel(spike_reset_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

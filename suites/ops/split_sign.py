@@ -1,6 +1,6 @@
 """split_sign: the positive part ``max(x[i], 0)`` and the negative part ``min(x[i], 0)``; NaN stays NaN in both."""
 
-from __future__ import annotations
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,13 @@ import numba
 import numpy as np
 
 from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel
+from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import values, vectors
+from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import scalar, wp
 
 
 @numba.njit
@@ -54,6 +56,21 @@ def split_sign_cuda(x, positive, negative):
             i += step
 
 
+@functools.cache
+def split_sign_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.kernel(module="unique")
+    def split_sign(x: vector, positive: vector, negative: vector):
+        i = wp.tid()
+        value = x[i]
+        positive[i] = wp.where(value <= element(0), element(0), value)
+        negative[i] = wp.where(value >= element(0), element(0), value)
+
+    return split_sign
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)), exact(np.minimum(x, 0))))
@@ -71,10 +88,12 @@ OPERATOR = Operator(
         Backend.NUMBA: split_sign,
         Backend.NUMBA_PARALLEL: split_sign_parallel,
         Backend.NUMBA_CUDA: CudaKernel(split_sign_cuda, tiles),
+        Backend.WARP: WarpKernel(split_sign_warp),
     },
     dtypes=("float32", "float64", "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 0}, no_sums),
     bytes_read=total_bytes,
     bytes_written=lambda x: 2 * total_bytes(x),
     flops=lambda x: 2 * x.size,

@@ -1,18 +1,20 @@
 """sum: ``out[0] = x[0] + x[1] + ...``."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
 
+import bridge
 from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend, CudaCallable
+from suites.backends import Backend, CudaCallable, WarpCallable
 from suites.cuda_kernels import THREADS, add_up, cuda, partial_count
 from suites.edges import values, vectors
+from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import add_up as add_up_warp
+from suites.warp_kernels import add_up_parts, blocks, part_count
 
 
 @numba.njit
@@ -42,6 +44,14 @@ def total_cuda(x, out, stream):
         add_up[1, THREADS, stream](partials, out)
 
 
+def total_warp(inputs, outs):
+    """Two passes, so that the order of additions does not vary."""
+    dtype, parts = str(inputs[0].dtype), part_count(inputs[0].shape[0])
+    first = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
+    second = bridge.jax_kernel(add_up_parts(dtype), **blocks(1), output_dims=1)
+    return lambda x: second(*first(x))
+
+
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(x.sum(keepdims=True, dtype=x.dtype)),))  # integers wrap around
@@ -62,10 +72,12 @@ OPERATOR = Operator(
         Backend.NUMBA_PARALLEL: total_parallel,
         Backend.NUMBA_CUDA_CALLABLE: CudaCallable(total_cuda),
         Backend.NUMBA_CUDA_REPLAY: CudaCallable(total_cuda),
+        Backend.WARP: WarpCallable(total_warp, calls=2),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 0}),
     bytes_read=total_bytes,
     bytes_written=lambda x: x.dtype.itemsize,
     flops=lambda x: x.size,

@@ -36,6 +36,13 @@ def product(A, x, out):
         out[i] = total
 
 
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    """Its devices are many, with a GPU or without."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 @pytest.fixture
 def matvec():
     """A @ x, linear in both, on Numba and in jnp."""
@@ -101,7 +108,7 @@ class TestTranspose:
         close(jax.grad(loss(matvec))(X), jax.grad(loss(jnp.matmul))(X))
 
     def test_shard_map_sums_the_gradient_of_a_replicated_operand(self, matvec):
-        mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+        mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu"))
         sharded = jax.shard_map(
             matvec, mesh=mesh, in_specs=(PartitionSpec("d"), PartitionSpec()), out_specs=PartitionSpec("d")
         )
@@ -208,7 +215,7 @@ class TestBatching:
 class TestPartitioning:
     @pytest.fixture
     def mesh(self):
-        return jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+        return jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu"))
 
     def compiled(self, function, *args):
         program = jax.jit(function).lower(*args).compile()
@@ -367,7 +374,11 @@ class TestRegistrationMethods:
             except Exception as error:
                 failures.append(error)
 
-        threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+        def on_the_cpu(index):
+            with jax.default_device(jax.devices("cpu")[0]):  # each thread has its own
+                work(index)
+
+        threads = [threading.Thread(target=on_the_cpu, args=(index,)) for index in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

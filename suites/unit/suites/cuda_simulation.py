@@ -16,8 +16,8 @@ from suites.accuracy import judge
 from suites.backends import Backend, CudaKernel
 from suites.ops import operators
 
-TWO_PASSES = ("sum", "max", "mean_std")
-"""Operators that reduce long vectors in two passes."""
+SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "nbody": 270}
+"""Nominal sizes, where 700 is too small for the second pass of a reduction, or too large for pairs."""
 
 
 def outputs(operator, inputs):
@@ -34,6 +34,8 @@ def run(name, inputs):
     arrays = [np.array(array) for array in inputs]
     if isinstance(kernel, CudaKernel):
         launch = kernel.launch(inputs, results)
+        for given, result in launch.get("input_output_aliases", {}).items():
+            results[result] = np.array(inputs[given])  # what XLA has copied there if the input is still needed
         if launch["grid"]:
             kernel.dispatcher[launch["grid"], launch["block"]](*arrays, *results)
     else:
@@ -49,10 +51,11 @@ def main(names):
     wrong = 0
     for name in names:
         operator = operators()[name]
-        cells = {"sample": operator.sample("float32", 5000 if name in TWO_PASSES else 700, 1)} | {
+        cells = {"sample": operator.sample("float32", SIZES.get(name, 700), 1)} | {
             edge: inputs
             for edge, inputs in operator.edges("float32").items()
-            if edge in ("empty", "one", "nan", "no_rows", "all_rows_empty", "first_and_last_empty", "one_long_row")
+            if edge
+            in ("empty", "one", "nan", "no_rows", "all_rows_empty", "first_and_last_empty", "one_long_row", "no_values")
         }
         for cell, inputs in cells.items():
             verdict = judge(run(name, inputs), operator.truth(*inputs))

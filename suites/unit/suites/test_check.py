@@ -8,7 +8,7 @@ import pytest
 
 from reports import Status
 from suites.accuracy import Truth, exact
-from suites.backends import Backend
+from suites.backends import Backend, WarpKernel
 from suites.check import (
     POISONS,
     check,
@@ -19,6 +19,7 @@ from suites.check import (
     with_reference,
 )
 from suites.operator import Operator
+from suites.warp_kernels import wp
 
 
 @numba.njit
@@ -56,6 +57,41 @@ def copy_or_raise(x, out):
     out[:] = x
 
 
+VECTOR = wp.array(dtype=wp.float32)
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_copy(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    out[i] = x[i]
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_copy_without_tail(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    if i < x.shape[0] - 1:
+        out[i] = x[i]
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_copy_off_by_one(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    out[i] = x[wp.max(i - 1, 0)]
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_copy_into_input(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    out[i] = x[i]
+    x[i] = float(i)
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_copy_plus_old_output(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    out[i] = out[i] * 0.5 + x[i]
+
+
 def _operator(kernel, dtype=np.float32, outputs=1):
     return Operator(
         name="copy",
@@ -63,7 +99,9 @@ def _operator(kernel, dtype=np.float32, outputs=1):
         outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, dtype)] * outputs,
         reference=lambda x: [x + 0],
         truth=lambda x: Truth((exact(x),)),
-        kernels={Backend.NUMBA: kernel},
+        kernels={Backend.WARP: WarpKernel(lambda dtype: kernel)}
+        if isinstance(kernel, wp.Kernel)
+        else {Backend.NUMBA: kernel},
         dtypes=("float32",),
         sample=lambda dtype, size, seed: (np.arange(size, dtype=dtype),),
         edges=lambda dtype: {},
@@ -94,6 +132,23 @@ def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
     assert reason is None or reason in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("kernel", "status", "reason"),
+    [
+        (warp_copy, Status.PASSED, None),
+        (warp_copy_without_tail, Status.UNWRITTEN_OUTPUT, "1 of 8 elements were never written"),
+        (warp_copy_off_by_one, Status.WRONG_VALUE, "outside the error bound"),
+        (warp_copy_into_input, Status.COMPILE_ERROR, "not change"),
+        (warp_copy_plus_old_output, Status.NONDETERMINISTIC, "differs between two runs"),
+    ],
+    ids=lambda value: getattr(value, "key", None),
+)
+def test_each_way_of_being_wrong_in_warp_has_its_status(kernel, status, reason):
+    verdict = check(_operator(kernel), Backend.WARP, INPUTS)
+    assert verdict.status is status
+    assert reason is None or reason in verdict.reason
+
+
 def test_output_of_the_wrong_dtype_is_reported():
     assert check(_operator(copy, np.int32), Backend.NUMBA, INPUTS).status is Status.WRONG_DTYPE
 
@@ -109,14 +164,14 @@ def test_poison_shows_through_an_output_that_nothing_writes():
 
 def test_program_without_the_custom_call_is_no_evidence():
     program = jax.jit(lambda x: x + 1).lower(INPUTS[0]).compile().as_text()
-    assert missing_custom_call(program, Backend.JNP) is None
-    assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, Backend.NUMBA)
+    assert missing_custom_call(program, Backend.JNP, "cpu") is None
+    assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, Backend.NUMBA, "cpu")
 
 
 def test_reference_that_calls_a_kernel_is_no_reference():
     call = Backend.NUMBA.build(copy, [jax.ShapeDtypeStruct((8,), np.float32)])
     program = jax.jit(call).lower(INPUTS[0]).compile().as_text()
-    assert "contains 1 calls" in missing_custom_call(program, Backend.JNP)
+    assert "contains 1 calls" in missing_custom_call(program, Backend.JNP, "cpu")
 
 
 def test_error_of_xlas_own_result_stands_beside():

@@ -34,7 +34,7 @@ def test_loop_of_every_operator_contains_one_call(name):
     call = operator.build(Backend.NUMBA, inputs)
     program = timing.chain(call, operator.outputs(*inputs), operator.feedback)
     text = program.lower(10, list(map(jnp.asarray, inputs))).compile().as_text()
-    assert missing_custom_call(text, Backend.NUMBA) is None
+    assert missing_custom_call(text, Backend.NUMBA, "cpu") is None
     body = text[: text.index("ENTRY")]
     assert "custom-call" in body  # inside the loop, not before it
 

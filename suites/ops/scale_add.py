@@ -1,0 +1,128 @@
+"""scale_add: ``out[i] = a[i] * b[i] + c[i]``."""
+
+import functools
+
+import jax
+import numba
+import numpy as np
+
+from suites import pallas_kernels, raw_kernels
+from suites.accuracy import Truth, bounded, exact, wide
+from suites.backends import Backend, CudaKernel, WarpKernel
+from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
+from suites.edges import values, vectors
+from suites.gradients import Gradient
+from suites.kernels import ONE_THREAD_BELOW
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import scalar, wp
+
+
+@numba.njit
+def scale_add(a, b, c, out):
+    if a.size != out.size or b.size != out.size or c.size != out.size:
+        raise ValueError("scale_add: a, b and c must have one length")
+    for i in range(out.size):
+        out[i] = a[i] * b[i] + c[i]
+
+
+@numba.njit(parallel=True)
+def scale_add_parallel(a, b, c, out):
+    if a.size != out.size or b.size != out.size or c.size != out.size:
+        raise ValueError("scale_add: a, b and c must have one length")
+    if out.size < ONE_THREAD_BELOW:
+        scale_add(a, b, c, out)
+    else:
+        for i in numba.prange(out.size):
+            out[i] = a[i] * b[i] + c[i]
+
+
+@kernel
+def scale_add_cuda(a, b, c, out):
+    i, step, full = tile(out.size)
+    if full:
+        x, y, z = load(a, i, step), load(b, i, step), load(c, i, step)
+        store(out, i, step, (x[0] * y[0] + z[0], x[1] * y[1] + z[1], x[2] * y[2] + z[2], x[3] * y[3] + z[3]))
+    else:
+        while i < np.uint64(out.size):
+            out[i] = widened(a[i]) * widened(b[i]) + widened(c[i])
+            i += step
+
+
+@functools.cache
+def scale_add_warp(dtype):
+    real = scalar(dtype)
+
+    @wp.kernel(module="unique")
+    def scale_add(a: wp.array(dtype=real), b: wp.array(dtype=real), c: wp.array(dtype=real), out: wp.array(dtype=real)):
+        i = wp.tid()
+        out[i] = a[i] * b[i] + c[i]
+
+    return scale_add
+
+
+def _truth(a, b, c):
+    """Two roundings, or one where the product is not rounded before it is added."""
+    if a.dtype.kind != "f":
+        return Truth((exact(a * b + c),))  # integers wrap around
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = wide(a) * wide(b)
+        value = product + wide(c)
+        condition = np.abs(product) + np.abs(wide(c))
+        # A factor that is flushed to zero takes its whole product with it.
+        factor = np.maximum(np.abs(wide(a)), np.abs(wide(b))).max(initial=0, where=np.isfinite(product))
+    return Truth((bounded(value, a.dtype, condition=condition, terms=2, flushed=3 + float(factor)),))
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    return values(dtype, size, random), values(dtype, size, random), values(dtype, size, random)
+
+
+def _edges(dtype):
+    cases = {}
+    for name, vector in vectors(dtype).items():
+        cases[name] = (vector, np.ones_like(vector), vector[::-1].copy())
+        cases[f"{name}_factor"] = (np.ones_like(vector), vector, np.zeros_like(vector))
+    if np.dtype(dtype).kind == "f":
+        # What is left when two large numbers cancel is the rounding error of one of them, or nothing.
+        near = values(dtype, 257, np.random.default_rng(1))
+        cases["cancellation"] = (near, near, -(near * near))
+    return cases
+
+
+_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: scale_add: a, b and c must have one length")
+
+OPERATOR = Operator(
+    name="scale_add",
+    version=1,
+    outputs=lambda a, b, c: [jax.ShapeDtypeStruct(a.shape, a.dtype)],
+    reference=lambda a, b, c: [a * b + c],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: scale_add,
+        Backend.NUMBA_PARALLEL: scale_add_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(scale_add_cuda, tiles),
+        Backend.WARP: WarpKernel(scale_add_warp),
+        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
+        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b, c: [a * b + c]),
+    },
+    dtypes=("float32", "float64", "int32", "float16"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32), np.zeros(4, np.float32)),
+            {
+                Backend.JNP: Failure(TypeError, "incompatible shapes"),
+                Backend.NUMBA: _LENGTHS,
+                Backend.NUMBA_PARALLEL: _LENGTHS,
+            },
+        ),
+    ),
+    gradient=Gradient({0: 1, 1: 1, 2: 0}),
+    bytes_read=total_bytes,
+    bytes_written=lambda a, b, c: total_bytes(a),
+    flops=lambda a, b, c: 2 * a.size,
+    elementwise=True,
+)
