@@ -193,6 +193,7 @@ _CUDA: dict[str, str | None] = {"cuda": "bridge_cuda"}
 _CUDA_PYTHON: dict[str, str | None] = {"cuda": "bridge_cuda_python"}
 
 _PALLAS: dict[str, str | None] = {"cuda": None}
+_NOT_IN_TRITON = (("float16", "Pallas has no division of float16 on GPUs"),)
 _NOT_IN_CPP = (("float16", "needs CUDA's headers, which not every installation of NVRTC finds"),)
 
 _NO_HALF = tuple((name, f"Numba's CPU target has no {name}") for name in ("float16", "bfloat16"))
@@ -215,7 +216,7 @@ class Backend(Enum):
     WARP = _Facts("warp", _CPU | _CUDA, _build_warp, has_adjoints=True)
     WARP_TILE = _Facts("warp_tile", _CPU | _CUDA, _build_warp, optional=True, has_adjoints=True)
     CUDA_RAW = _Facts("cuda_raw", _CUDA, _build_cuda_raw, _NOT_IN_CPP, NO_CUDA_CORE, optional=True, typed=False)
-    PALLAS = _Facts("pallas", _PALLAS, _build_pallas, optional=True)
+    PALLAS = _Facts("pallas", _PALLAS, _build_pallas, _NOT_IN_TRITON, optional=True)
 
     @property
     def id(self) -> str:

@@ -16,7 +16,7 @@ import numba
 from reports import Device, Host, Run, Source, new_run_id
 from suites import gpu
 
-_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "llvmlite", "numpy")
+_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
 _MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 

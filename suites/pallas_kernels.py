@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
 
 from suites.backends import PallasKernel
 
 BLOCK = 1024
-"""Elements of a block: a power of two, as Triton wants it; the last block may be partly outside, where it is masked."""
+"""Elements that one program handles: a power of two, as Triton wants it."""
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:
@@ -29,22 +31,22 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
 
         def kernel(*references: Any) -> None:
             sources, targets = references[: len(inputs)], references[len(inputs) :]
-            values = [source[...] for source in sources]
+            # Triton does not cut the last block off where the array ends: elements beyond it would be another array's.
+            first = pl.program_id(0) * BLOCK
+            inside = first + jnp.arange(BLOCK) < size
+            here = pl.ds(first, BLOCK)
+            values = [triton.load(source.at[here], mask=inside, other=0) for source in sources[:long_count]]
+            values += [source[...] for source in sources[long_count:]]
             for target, value in zip(targets, function(*values), strict=True):
-                target[...] = value.astype(target.dtype)
-
-        block = pl.BlockSpec((BLOCK,), lambda i: (i,))
-        one = pl.BlockSpec((1,), lambda i: (0,))
+                triton.store(target.at[here], value.astype(target.dtype), mask=inside)
 
         def call(*arrays: jax.Array) -> list[jax.Array]:
             if not size:
-                return [jax.numpy.zeros(out.shape, out.dtype) for out in outs]
+                return [jnp.zeros(out.shape, out.dtype) for out in outs]
             flat = [array.reshape(-1) for array in arrays]
             results = pl.pallas_call(
                 kernel,
                 grid=(pl.cdiv(size, BLOCK),),
-                in_specs=[block if index < long_count else one for index in range(len(arrays))],
-                out_specs=[block] * len(outs),
                 out_shape=[jax.ShapeDtypeStruct((size,), out.dtype) for out in outs],
                 interpret=jax.default_backend() == "cpu",
             )(*flat)

@@ -44,8 +44,8 @@ LANES = 8
 PARTS = 4096
 """Parts of a vector that is reduced, at most: as many blocks fill a GPU."""
 
-PART_TILES = PARTS // TILE
-"""Tiles of what is left of the parts; of those that are not there, zeros are loaded."""
+PARTS_THREADS = 256
+"""Threads that add up what is left of the parts; for parts that are not there, they load zeros."""
 
 
 def scalar(dtype: str) -> Any:
@@ -117,18 +117,11 @@ def add_up(dtype: str) -> Any:
 
 @functools.cache
 def add_up_parts(dtype: str) -> Any:
-    """The kernel whose ``total`` is the sum of ``sums``, at most PARTS, in one block.
-
-    The loop has a constant length, so that it is unrolled and all loads are under way at once.
-    """
-    element = scalar(dtype)
-    vector = wp.array(dtype=element)
+    """The kernel whose ``total`` is the sum of ``sums``, at most PARTS, in one block of PARTS_THREADS."""
+    vector = wp.array(dtype=scalar(dtype))
 
     @wp.kernel(module="unique")
     def add_up_parts(sums: vector, total: vector):
-        tile = wp.tile_zeros(shape=TILE, dtype=element)
-        for i in range(PART_TILES):
-            tile += wp.tile_load(sums, shape=TILE, offset=i * TILE)
-        wp.tile_store(total, wp.tile_sum(tile))
+        wp.tile_store(total, wp.tile_sum(wp.tile_load(sums, shape=PARTS)))
 
     return add_up_parts

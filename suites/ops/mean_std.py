@@ -24,7 +24,7 @@ from suites.kernels import (
     blocked_sum,
 )
 from suites.operator import Operator, total_bytes
-from suites.warp_kernels import PART_TILES, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.warp_kernels import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
 from suites.warp_kernels import add_up as add_up_warp
 
 
@@ -108,10 +108,7 @@ def finish_mean_warp(dtype):
     @wp.kernel(module="unique")
     def finish_mean(sums: vector, count: int, mean: vector, centers: vector):
         """The mean from partial sums, and a tile that is filled with it."""
-        total = wp.tile_zeros(shape=TILE, dtype=element)
-        for i in range(PART_TILES):
-            total += wp.tile_load(sums, shape=TILE, offset=i * TILE)
-        average = wp.tile_sum(total) * (element(1) / element(count))
+        average = wp.tile_sum(wp.tile_load(sums, shape=PARTS)) * (element(1) / element(count))
         wp.tile_store(mean, average)
         wp.tile_store(centers, wp.tile_broadcast(average, shape=(TILE,)))
 
@@ -156,11 +153,9 @@ def finish_std_warp(dtype):
 
     @wp.kernel(module="unique")
     def finish_std(sums: vector, count: int, std: vector):
-        total = wp.tile_zeros(shape=TILE, dtype=element)
-        # The adjoint of the root needs the sum; it would not have the results of a loop that is not unrolled.
-        for i in range(PART_TILES):
-            total += wp.tile_load(sums, shape=TILE, offset=i * TILE)
-        wp.tile_store(std, wp.tile_map(root, wp.tile_sum(total) * (element(1) / element(count))))
+        # Without a loop: the adjoint of the root needs the sum, and adjoints do not have what a loop has added up.
+        variance = wp.tile_sum(wp.tile_load(sums, shape=PARTS)) * (element(1) / element(count))
+        wp.tile_store(std, wp.tile_map(root, variance))
 
     return finish_std
 
@@ -170,10 +165,13 @@ def mean_std_warp(inputs, outs):
     parts = part_count(count)
     add = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
     mean_of = bridge.jax_kernel(
-        finish_mean_warp(dtype), num_outputs=2, **blocks(1), output_dims={"mean": 1, "centers": TILE}
+        finish_mean_warp(dtype),
+        num_outputs=2,
+        **blocks(1, PARTS_THREADS),
+        output_dims={"mean": 1, "centers": TILE},
     )
     add_squares = bridge.jax_kernel(add_up_squares_warp(dtype), **blocks(parts), output_dims=parts)
-    std_of = bridge.jax_kernel(finish_std_warp(dtype), **blocks(1), output_dims=1)
+    std_of = bridge.jax_kernel(finish_std_warp(dtype), **blocks(1, PARTS_THREADS), output_dims=1)
 
     def mean_std(x):
         mean, centers = mean_of(*add(x), count)

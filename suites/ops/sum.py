@@ -13,8 +13,8 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
 from suites.operator import Operator, total_bytes
+from suites.warp_kernels import PARTS_THREADS, add_up_parts, blocks, part_count
 from suites.warp_kernels import add_up as add_up_warp
-from suites.warp_kernels import add_up_parts, blocks, part_count
 
 
 @numba.njit
@@ -48,7 +48,7 @@ def total_warp(inputs, outs):
     """Two passes, so that the order of additions does not vary."""
     dtype, parts = str(inputs[0].dtype), part_count(inputs[0].shape[0])
     first = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
-    second = bridge.jax_kernel(add_up_parts(dtype), **blocks(1), output_dims=1)
+    second = bridge.jax_kernel(add_up_parts(dtype), **blocks(1, PARTS_THREADS), output_dims=1)
     return lambda x: second(*first(x))
 
 
