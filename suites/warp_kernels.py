@@ -56,11 +56,6 @@ def scalar(dtype: str) -> Any:
 # How a kernel is called: from specs or arrays to the options of bridge.jax_kernel.
 
 
-def per_output(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """A thread per element of the first output, all outputs in its shape."""
-    return {"launch_dims": outs[0].shape, "output_dims": outs[0].shape}
-
-
 def blocks(count: int, threads: int = TILE_THREADS) -> dict[str, Any]:
     """So many blocks of threads, for a kernel that works on tiles: its ``wp.tid()`` is the index of the block."""
     return {"launch_dims": (count, threads), "block_dim": threads}
