@@ -12,7 +12,7 @@ from suites.warp_kernels import wp
 
 
 @wp.kernel
-def add(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):  # type: ignore
+def add(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
     i = wp.tid()
     out[i] = x[i] + y[i]
 

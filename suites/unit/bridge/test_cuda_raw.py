@@ -179,7 +179,7 @@ class TestOnGpu:
                 out[i] = x[i] + y[i]
 
         @wp.kernel(module="unique")
-        def add_warp(x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array(dtype=float)):  # type: ignore
+        def add_warp(x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array(dtype=float)):
             i = wp.tid()
             out[i] = x[i] + y[i]
 

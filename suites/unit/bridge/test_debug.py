@@ -270,10 +270,10 @@ class TestReference:
     @pytest.mark.parametrize(
         ("got", "expected"),
         [
-            (np.float32([1, np.nan, np.inf, -np.inf, 1e-6]), (1, np.nan, np.inf, -np.inf, 0)),
-            (np.float32([1e-40]), (0,)),
+            (np.array([1, np.nan, np.inf, -np.inf, 1e-6], np.float32), (1, np.nan, np.inf, -np.inf, 0)),
+            (np.array([1e-40], np.float32), (0,)),
             (np.array([1, 1.0078125], jnp.bfloat16), (1, 1)),
-            (np.complex64([1 + 1e-6j]), (1,)),
+            (np.array([1 + 1e-6j], np.complex64), (1,)),
         ],
     )
     def test_accepted(self, got, expected):
@@ -282,12 +282,12 @@ class TestReference:
     @pytest.mark.parametrize(
         ("got", "expected"),
         [
-            (np.float32([1, np.nan]), (1, 1)),
-            (np.float32([1, 3e38]), (1, np.inf)),
-            (np.float32([-np.inf]), (np.inf,)),
-            (np.float32([1e-3, 1]), (0, 1)),
-            (np.complex64([1 + 1e-3j]), (1,)),
-            (np.int32([1, 7]), (1, 8)),
+            (np.array([1, np.nan], np.float32), (1, 1)),
+            (np.array([1, 3e38], np.float32), (1, np.inf)),
+            (np.array([-np.inf], np.float32), (np.inf,)),
+            (np.array([1e-3, 1], np.float32), (0, 1)),
+            (np.array([1 + 1e-3j], np.complex64), (1,)),
+            (np.array([1, 7], np.int32), (1, 8)),
             (np.array([True]), (False,)),
         ],
     )
@@ -296,9 +296,9 @@ class TestReference:
             self.compared(got, expected)
 
     def test_rtol(self):
-        self.compared(np.float32([1.01]), (1,), rtol=0.1)
+        self.compared(np.array([1.01], np.float32), (1,), rtol=0.1)
         with pytest.raises(FAILED, match="allowed 1e-09 of the largest magnitude 1"):
-            self.compared(np.float32([1.000001]), (1,), rtol=1e-9)
+            self.compared(np.array([1.000001], np.float32), (1,), rtol=1e-9)
 
     def test_a_named_backend(self):
         op = operator(right)
