@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from bridge import numba_kernel
+from bridge import XLACustomKernel, numba_kernel
 from suites.dispatch import native
 from suites.dispatch.modes import EAGER, JIT, LOOP
 from suites.dispatch.path import Path, PathSpec, custom_call, elementwise_add
@@ -22,14 +22,21 @@ _OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)
 _CPP_TARGET = "dispatch_add_cpp_cpu"
 
 
-def _numba() -> Path:
-    @numba.njit
-    def add(x, y, out):  # type: ignore[no-untyped-def]
-        for i in range(out.size):
-            out[i] = x[i] + y[i]
+@numba.njit
+def _add(x, y, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = x[i] + y[i]
 
-    wrapped = numba_kernel(add, _OUT)
+
+def _numba() -> Path:
+    wrapped = numba_kernel(_add, _OUT)
     return Path(wrapped, wrapped, custom_call("bridge_.*"))
+
+
+def _operator() -> Path:
+    op = XLACustomKernel("add", outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype))
+    op.def_numba_kernel(lambda outs: numba_kernel(_add, outs[0]))
+    return Path(op, op, custom_call("bridge_cpu"))
 
 
 def _cpp() -> Path:
@@ -78,6 +85,7 @@ CPU = Platform(
     modes=(LOOP, JIT, EAGER),
     paths=(
         PathSpec("numba", "native handler, Numba (kernel-bridge)", _numba),
+        PathSpec("operator", "the same as an XLACustomKernel", _operator),
         PathSpec("warp-native", "native handler, Warp (kernel-bridge)", _warp_native),
         PathSpec("cpp", "native handler, hand-written C++", _cpp),
         PathSpec("warp", "warp.jax_kernel", _warp),
@@ -92,6 +100,7 @@ CPU = Platform(
         Target(EAGER.name, "numba", "jnp", 1.2),
         Target(LOOP.name, "numba", "warp", 0.01),
         Target(LOOP.name, "numba", "callback", 0.01),
+        Target(LOOP.name, "operator", "numba", 1.02),
         Target(LOOP.name, "warp-native", "cpp", 1.2),
         Target(EAGER.name, "warp-native", "jnp", 1.2),
         Target(LOOP.name, "warp-native", "warp", 0.01),

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from bridge import (
     KernelCompileError,
@@ -167,6 +168,23 @@ class TestOnGpu:
         op.def_jnp_kernel(lambda outs: lambda x: 2 * x)
         assert op.defaults["cuda"] == "cuda_raw"
         np.testing.assert_array_equal(op(X), 2 * X)
+
+    @pytest.mark.skipif(HAS_GPU and len(jax.devices("cuda")) < 2, reason="there is one GPU")
+    def test_a_split_dimension_stays_split_over_two_gpus(self):
+        mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("cuda")[:2])
+
+        def generator(outs):
+            size = outs[0].shape[0]
+            scalars = (np.float32(2), np.int32(size))
+            return cuda_raw_kernel(SOURCE, "scale<float>", outs[0], launch_dims=size, scalars=scalars)
+
+        op = XLACustomKernel("scale", outs=lambda x: Spec(x.shape, x.dtype))
+        op.def_cuda_raw_kernel(generator)
+        op.def_partitioning("b -> b", split="b")
+        x = jax.device_put(X, NamedSharding(mesh, PartitionSpec("d")))
+        program = jax.jit(op).lower(x).compile()
+        assert "all-gather" not in program.as_text()
+        np.testing.assert_array_equal(program(x), 2 * X)
 
     def test_a_process_that_has_only_imported_bridge_runs_what_was_carried_along(self, tmp_path):
         import warp as wp

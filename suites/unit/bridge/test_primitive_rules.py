@@ -1,6 +1,7 @@
 """XLACustomKernel: the rules an author declares, and the backends a context prefers."""
 
 import os
+import re
 import threading
 
 import jax
@@ -68,6 +69,17 @@ V = jnp.arange(3.0)
 
 def close(got, expected):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), got, expected)
+
+
+def test_a_compiled_operator_is_its_kernel(matvec):
+    """So it costs the same in a loop, however often it is called."""
+
+    def program(function):
+        text = jax.jit(lambda A, x: jax.lax.fori_loop(0, 9, lambda i, x: A.T @ function(A, x), x)).lower(A, X).compile()
+        instructions = re.sub(r", metadata=\{[^}]*\}|%?[\w.-]*(jit|fori|custom|call)[\w.-]*", "", text.as_text())
+        return sorted(re.findall(r"= (\S+ [\w-]+)\(", instructions)), re.findall(r"key = (-?\d+)", text.as_text())
+
+    assert program(matvec) == program(numba_kernel(product, Spec((16,), A.dtype)))
 
 
 class TestTranspose:
@@ -156,6 +168,19 @@ class TestVjp:
         square.def_vjp(lambda x, n, outs: (square(x, n), x), lambda x, cotangents, outs: x)
         with pytest.raises(SignatureError, match="returned 1 gradients, expected one for each of the 2 arguments"):
             jax.grad(lambda x: square(x, N)[0].sum())(V)
+
+    def test_nested_in_rules_of_jax_and_with_donated_arguments(self, square):
+        square.def_vjp(lambda x, n, outs: (square(x, n), x), lambda x, c, outs: (2 * x * c[0], None))
+
+        @jax.custom_vjp
+        def cube(x):
+            return x * square(x, N)[0]
+
+        cube.defvjp(lambda x: (cube(x), x), lambda x, c: (3 * square(x, N)[0] * c,))
+        close(jax.grad(lambda x: cube(x).sum())(V), 3 * V**2)
+        close(jax.grad(lambda x: jax.grad(lambda y: cube(y).sum())(x).sum())(V), 6 * V)
+        donated = jax.jit(lambda x: square(x, N)[0], donate_argnums=0)
+        close(donated(V + 1), (V + 1) ** 2)
 
     def test_a_later_rule_takes_effect_at_the_next_call_and_leaves_programs_alone(self, square):
         def rule(factor):
