@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,18 +224,21 @@ def check_dims(name: str, option: str, dims: Any) -> Dims:
     Raises:
         LaunchError: They are something else, or negative.
     """
-    extents = (dims,) if hasattr(dims, "__index__") else dims
     try:
-        extents = tuple(extents)
-    except TypeError:
-        extents = ()
-    good = all(hasattr(extent, "__index__") and not isinstance(extent, bool) and extent >= 0 for extent in extents)
-    if not good or not 1 <= len(extents) <= MAX_DIMENSIONS:
+        given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
+        extents = tuple(map(operator.index, given))
+    except TypeError:  # no integer, or an array of no dimensions
+        given = extents = ()
+    if (
+        any(isinstance(extent, bool) for extent in given)
+        or min(extents, default=-1) < 0
+        or len(extents) > MAX_DIMENSIONS
+    ):
         raise LaunchError(
             f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {MAX_DIMENSIONS} ints, none of "
             "them negative."
         )
-    return tuple(extent.__index__() for extent in extents)
+    return extents
 
 
 def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: Any) -> OutputDims:
