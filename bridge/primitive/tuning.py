@@ -53,6 +53,7 @@ _limits: Any = jnp.finfo
 _ROUNDOFFS = 8
 _PER_TERM = 4
 _OUTLIERS = 1 / 16
+_UNEVEN = 64
 
 
 class Status(enum.StrEnum):
@@ -298,7 +299,9 @@ def race(
         raise BackendError(
             f"{call.name}: {reference.reference}, which the others are compared with, failed: {truth.problem[1]}"
         )
-    terms = max([1, *(array.size for array in before)])
+    # What an element adds up is mostly its share of the largest argument; shares are uneven in a sparse product.
+    results = min((math.prod(spec.shape) for spec in call.outputs), default=1)
+    terms = _UNEVEN * max(1, max((array.size for array in before), default=1) // max(1, results))
     checked = []
     # The results of all are kept until all are checked: a kernel that writes nothing must not find a right answer in
     # memory that was freed.
@@ -440,7 +443,7 @@ def disagreement(
     Args:
         results: Arrays.
         references: What they should be.
-        terms: The most terms that an element may be a sum of: the size of the largest argument.
+        terms: The most terms that an element may be a sum of.
         rtol: Replaces ``e``.
     """
     for index, (result, reference) in enumerate(zip(results, references, strict=True)):
