@@ -62,7 +62,7 @@ def test_threads_compile_different_kernels_of_one_module_at_once():
 
 
 def test_threads_instantiate_a_generic_kernel_for_several_types_at_once():
-    dtypes = ("float32", "int32", "int8", "uint16", "int16", "uint8", "float16", "uint32")
+    dtypes = ("float32", "int32", "int8", "uint16", "float16")
 
     @wp.kernel(module="unique", enable_backward=False)
     def triple(x: wp.array(dtype=Any), out: wp.array(dtype=Any)):
@@ -73,7 +73,7 @@ def test_threads_instantiate_a_generic_kernel_for_several_types_at_once():
         (result,) = jax_kernel(triple)(jnp.full(index + 1, index, dtypes[index]))
         return str(result.dtype), result.tolist()
 
-    assert together(8, work) == [(dtype, [3 * index] * (index + 1)) for index, dtype in enumerate(dtypes)]
+    assert together(5, work) == [(dtype, [3 * index] * (index + 1)) for index, dtype in enumerate(dtypes)]
 
 
 def test_a_generic_kernel_is_not_instantiated_while_warp_compiles_its_module(monkeypatch):
