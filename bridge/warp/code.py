@@ -15,8 +15,9 @@ from bridge.errors import AbiError
 from bridge.ffi.target import CPU, CUDA, Entry, Target
 from bridge.warp.device import build_device
 from bridge.warp.host import build_host
-from bridge.warp.launch import LOCK, Spec
+from bridge.warp.launch import Spec
 from bridge.warp.parameters import instantiated
+from bridge.warp.types import LOCK
 
 _LANGUAGE = "warp"
 _TARGETS = {target.platform: target for target in (CPU, CUDA)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +18,7 @@ import warp as wp
 
 from bridge.errors import AbiError, KernelCompileError
 from bridge.ffi.abi import WORD_BYTES
-from bridge.warp.types import numpy_dtype
-
-LOCK = threading.RLock()
-"""Held while Warp hashes, compiles or loads a module: older versions do not expect several threads."""
+from bridge.warp.types import LOCK, numpy_dtype
 
 OLDEST = (1, 13)
 """The first version whose C entries take the address of the bounds, and whose stores clear the adjoint of what they

@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import KernelTypeError, ParameterError, SignatureError
-from bridge.warp.types import NAMES, element_type, numpy_dtype
+from bridge.warp.types import LOCK, NAMES, element_type, numpy_dtype
 
 
 class Role(enum.Enum):
@@ -244,7 +244,8 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
     for ndim, dtype, inner in types:
         element = element_type(dtype, inner)
         annotations.append(element if ndim is None else wp.array(dtype=element, ndim=ndim))
-    return wp.overload(kernel, annotations)
+    with LOCK:
+        return wp.overload(kernel, annotations)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
@@ -9,6 +10,9 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import SignatureError
+
+LOCK = threading.RLock()
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread."""
 
 MAX_DIMENSIONS = 4
 """Of a Warp array."""
