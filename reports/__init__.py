@@ -6,7 +6,7 @@ The stages, in the order data takes:
     store           run files: write, find, read, resume
     frame           records -> one pandas DataFrame
     compare         base x head -> verdicts
-    tables          frame -> tables of finished texts (`compare_table`, `run_table` likewise)
+    tables          frame -> tables of finished texts (`validation`, `compare_table`, `run_table` likewise)
     layout          tables -> tables that fit a width
     terminal, markdown          one renderer per format
     __main__        python -m reports show | compare | list

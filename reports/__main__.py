@@ -77,7 +77,7 @@ def _parser() -> Parser:
         )
 
     run_help = "a path, a run id, the beginning of one, or 'latest'"
-    show = add("show", "Times, ratios to jnp and a summary of one run.")
+    show = add("show", "Times, ratios to jnp and a summary of one run; the verdicts of a validation.")
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{run_help} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error budget used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
@@ -100,14 +100,18 @@ def _parser() -> Parser:
 def _show(options: argparse.Namespace) -> tuple[list[Table], Exit]:
     from reports.frame import BASELINE, to_frame
     from reports.tables import accuracy_tables, benchmark_tables, stage_tables
+    from reports.validation import is_validation, validation_tables
 
     path = find_run(options.run, options.runs)
     records = _select(_read(path), options.operator, options.backend, BASELINE)
     frame = to_frame(records)
+    failed = Exit.WRONG if any(record.status.failed for record in last_by_cell(records)) else Exit.FINE
+    if is_validation(frame):
+        return validation_tables(frame), failed
     tables = benchmark_tables(frame)
     tables += accuracy_tables(frame) if options.accuracy else []
     tables += stage_tables(frame) if options.stages else []
-    return tables, Exit.WRONG if any(record.status.failed for record in last_by_cell(records)) else Exit.FINE
+    return tables, failed
 
 
 def _compare(options: argparse.Namespace) -> tuple[list[Table], Exit]:

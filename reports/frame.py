@@ -89,6 +89,15 @@ def with_ratio(frame: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     return frame.assign(ratio=pd.Series(ratios, index=frame.index, dtype="float64"))
 
 
+def by_run_and_platform(frame: pd.DataFrame) -> list[list[dict[str, Any]]]:
+    """Returns the rows of each run and platform, as mappings from column to value."""
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in frame.to_dict("records"):
+        named = {str(name): value for name, value in row.items()}
+        parts.setdefault((named["run_id"], named["platform"]), []).append(named)
+    return [parts[key] for key in sorted(parts)]
+
+
 def _row(record: Record) -> dict[str, Any]:
     run, cell, device, host = record.run, record.cell, record.run.device, record.run.host
     row: dict[str, Any] = {

@@ -27,6 +27,11 @@ def run_notes(rows: Sequence[FrameRow]) -> list[str]:
     ]
 
 
+def device_name(row: FrameRow) -> str:
+    """Returns the platform and what ran its cells: the CPU's model, or the device's kind."""
+    return f"{row['platform']}: {row['host_cpu'] if row['platform'] == 'cpu' else row['device_kind']}"
+
+
 def count_note(rows: Sequence[FrameRow]) -> str:
     """Returns how many cells passed, failed and were skipped."""
     counts = outcome_counts(row["status"] for row in rows)

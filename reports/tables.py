@@ -7,13 +7,14 @@ from typing import Any
 import pandas as pd
 
 from reports.compare import geometric_mean
-from reports.frame import BASELINE, with_ratio
+from reports.frame import BASELINE, by_run_and_platform, with_ratio
 from reports.groups import Variant, backend_order, dtype_order, group_names
 from reports.layout import Column, Row, Style, Table, Text
 from reports.notes import (
     OVER,
     FrameRow,
     count_note,
+    device_name,
     is_impossible,
     is_timed,
     method_notes,
@@ -48,19 +49,19 @@ def benchmark_tables(frame: pd.DataFrame, baseline: str = BASELINE) -> list[Tabl
     A cell that did not pass shows its status instead of a time; the notes say why.
     """
     tables = []
-    for rows in _by_run_and_platform(with_ratio(frame, baseline)):
+    for rows in by_run_and_platform(with_ratio(frame, baseline)):
         tables += [_times(rows, baseline), _summary(rows, baseline)]
     return tables
 
 
 def accuracy_tables(frame: pd.DataFrame, baseline: str = BASELINE) -> list[Table]:
     """Returns, for each run and platform, the share of the error budget used, XLA's own beside it."""
-    return [_accuracy(rows, baseline) for rows in _by_run_and_platform(frame)]
+    return [_accuracy(rows, baseline) for rows in by_run_and_platform(frame)]
 
 
 def stage_tables(frame: pd.DataFrame, baseline: str = BASELINE) -> list[Table]:
     """Returns, for each run and platform, the time each cell spent before its steady state."""
-    return [_stages(rows, baseline) for rows in _by_run_and_platform(frame)]
+    return [_stages(rows, baseline) for rows in by_run_and_platform(frame)]
 
 
 def _times(rows: Sequence[FrameRow], baseline: str) -> Table:
@@ -90,7 +91,7 @@ def _times(rows: Sequence[FrameRow], baseline: str) -> Table:
 
     notes = [*overrun_notes(rows), *method_notes(rows), count_note(rows), *reason_notes(rows)]
     grid_columns, grid_rows = _grid(rows, baseline, columns, lambda row: texts(row) if is_timed(row) else None)
-    return Table(f"Time per call on {_device(rows[0])}", grid_columns, grid_rows, tuple(notes), "operator")
+    return Table(f"Time per call on {device_name(rows[0])}", grid_columns, grid_rows, tuple(notes), "operator")
 
 
 def _summary(rows: Sequence[FrameRow], baseline: str) -> Table:
@@ -121,7 +122,7 @@ def _summary(rows: Sequence[FrameRow], baseline: str) -> Table:
         f" slower: those of them slower than {baseline}",
         *run_notes(rows),
     ]
-    return Table(f"Summary of {_device(rows[0])}", tuple(columns), tuple(table_rows), tuple(notes))
+    return Table(f"Summary of {device_name(rows[0])}", tuple(columns), tuple(table_rows), tuple(notes))
 
 
 def _accuracy(rows: Sequence[FrameRow], baseline: str) -> Table:
@@ -146,7 +147,7 @@ def _accuracy(rows: Sequence[FrameRow], baseline: str) -> Table:
         notes.append("XLA%: the same for XLA's own result on the same inputs")
     notes += [count_note(rows), *reason_notes(rows)]
     grid_columns, grid_rows = _grid(rows, baseline, columns, texts)
-    return Table(f"Accuracy on {_device(rows[0])}", grid_columns, grid_rows, tuple(notes), "operator")
+    return Table(f"Accuracy on {device_name(rows[0])}", grid_columns, grid_rows, tuple(notes), "operator")
 
 
 def _stages(rows: Sequence[FrameRow], baseline: str) -> Table:
@@ -167,7 +168,7 @@ def _stages(rows: Sequence[FrameRow], baseline: str) -> Table:
         labels = [*_labels(row), Text(row["backend"])]
         table_rows.append(Row((*labels, *texts), groups[id(row)]))
     notes = ("trace, lower, compile, first call: one measurement each, wall clock", *reason_notes(rows))
-    return Table(f"Stages on {_device(rows[0])}", columns, tuple(table_rows), notes, "operator")
+    return Table(f"Stages on {device_name(rows[0])}", columns, tuple(table_rows), notes, "operator")
 
 
 def _grid(
@@ -214,14 +215,6 @@ def _fastest(rows: Iterable[FrameRow]) -> set[int]:
     return {id(row) for row in leaders if not is_impossible(row)}
 
 
-def _by_run_and_platform(frame: pd.DataFrame) -> list[list[FrameRow]]:
-    parts: dict[tuple[str, str], list[FrameRow]] = {}
-    for row in frame.to_dict("records"):
-        named = {str(name): value for name, value in row.items()}
-        parts.setdefault((named["run_id"], named["platform"]), []).append(named)
-    return [parts[key] for key in sorted(parts)]
-
-
 def _group_names(rows: Sequence[FrameRow]) -> dict[int, str]:
     variants = [
         Variant(row["operator"], row["operator_version"], row["mode"], row["params"], row["size"]) for row in rows
@@ -235,10 +228,6 @@ def _row_order(row: FrameRow, groups: dict[int, str]) -> tuple[Any, ...]:
 
 def _backends(rows: Sequence[FrameRow], baseline: str) -> list[str]:
     return sorted({row["backend"] for row in rows}, key=lambda backend: backend_order(backend, baseline))
-
-
-def _device(row: FrameRow) -> str:
-    return f"{row['platform']}: {row['host_cpu'] if row['platform'] == 'cpu' else row['device_kind']}"
 
 
 def _labels(row: FrameRow) -> list[Text]:

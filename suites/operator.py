@@ -66,12 +66,14 @@ class Limitation:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Nominal sizes: for correctness (odd ones included), and for the two timing profiles of a CPU and of a GPU.
+    """Nominal sizes: for correctness (odd ones, and one for which kernels use all they have of threads and passes), and
+    for the two timing profiles of a CPU and of a GPU.
 
     2**26 float32 are 256 MiB an array, far beyond any cache.
     """
 
     check: tuple[int, ...] = (1, 257, 2100)
+    large: int = 100_003
     quick: tuple[int, ...] = (4096, 2**20)
     full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
     cuda_quick: tuple[int, ...] = (4096, 2**20, 2**26)

@@ -18,8 +18,8 @@ import pytest
 from reports import Cell
 from reports.record import short_dtype
 from suites.backends import Backend
+from suites.catalogue import operators
 from suites.operator import ErrorCase, Inputs, Limitation, Operator
-from suites.ops import operators
 from suites.repetition import REPEATED_ABOVE
 from suites.repetition import sample as sample_of
 
@@ -76,6 +76,11 @@ class Case:
         return self.operator.edges(self.dtype)[str(self.variant)]
 
     @property
+    def has_inputs(self) -> bool:
+        """Whether :meth:`inputs` has what the test uses."""
+        return bool(self.size) or self.variant in self.operator.edges(self.dtype)
+
+    @property
     def error(self) -> ErrorCase:
         """The error case that this variant names."""
         return next(case for case in self.operator.errors if case.name == self.variant)
@@ -93,6 +98,11 @@ def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
 def samples(platform: str) -> list[Any]:
     """Every dtype at every size for checks."""
     return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check)]
+
+
+def large(platform: str) -> list[Any]:
+    """Every kernel in every dtype at a size that takes several threads, blocks and passes."""
+    return [_param(case) for case in _grid(platform, lambda operator: (operator.sizes.large,))]
 
 
 def edges(platform: str) -> list[Any]:
@@ -218,6 +228,7 @@ def speeds(platform: str, profile: str) -> list[Any]:
 
 TABLES: dict[str, Callable[[str], list[Any]]] = {
     "sample_case": samples,
+    "large_case": large,
     "edge_case": edges,
     "batch_case": batches,
     "error_case": errors,
@@ -232,6 +243,32 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
     "repeatable_case": repeatable,
 }
 """The parameters of a test, by the name of its argument."""
+
+
+def quick(cells: Iterable[Any]) -> list[Any]:
+    """Of these cells, all in the first dtype of an operator, and in the others the sample in the middle."""
+    return [cell for cell in cells if _is_quick(cell.values[0])]
+
+
+def _is_quick(case: Case) -> bool:
+    sizes = case.operator.sizes.check
+    return case.dtype == case.operator.dtypes[0] or (case.variant is None and case.size == sizes[len(sizes) // 2])
+
+
+def chosen(cells: Iterable[Any], operators: Sequence[str], backends: Sequence[str]) -> list[Any]:
+    """Of these cells, those of the named operators and backends; no names mean all."""
+    return [
+        cell
+        for cell in cells
+        if (not operators or cell.values[0].operator.name in operators)
+        and (not backends or cell.values[0].backend.id in backends)
+    ]
+
+
+@functools.cache
+def by_id(platform: str) -> dict[str, Case]:
+    """Every cell of every table by its id; equal ids are equal cells."""
+    return {cell.id: cell.values[0] for table in TABLES.values() for cell in table(platform)}
 
 
 def backends(operator: Operator, platform: str) -> list[Backend]:

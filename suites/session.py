@@ -19,7 +19,7 @@ from reports.terminal import render
 from suites import environment, gpu
 from suites.backends import Backend
 from suites.bandwidth import measure, roof
-from suites.ops import operators
+from suites.catalogue import operators
 from suites.params import Case
 
 LIMIT_S = {"quick": 0.25, "full": 3.0}

@@ -42,7 +42,7 @@ def _pullback(call, operator):
     return pullback
 
 
-def test_eager_gradient_is_right_and_integers_have_none(adjoint_case):
+def test_eager_gradient_is_right_and_integers_have_none(adjoint_case, evidence):
     operator, inputs = adjoint_case.operator, adjoint_case.inputs()
     cotangents = random_cotangents(operator, inputs, SEED)
     before = fingerprint(inputs)
@@ -50,15 +50,16 @@ def test_eager_gradient_is_right_and_integers_have_none(adjoint_case):
         call = operator.build(adjoint_case.backend, inputs)
         _, vjp = jax.vjp(call, *map(jax.device_put, inputs))
         found = vjp([jnp.asarray(each) for each in cotangents])
-    verdict = _verdict(operator, inputs, cotangents, [found[index] for index in operator.gradient.terms])
-    assert verdict.status is Status.PASSED, verdict.reason
-    assert fingerprint(inputs) == before
-    others = set(range(len(inputs))) - set(operator.gradient.terms)
-    assert all(found[index].dtype == jax.dtypes.float0 for index in others)
-    assert all(found[index].shape == inputs[index].shape for index in others)
+    evidence.require(_verdict(operator, inputs, cotangents, [found[index] for index in operator.gradient.terms]))
+    if fingerprint(inputs) != before:
+        evidence.fail(Status.INPUT_MUTATED, "an input has other bits after its derivative was taken than before")
+    for index in set(range(len(inputs))) - set(operator.gradient.terms):
+        if found[index].dtype != jax.dtypes.float0 or found[index].shape != inputs[index].shape:
+            reason = f"input {index} has a cotangent of {found[index].dtype}{found[index].shape}, expected float0"
+            evidence.fail(Status.WRONG_DTYPE, f"{reason}{inputs[index].shape}")
 
 
-def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(gradient_case):
+def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(gradient_case, evidence):
     operator, backend, inputs = gradient_case.operator, gradient_case.backend, gradient_case.inputs()
     cotangents = random_cotangents(operator, inputs, SEED)
     with precision(gradient_case.dtype), jax.default_device(gradient_case.device):
@@ -66,9 +67,9 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(gradient_case
         program = function.lower(inputs, cotangents).compile()
         outs, found = program(jax.device_put(inputs), jax.device_put(cotangents))
     calls = 2 * operator.calls(backend)  # each kernel and its adjoint
-    assert missing_custom_call(program.as_text(), backend, gradient_case.platform, calls) is None
-    for verdict in (check_results(operator, inputs, outs), _verdict(operator, inputs, cotangents, found)):
-        assert verdict.status is Status.PASSED, verdict.reason
+    evidence.require_witness(missing_custom_call(program.as_text(), backend, gradient_case.platform, calls))
+    evidence.require(check_results(operator, inputs, outs), "value")
+    evidence.require(_verdict(operator, inputs, cotangents, found), "derivative")
 
 
 def _batch(case):
@@ -80,33 +81,35 @@ def _batch(case):
     return list(zip(elements, cotangents, strict=True)), stacked
 
 
-def _assert_each_right(operator, elements, found):
+def _require_each(evidence, operator, elements, found):
     for index, (inputs, cotangents) in enumerate(elements):
-        verdict = _verdict(operator, inputs, cotangents, [leaf[index] for leaf in found])
-        assert verdict.status is Status.PASSED, f"element {index}: {verdict.reason}"
+        evidence.require(_verdict(operator, inputs, cotangents, [leaf[index] for leaf in found]), f"element {index}")
 
 
-def test_batch_of_gradients_is_right(gradient_batch_case):
+def test_batch_of_gradients_is_right(gradient_batch_case, evidence):
     operator = gradient_batch_case.operator
     elements, (inputs, cotangents) = _batch(gradient_batch_case)
     with precision(gradient_batch_case.dtype), jax.default_device(gradient_batch_case.device):
         call = operator.build(gradient_batch_case.backend, elements[0][0])
         _, found = jax.jit(jax.vmap(_pullback(call, operator)))(inputs, cotangents)
-    _assert_each_right(operator, elements, found)
+    _require_each(evidence, operator, elements, found)
 
 
-def test_gradient_of_a_batch_is_right(gradient_batch_case):
+def test_gradient_of_a_batch_is_right(gradient_batch_case, evidence):
     operator = gradient_batch_case.operator
     elements, (inputs, cotangents) = _batch(gradient_batch_case)
     with precision(gradient_batch_case.dtype), jax.default_device(gradient_batch_case.device):
         call = operator.build(gradient_batch_case.backend, elements[0][0])
         _, found = jax.jit(_pullback(jax.vmap(call), operator))(inputs, cotangents)
-    _assert_each_right(operator, elements, found)
+    _require_each(evidence, operator, elements, found)
 
 
-def test_gradient_agrees_with_differences(small_gradient_case):
+def test_gradient_agrees_with_differences(small_gradient_case, evidence):
     operator, inputs = small_gradient_case.operator, small_gradient_case.inputs()
     with precision("float64"), jax.default_device(small_gradient_case.device):
         call = operator.build(small_gradient_case.backend, inputs)
         function, floats = _with_floats(call, operator, list(map(jax.device_put, inputs)))
-        check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
+        try:
+            check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
+        except AssertionError as difference:
+            evidence.fail(Status.WRONG_VALUE, str(difference))

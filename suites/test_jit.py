@@ -2,16 +2,18 @@
 
 import jax
 
-from reports import Status
 from suites.check import check, check_results, missing_custom_call, precision
 
 
-def test_compiled_program_calls_the_kernel_and_writes_every_element_right(sample_case):
-    verdict = check(sample_case.operator, sample_case.backend, sample_case.inputs(), sample_case.device)
-    assert verdict.status is Status.PASSED, verdict.reason
+def test_compiled_program_calls_the_kernel_and_writes_every_element_right(sample_case, evidence):
+    evidence.require(check(sample_case.operator, sample_case.backend, sample_case.inputs(), sample_case.device))
 
 
-def test_jit_around_two_calls_keeps_both(kernel_case):
+def test_large_inputs_are_right(large_case, evidence):
+    evidence.require(check(large_case.operator, large_case.backend, large_case.inputs(), large_case.device))
+
+
+def test_jit_around_two_calls_keeps_both(kernel_case, evidence):
     inputs = kernel_case.inputs()
     with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
         call = kernel_case.operator.build(kernel_case.backend, inputs)
@@ -23,8 +25,11 @@ def test_jit_around_two_calls_keeps_both(kernel_case):
             return call(*arguments), call(*changed)
 
         program = jax.jit(twice).lower(*inputs).compile()
-        first, _ = program(*map(jax.device_put, inputs))
+        first, second = program(*map(jax.device_put, inputs))
     calls = kernel_case.operator.calls(kernel_case.backend)
-    assert missing_custom_call(program.as_text(), kernel_case.backend, kernel_case.platform, 2 * calls) is None
-    verdict = check_results(kernel_case.operator, inputs, first)
-    assert verdict.status is Status.PASSED, verdict.reason
+    evidence.require_witness(
+        missing_custom_call(program.as_text(), kernel_case.backend, kernel_case.platform, 2 * calls)
+    )
+    evidence.require(check_results(kernel_case.operator, inputs, first), "first call")
+    changed = [array + array.dtype.type(position == index) for position, array in enumerate(inputs)]
+    evidence.require(check_results(kernel_case.operator, changed, second), "second call")

@@ -53,23 +53,25 @@ def compiled(batch_case):
     return program, results, elements
 
 
-def test_each_element_of_a_batch_is_right(batch_case, compiled):
+def test_each_element_of_a_batch_is_right(batch_case, compiled, evidence):
     program, results, elements = compiled
     calls = batch_case.operator.calls(batch_case.backend)
-    assert missing_custom_call(program.as_text(), batch_case.backend, batch_case.platform, calls) is None
+    evidence.require_witness(missing_custom_call(program.as_text(), batch_case.backend, batch_case.platform, calls))
     columns = [[leaf] for leaf in results]
     if batch_case.variant == "nested":
         columns = [[leaf[:, 0], leaf[::-1, 1]] for leaf in results]
     for repeat in range(len(columns[0])):
         for index, inputs in enumerate(elements):
-            verdict = check_results(batch_case.operator, inputs, [column[repeat][index] for column in columns])
-            assert verdict.status is Status.PASSED, f"element {index}: {verdict.reason}"
+            found = [column[repeat][index] for column in columns]
+            evidence.require(check_results(batch_case.operator, inputs, found), f"element {index}")
 
 
-def test_batch_of_none_gives_results_of_none(kernel_case):
+def test_batch_of_none_gives_results_of_none(kernel_case, evidence):
     inputs = kernel_case.inputs()
     with precision(kernel_case.dtype):
         call = kernel_case.operator.build(kernel_case.backend, inputs)
         empty = [np.zeros((0, *array.shape), array.dtype) for array in inputs]
         results = jax.vmap(call)(*empty)
-    assert [leaf.shape for leaf in results] == [(0, *out.shape) for out in kernel_case.operator.outputs(*inputs)]
+    shapes, expected = ([leaf.shape for leaf in leaves] for leaves in (results, kernel_case.operator.outputs(*inputs)))
+    if shapes != [(0, *shape) for shape in expected]:
+        evidence.fail(Status.WRONG_SHAPE, f"shapes {shapes}, expected a leading 0 before each of {expected}")

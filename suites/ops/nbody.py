@@ -238,6 +238,7 @@ OPERATOR = Operator(
     flops=lambda positions, masses: 20 * masses.size**2,
     sizes=Sizes(
         check=(1, 33, 257),
+        large=1500,
         quick=(256, 1024),
         full=(128, 256, 512, 1024),
         cuda_quick=(1024, 8192),

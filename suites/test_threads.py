@@ -1,0 +1,32 @@
+"""Called from several threads at once on inputs of their own, every kernel gives each thread its true result."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import jax
+
+from suites.check import check_results, precision
+from suites.params import SEED
+
+THREADS = 4
+CALLS = 8
+
+
+def test_concurrent_calls_are_right(kernel_case, evidence):
+    operator = kernel_case.operator
+    own = [operator.sample(kernel_case.dtype, kernel_case.size, SEED + seed) for seed in range(THREADS)]
+    together = Barrier(THREADS)
+    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
+        call = operator.build(kernel_case.backend, own[0])
+        program = jax.jit(call).lower(*own[0]).compile()
+        arguments = [list(map(jax.device_put, inputs)) for inputs in own]
+
+        def work(thread):
+            together.wait()
+            # The last of many calls that overlap with those of other threads.
+            return jax.block_until_ready([program(*arguments[thread]) for _ in range(CALLS)])[-1]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            results = list(pool.map(work, range(THREADS)))
+    for thread, inputs in enumerate(own):
+        evidence.require(check_results(operator, inputs, results[thread]), f"thread {thread}")
