@@ -47,7 +47,7 @@ def operators() -> dict[str, Operator]:
     found: dict[str, Operator] = {}
     for source in _sources:
         module = _imported(source)
-        held = list(dict.fromkeys(_held(vars(module).values())))
+        held = list(dict.fromkeys(_held([*vars(module).values(), getattr(module, "OPERATORS", None)])))
         if not held:
             raise CatalogueError(
                 f"{source}: holds no operator; expected a suites.operator.Operator, or a list of them, under any name."

@@ -113,6 +113,7 @@ class Operator:
         elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
             the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.repetition`.
         shape: Of the long inputs of an elementwise operator, from the nominal size.
+        tested: The backends that have cells; None for the reference and all that could have a kernel.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Operator:
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
+    tested: tuple[Backend, ...] | None = None
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""

@@ -140,8 +140,8 @@ def kernels(platform: str) -> list[Any]:
     return [
         _param(Case(operator, backend, operator.dtypes[0], 33, platform))
         for operator in operators().values()
-        for backend in operator.backends()
-        if backend.compiled and platform in backend.platforms
+        for backend in backends(operator, platform)
+        if backend.compiled and backend in operator.kernels
     ]
 
 
@@ -276,7 +276,9 @@ def backends(operator: Operator, platform: str) -> list[Backend]:
     return [
         backend
         for backend in Backend
-        if platform in backend.platforms and (not backend.optional or backend in operator.kernels)
+        if platform in backend.platforms
+        and (not backend.optional or backend in operator.kernels)
+        and (operator.tested is None or backend in operator.tested)
     ]
 
 

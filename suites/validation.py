@@ -48,7 +48,7 @@ def finding(
     report: pytest.TestReport,
 ) -> Any:
     """The :class:`Finding` of one phase of a test, as built-in types; None where the test is no check."""
-    check = checks.by_test().get(report.nodeid.partition("[")[0].rpartition("::")[2])
+    check = check_of(report.nodeid)
     if check is None:
         return None
     status, reason = outcome(excinfo)
@@ -65,10 +65,19 @@ def finding(
     return msgspec.to_builtins(found)
 
 
+def check_of(nodeid: str) -> checks.Check | None:
+    """The check that a test makes, None if it makes none."""
+    return checks.by_test().get(nodeid.partition("[")[0].rpartition("::")[2])
+
+
 def cell_of(case: Case, check: checks.Check) -> Cell:
     """The cell of one check of a case."""
     variant = {} if case.variant is None else {"case": case.variant}
     return msgspec.structs.replace(case.cell, mode=check.name, params=variant)
+
+
+def _parameters(nodeid: str) -> str:
+    return nodeid.partition("[")[2].removesuffix("]")
 
 
 class ValidationSession:
@@ -96,7 +105,8 @@ class ValidationSession:
         self._expect(ids)
 
     def _expect(self, ids: list[str]) -> None:
-        self._expected |= dict.fromkeys(each for each in ids if self._check(each) is not None)
+        cells = params.by_id(self._platform)
+        self._expected |= dict.fromkeys(each for each in ids if check_of(each) and _parameters(each) in cells)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._started[nodeid] = time.monotonic()
@@ -129,15 +139,11 @@ class ValidationSession:
             accuracy=found.accuracy,
         )  # fmt: skip
 
-    def _check(self, nodeid: str) -> checks.Check | None:
-        return checks.by_test().get(nodeid.partition("[")[0].rpartition("::")[2])
-
     def _cell(self, nodeid: str) -> Cell:
         """The cell of a test that left no finding, by its id."""
-        check = self._check(nodeid)
+        check = check_of(nodeid)
         assert check is not None
-        case = params.by_id(self._platform)[nodeid.partition("[")[2].removesuffix("]")]
-        return cell_of(case, check)
+        return cell_of(params.by_id(self._platform)[_parameters(nodeid)], check)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Records what was to run and did not, and makes the session a failed one because of it."""

@@ -1,0 +1,35 @@
+"""Kernels that are broken on purpose, which the checks must catch; without that proof, a green check says little.
+
+Each module holds those of one backend in its ``MUTANTS``. A mutant is a good operator with one kernel replaced by a
+broken one, and is tested like any other operator: ``python -m suites mutants`` runs every check on every mutant and
+prints which check caught which.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from typing import Any
+
+from suites.mutants.mutant import Mutant as Mutant
+from suites.operator import Operator
+
+
+@functools.cache
+def mutants() -> dict[str, Mutant]:
+    """All mutants by the names of their operators, sorted."""
+    found: dict[str, Mutant] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for mutant in getattr(importlib.import_module(f"{__name__}.{module.name}"), "MUTANTS", ()):
+            if mutant.name in found:
+                raise ValueError(f"two mutants are named {mutant.name!r}; give each its own name")
+            found[mutant.name] = mutant
+    return dict(sorted(found.items()))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "OPERATORS":  # what --operators suites.mutants looks for
+        operators: list[Operator] = [mutant.operator for mutant in mutants().values()]
+        return operators
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,46 @@
+"""A good operator and a broken kernel in, a mutant out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from suites.backends import Backend, Kernel
+from suites.operator import Operator
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """An operator with one broken kernel.
+
+    Attributes:
+        operator: The operator; its only cells are those of the broken kernel.
+        backend: Whose kernel is broken.
+        fault: What is wrong with it, in a few words.
+    """
+
+    operator: Operator
+    backend: Backend
+    fault: str
+
+    @property
+    def name(self) -> str:
+        """Such as ``add~unwritten_tail``."""
+        return self.operator.name
+
+
+def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str, **changes: Any) -> Mutant:
+    """A mutant of a good operator.
+
+    Args:
+        of: The good operator.
+        name: Of the fault, in an id.
+        backend: The backend whose kernel is replaced.
+        kernel: The broken kernel, as an operator declares it for that backend.
+        fault: What is wrong with it, in a few words.
+        **changes: Other fields of the operator, such as ``dtypes``. It has no error cases unless they are given: a
+            kernel that lacks its checks of inputs as well has two faults.
+    """
+    changes = {"errors": ()} | changes
+    operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)
+    return Mutant(operator, backend, fault)
