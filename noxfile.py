@@ -14,6 +14,9 @@ nox.options.default_venv_backend = "venv"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
+WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+"""A worker for each core, each with kernels of its own to compile."""
+
 
 def install(session: nox.Session, *groups: str) -> None:
     """Installs the project in place, with the named dependency groups, and for CUDA if the arguments ask for that."""
@@ -25,7 +28,7 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
     install(session, "test")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *WORKERS, *session.posargs)
 
 
 @nox.session
@@ -33,6 +36,20 @@ def bench(session: nox.Session) -> None:
     """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
     install(session)
     session.run("python", "-m", "suites", "bench", *session.posargs)
+
+
+@nox.session
+def validate(session: nox.Session) -> None:
+    """Check every operator, backend, dtype and transformation, record it, and print the grid (`-- my_ops.py`)."""
+    install(session)
+    session.run("python", "-m", "suites", "validate", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Run the checks on kernels that are broken on purpose, and print which check catches which."""
+    install(session)
+    session.run("python", "-m", "suites", "mutants", *session.posargs)
 
 
 @nox.session

@@ -1,42 +1,155 @@
-"""``python -m suites bench``: checks and times every cell of a profile, records it, and ends with a table.
+"""The command line: ``python -m suites bench | validate | mutants | list``.
 
-Exit codes: 0 fine; 1 a cell is wrong or failed; 3 the session could not run.
+Exit codes: 0 fine; 1 a cell is wrong or failed, or a mutant survived; 3 the session could not run.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+COULD_NOT_RUN = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     options, more = _parser().parse_known_args(arguments)
+    command: Callable[[argparse.Namespace, list[str]], int] = options.command
+    return command(options, more)
+
+
+def _bench(options: argparse.Namespace, more: list[str]) -> int:
     command = [str(Path(__file__).parent / "test_speed.py"), "-q", "--no-header", "-p", "no:cacheprovider"]
-    command += ["--profile", options.profile, "--device", options.device]
+    command += ["-p", "suites.plugin", "--profile", options.profile, "--device", options.device]
     command += [part for name in options.operator for part in ("--operator", name)]
     command += [part for name in options.backend for part in ("--backend", name)]
     command += ["--resume", options.resume] if options.resume else []
-    code = pytest.main(command + more)
+    return _exit_code(pytest.main(command + more))
+
+
+def _validate(options: argparse.Namespace, more: list[str]) -> int:
+    from suites.run import run
+
+    return _exit_code(run(_selection(options, options.operators, more)).code)
+
+
+def _mutants(options: argparse.Namespace, more: list[str]) -> int:
+    from suites.mutants.matrix import matrix
+    from suites.run import run
+
+    session = run(_selection(options, ["suites.mutants"], more), quietly=True)
+    if session.path is None or session.code not in (0, 1):
+        print(f"python -m suites mutants: pytest ended with exit code {session.code}", file=sys.stderr)
+        return COULD_NOT_RUN
+    tables, survivors = matrix(session.path, options.device)
+    if options.markdown:
+        from reports import markdown
+
+        Path(options.markdown).write_text(markdown.render(tables), encoding="utf-8")
+    _show(tables)
+    for name in survivors:
+        print(f"survived: {name}", file=sys.stderr)
+    return 1 if survivors else 0
+
+
+def _list(options: argparse.Namespace, more: list[str]) -> int:
+    from suites import catalogue
+    from suites.listing import listing
+
+    if more:
+        _parser().error(f"unrecognized arguments: {' '.join(more)}")
+    try:
+        catalogue.use(options.operators)
+    except catalogue.CatalogueError as error:
+        print(f"python -m suites list: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+    _show([listing(options.device)])
+    return 0
+
+
+def _show(tables: object) -> None:
+    from reports import terminal
+
+    width = max(100, shutil.get_terminal_size((120, 24)).columns)
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    print(terminal.render(tables, width, color), end="")  # type: ignore[arg-type]
+
+
+def _selection(options: argparse.Namespace, operators: list[str], more: list[str]) -> object:
+    from suites.run import Selection
+
+    return Selection(
+        operators=operators,
+        device=options.device,
+        cells=options.cells,
+        only_operators=options.operator,
+        only_backends=options.backend,
+        jobs=options.jobs,
+        timeout_s=options.timeout,
+        more=more,
+    )
+
+
+def _exit_code(code: int) -> int:
     # A cell that is wrong is a finding; anything else that keeps the session from running is not.
-    return {pytest.ExitCode.OK: 0, pytest.ExitCode.TESTS_FAILED: 1}.get(pytest.ExitCode(code), 3)
+    return {pytest.ExitCode.OK: 0, pytest.ExitCode.TESTS_FAILED: 1}.get(pytest.ExitCode(code), COULD_NOT_RUN)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors exit with 3, as :mod:`reports` has it."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m suites", description=__doc__, epilog="Further arguments go to pytest.")
-    bench = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
-        "bench", help="check and time every cell of a profile", epilog="Further arguments go to pytest."
-    )
+    more = "Further arguments go to pytest."
+    parser = _Parser("python -m suites", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+
+    def add(name: str, run: object, text: str, epilog: str = more) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text, epilog=epilog)
+        command.set_defaults(command=run)
+        command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the cells run")
+        return command
+
+    def add_selection(command: argparse.ArgumentParser) -> None:
+        command.add_argument("--operator", action="append", default=[], help="only this operator; may be repeated")
+        command.add_argument("--backend", action="append", default=[], help="only this backend; may be repeated")
+
+    def add_workers(command: argparse.ArgumentParser, cells: str) -> None:
+        command.add_argument("--cells", choices=("quick", "full"), default=cells, help=f"default: {cells}")
+        command.add_argument("--jobs", type=int, help="worker processes (default: a core each, at most 8; 0: none)")
+        command.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds for a cell at most")
+
+    sources = {
+        "nargs": "*",
+        "metavar": "FILE",
+        "help": "Python files or modules with operators (default: the built-in)",
+    }
+    bench = add("bench", _bench, "check and time every cell of a profile")
     bench.add_argument(
         "--profile", choices=("quick", "full"), default="quick", help="quick: under 3 minutes on 2 cores"
     )
-    bench.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the cells run")
-    bench.add_argument("--operator", action="append", default=[], help="only this operator; may be repeated")
-    bench.add_argument("--backend", action="append", default=[], help="only this backend; may be repeated")
     bench.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
+    validate = add("validate", _validate, "run every check of every operator, backend and dtype, and record them")
+    validate.add_argument("operators", **sources)  # type: ignore[arg-type]
+    add_workers(validate, "full")
+    mutants = add("mutants", _mutants, "run the checks on broken kernels; print which check catches which")
+    mutants.add_argument("--markdown", metavar="FILE", help="write the matrix to this file as well")
+    add_workers(mutants, "quick")
+    for command in (bench, validate, mutants):
+        add_selection(command)
+    add("list", _list, "list operators, their backends, and why cells are skipped", "").add_argument(
+        "operators",
+        **sources,  # type: ignore[arg-type]
+    )
     return parser
 
 

@@ -1,0 +1,41 @@
+"""The operators in, a table out that says which kernels they have, what is checked of each, and why not the rest."""
+
+from __future__ import annotations
+
+from reports.layout import Column, Row, Style, Table, Text
+from reports.record import short_dtype
+from suites import params
+from suites.backends import Backend
+from suites.catalogue import operators
+from suites.operator import Operator
+
+
+def listing(platform: str) -> Table:
+    """One row per operator and backend of a platform."""
+    columns = (
+        Column("backend", align="left"),
+        Column("dtypes", align="left"),
+        Column("derivative", align="left"),
+        Column("skipped", align="left"),
+    )
+    rows = [
+        _row(operator, backend, platform)
+        for operator in operators().values()
+        for backend in params.backends(operator, platform)
+    ]
+    return Table(f"Operators on {platform}", columns, tuple(rows), (), "operator")
+
+
+def _row(operator: Operator, backend: Backend, platform: str) -> Row:
+    reasons: dict[str, list[str]] = {}
+    for dtype in operator.dtypes:
+        why = params.why_skipped(params.Case(operator, backend, dtype, 1, platform))
+        reasons.setdefault(why or "", []).append(short_dtype(dtype))
+    runs = reasons.pop("", [])
+    derivative = any(operator.has_gradient(backend, dtype) for dtype in operator.dtypes)
+    skipped = "; ".join(
+        why if len(dtypes) == len(operator.dtypes) else f"{' '.join(dtypes)}: {why}" for why, dtypes in reasons.items()
+    )
+    texts = (backend.id, " ".join(runs) or "none", "yes" if derivative else "no", skipped)
+    style = Style.PLAIN if runs else Style.FAINT
+    return Row(tuple(Text(text, style) for text in texts), operator.name)
