@@ -48,15 +48,17 @@ class Limitation:
         backends: Where.
         dtypes: For which dtypes; empty means all.
         edges: For which edge cases; empty means the ordinary samples as well.
+        checks: In which checks (:mod:`suites.checks`); empty means all.
     """
 
     reason: str
     backends: tuple[Backend, ...]
     dtypes: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
     def applies(self, backend: Backend, dtype: str, edge: str | None = None) -> bool:
-        """Whether a test of this backend, dtype and edge case (None: an ordinary sample) must fail."""
+        """Whether the checks of this backend, dtype and edge case (None: an ordinary sample) must fail."""
         return (
             backend in self.backends
             and (not self.dtypes or dtype in self.dtypes)
@@ -117,14 +119,14 @@ class Operator:
     """
 
     name: str
-    version: int
+    version: int = 1
     outputs: Callable[..., list[jax.ShapeDtypeStruct]]
     reference: Callable[..., list[jax.Array]]
     truth: Callable[..., Truth]
     kernels: Mapping[Backend, Kernel]
     dtypes: tuple[str, ...]
     sample: Callable[[str, int, int], Inputs]
-    edges: Callable[[str], Mapping[str, Inputs]]
+    edges: Callable[[str], Mapping[str, Inputs]] = lambda dtype: {}
     bytes_read: Callable[..., int]
     bytes_written: Callable[..., int]
     flops: Callable[..., int]

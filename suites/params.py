@@ -310,12 +310,25 @@ def _marks(case: Case, limitations: Sequence[Limitation]) -> list[pytest.MarkDec
     reason = why_skipped(case)
     if reason:
         return [pytest.mark.skip(reason=reason)]
+    known = _known((*case.operator.limitations, *limitations), case)
+    return [_must_fail(limitation) for limitation in known if not limitation.checks]
+
+
+def marks_of_check(case: Case, check: str) -> list[pytest.MarkDecorator]:
+    """The marks of a cell in one check, besides those of its parameter."""
+    if why_skipped(case):
+        return []
+    known = _known(case.operator.limitations, case)
+    return [_must_fail(limitation) for limitation in known if check in limitation.checks]
+
+
+def _known(limitations: Sequence[Limitation], case: Case) -> list[Limitation]:
     edge = case.variant if not case.size else None
-    return [
-        pytest.mark.xfail(reason=limitation.reason, strict=True)
-        for limitation in (*case.operator.limitations, *limitations)
-        if limitation.applies(case.backend, case.dtype, edge)
-    ]
+    return [limitation for limitation in limitations if limitation.applies(case.backend, case.dtype, edge)]
+
+
+def _must_fail(limitation: Limitation) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(reason=limitation.reason, strict=True)
 
 
 def why_skipped(case: Case) -> str | None:

@@ -109,14 +109,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--profile"):
         return
-    speed = {item for item in items if item.get_closest_marker("speed")}
-    if speed:
-        config.hook.pytest_deselected(items=list(speed))
-        items[:] = [item for item in items if item not in speed]
+    dropped = {item for item in items if item.get_closest_marker("speed")}
+    cells = [item for item in items if _case(item) is not None]
+    for item in cells:
+        check = _check(item)
+        if check is not None:
+            for mark in _marks(item, check):
+                item.add_marker(mark)
+        elif config.getoption("--record"):
+            dropped.add(item)
+    if dropped:
+        config.hook.pytest_deselected(items=list(dropped))
+        items[:] = [item for item in items if item not in dropped]
     # The checks of one kernel follow each other, so that it is compiled once, by one worker.
     places = [place for place, item in enumerate(items) if _case(item) is not None]
     for place, item in zip(places, sorted((items[place] for place in places), key=_kernel), strict=True):
         items[place] = item
+
+
+def _check(item: pytest.Item) -> str | None:
+    from suites.checks import by_test
+
+    check = by_test().get(getattr(item, "originalname", ""))
+    return check and check.name
+
+
+def _marks(item: pytest.Item, check: str) -> list[pytest.MarkDecorator]:
+    from suites.params import marks_of_check
+
+    return marks_of_check(_case(item), check)
 
 
 def _kernel(item: pytest.Item) -> tuple[str, str, str]:

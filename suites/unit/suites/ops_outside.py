@@ -1,0 +1,70 @@
+"""Operators as somebody else would define them: one is right, the others go wrong in each way that can be recorded."""
+
+import ctypes
+from dataclasses import replace
+
+import jax
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend
+from suites.operator import Limitation, Operator, total_bytes
+
+CRASHES, HANGS = 666.0, 777.0
+
+
+@numba.njit
+def cube(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * x[i] * x[i]
+
+
+@numba.njit
+def square(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * x[i]
+
+
+abort, pause = ctypes.CDLL(None).abort, ctypes.CDLL(None).pause
+for function in (abort, pause):
+    function.argtypes = []
+
+
+@numba.njit
+def cube_or_worse(x, out):
+    if x.size and x[0] == CRASHES:
+        abort()
+    if x.size and x[0] == HANGS:
+        pause()
+    for i in range(x.size):
+        out[i] = x[i] * x[i] * x[i]
+
+
+def _special(dtype):
+    return {"crashes": (np.array([CRASHES, 1], dtype),), "hangs": (np.array([HANGS, 1], dtype),)}
+
+
+RIGHT = Operator(
+    name="cube",
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x: [x**3],
+    truth=lambda x: Truth((bounded(wide(x) ** 3, x.dtype, ulps=2.01),)),
+    kernels={Backend.NUMBA: cube},
+    dtypes=("float32",),
+    sample=lambda dtype, size, seed: (np.random.default_rng(seed).standard_normal(size).astype(dtype),),
+    bytes_read=total_bytes,
+    bytes_written=total_bytes,
+    flops=lambda x: 2 * x.size,
+)
+OPERATORS = [
+    replace(RIGHT, name="cube_wrong", kernels={Backend.NUMBA: square}, tested=(Backend.NUMBA,)),
+    replace(RIGHT, name="cube_worse", kernels={Backend.NUMBA: cube_or_worse}, tested=(Backend.NUMBA,), edges=_special),
+    replace(
+        RIGHT,
+        name="cube_known",
+        kernels={Backend.NUMBA: square},
+        tested=(Backend.NUMBA,),
+        limitations=(Limitation("squares instead", (Backend.NUMBA,), checks=("eager", "large")),),
+    ),
+]

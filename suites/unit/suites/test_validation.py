@@ -1,0 +1,130 @@
+"""A validation session records every way in which a cell can end, and goes on after those that end the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reports import Status, find_run, read_run
+from suites import checks
+from suites.accuracy import Verdict
+from suites.evidence import CheckFailed, Evidence, outcome
+from suites.validation import SUMMARY_VARIABLE, check_of
+
+OUTSIDE = Path(__file__).with_name("ops_outside.py")
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    """A validation of operators from another folder: exit code, output, records, Markdown, JUnit's XML."""
+    folder = tmp_path_factory.mktemp("validation")
+    summary, junit = folder / "summary.md", folder / "junit.xml"
+    command = [sys.executable, "-m", "suites", "validate", str(OUTSIDE), "--jobs", "1", "--timeout", "40"]
+    command += ["--backend", "numba", f"--junitxml={junit}"]
+    # The folder of this project stays importable where it is not installed.
+    paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
+    records = read_run(find_run("latest", folder / "runs"))
+    return SimpleNamespace(
+        code=done.returncode,
+        output=done.stdout + done.stderr,
+        records=records,
+        summary=summary.read_text(encoding="utf-8"),
+        cases=ElementTree.parse(junit).getroot().findall(".//testcase"),
+    )
+
+
+def _statuses(outside, operator, mode=None):
+    return {r.status for r in outside.records if r.cell.operator == operator and mode in (None, r.cell.mode)}
+
+
+def test_a_wrong_operator_makes_the_command_fail(outside):
+    assert outside.code == 1, outside.output
+
+
+def test_each_cell_ends_as_what_it_is(outside):
+    assert _statuses(outside, "cube") == {Status.PASSED}
+    assert _statuses(outside, "cube_wrong", "eager") == {Status.WRONG_VALUE}
+    assert {r.status for r in outside.records if r.cell.params == {"case": "crashes"}} == {Status.CRASHED}
+    assert {r.status for r in outside.records if r.cell.params == {"case": "hangs"}} == {Status.TIMEOUT}
+    assert _statuses(outside, "cube_known", "eager") == _statuses(outside, "cube_known", "large") == {Status.SKIPPED}
+    assert _statuses(outside, "cube_known", "compiled") == {Status.WRONG_VALUE}
+    assert {r.reason for r in outside.records if r.cell.operator == "cube_known" and r.cell.mode == "eager"} == {
+        "known limitation: squares instead"
+    }
+
+
+def test_the_rest_goes_on_after_a_crash_and_each_cell_is_recorded_once(outside):
+    assert _statuses(outside, "cube_worse", "threads") == {Status.PASSED}
+    keys = [record.cell.key for record in outside.records]
+    assert len(keys) == len(set(keys))
+    modes = {record.cell.mode for record in outside.records if record.cell.operator == "cube"}
+    assert modes >= {"eager", "compiled", "large", "property", "vmap", "scan", "shard", "export", "threads"}
+
+
+def test_evidence_is_recorded_with_the_verdict(outside):
+    (compiled,) = (
+        r for r in outside.records if (r.cell.operator, r.cell.mode, r.cell.size) == ("cube", "compiled", 257)
+    )
+    assert 0 < compiled.accuracy.budget_used <= 1
+    assert (compiled.shapes, compiled.dtypes) == ([[257]], ["float32"])
+    wrong = next(r for r in outside.records if (r.cell.operator, r.cell.mode) == ("cube_wrong", "compiled"))
+    assert wrong.accuracy.budget_used > 1
+    assert "outside the error bound" in wrong.reason
+
+
+def test_grid_summary_and_junit_show_the_same(outside):
+    assert "Validation on cpu" in outside.output
+    assert "### Validation on cpu" in outside.summary
+    for text in (outside.output, outside.summary):
+        assert all(word in text for word in ("cube_wrong", "WRONG_VALUE", "CRASHED", "TIMEOUT"))
+    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in outside.cases)
+    assert failed == sum(record.status.failed for record in outside.records)
+    assert len(outside.cases) == len(outside.records)
+
+
+def test_every_check_is_a_test_of_the_suite():
+    for check in checks.CHECKS:
+        source = (Path(checks.__file__).parent / check.file).read_text(encoding="utf-8")
+        assert f"def {check.function}(" in source
+        assert check_of(f"suites/{check.file}::{check.function}[add-numba-f32-33-cpu]") is check
+    assert check_of("suites/test_ptx.py::test_kernel_compiles[add]") is None
+    assert len({check.name for check in checks.CHECKS}) == len(checks.CHECKS)
+
+
+def test_evidence_keeps_the_worst_accuracy_and_raises_what_is_wrong():
+    from reports import Accuracy
+
+    evidence = Evidence()
+    for used in (0.25, 0.75, 0.5):
+        evidence.require(Verdict(Status.PASSED, None, Accuracy(budget_used=used)))
+    assert evidence.accuracy is not None
+    assert evidence.accuracy.budget_used == 0.75
+    with pytest.raises(CheckFailed, match="WRONG_VALUE: element 2: too large") as caught:
+        evidence.require(Verdict(Status.WRONG_VALUE, "too large", Accuracy(budget_used=3.0)), "element 2")
+    assert outcome(caught) == (Status.WRONG_VALUE, "element 2: too large")
+    assert evidence.accuracy.budget_used == 3.0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ValueError("bad"), Status.RUNTIME_ERROR),
+        (MemoryError("none left"), Status.OOM),
+        (pytest.skip.Exception("no gpu"), Status.SKIPPED),
+    ],
+)
+def test_other_exceptions_have_a_status_too(error, status):
+    with pytest.raises(type(error), match=str(error)) as caught:
+        raise error
+    found, reason = outcome(caught)
+    assert found is status
+    assert str(error) in (reason or "")
+    assert outcome(None) == (Status.PASSED, None)
