@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -201,9 +202,18 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
         f"{call.name} has no derivative: JAX cannot see into a compiled kernel. Attach one by wrapping the call in "
         "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel "
         "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs. A Warp kernel has "
-        "one unless enable_backward is False where it is defined or wrapped; its adjoint has none."
+        "one unless enable_backward is False where it is defined or wrapped, or has_side_effect is True; its adjoint "
+        "has none."
     )
 
 
-ad.primitive_jvps[kernel_call_p] = _no_derivative
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
+    """Integers and booleans do not vary with what they are computed from."""
+    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs):
+        _no_derivative(call=call)
+    results = kernel_call_p.bind(*primals, call=call)
+    return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+
+
+ad.primitive_jvps[kernel_call_p] = _jvp
 ad.primitive_transposes[kernel_call_p] = _no_derivative

@@ -146,7 +146,20 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, pl
         kernel = partitioned(call, platform, ctx.avals_in)
     else:
         kernel = call.kernel(platform)
-    return mlir.lower_fun(kernel, multiple_results=True)(ctx, *operands)
+    return mlir.lower_fun(kernel, multiple_results=True)(_of_one_platform(ctx, platform), *operands)
+
+
+def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:
+    """Keeps what is lowered for one of several platforms apart.
+
+    JAX lowers equal ``jax.jit`` functions of a program once, also for different platforms: the kernel of the first
+    platform would run on all of them.
+    """
+    shared = ctx.module_context
+    if len(shared.platforms) == 1:
+        return ctx
+    own = shared.cached_primitive_lowerings.setdefault((operator_p, platform), {})
+    return ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
 
 
 def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: OperatorCall) -> tuple[list[Any], list[int]]:

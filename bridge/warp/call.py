@@ -17,12 +17,14 @@ from bridge.ffi.call import Call, bind
 from bridge.signature import Outputs
 from bridge.warp.code import WarpCode
 from bridge.warp.launch import Argument, Spec
-from bridge.warp.parameters import Parameter, Role, Static, concrete, instantiated
-from bridge.warp.types import MAX_DIMENSIONS, numpy_dtype
+from bridge.warp.parameters import Parameter, Role, Static, concrete, extremes_of, instantiated
+from bridge.warp.types import MAX_DIMENSIONS, MAX_EXTENT, numpy_dtype
 
 Dims = tuple[int, ...]
 OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
 """Shapes of the outputs: one for all, or one for each name."""
+
+_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with those of a matrix
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,12 @@ class Planned:
     def arrays(self, *roles: Role) -> list[Parameter]:
         """The array parameters of these roles, in order."""
         return [parameter for parameter in self.parameters if parameter.is_array and parameter.role in roles]
+
+    @property
+    def extremes(self) -> frozenset[str]:
+        """In/out arguments that the kernel uses for maxima or minima alone."""
+        names = {parameter.name for parameter in self.arrays(Role.IN_OUT)}
+        return extremes_of(self.kernel) & names if names else frozenset()
 
     @property
     def inputs(self) -> list[Parameter]:
@@ -174,7 +182,8 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
         arrays: Anything with shape and dtype, for each input array.
 
     Raises:
-        SignatureError: An array or value does not fit its parameter, or outputs have no or impossible shapes.
+        SignatureError: An array or value does not fit its parameter, its shape is not known, or outputs have no or
+            impossible shapes.
         LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
     """
     kernel = options.kernel
@@ -182,6 +191,8 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
     given = iter(statics)
     values = {p.name: next(given).as_type(kernel, p) for p in parameters if not p.is_array}
     inputs = [p for p in parameters if p.is_array and p.role is not Role.OUTPUT]
+    for parameter, array in zip(inputs, arrays, strict=True):
+        _check_extents(kernel.key, str(parameter), array.shape)
     shapes = {p.name: tuple(a.shape[: p.ndim]) for p, a in zip(inputs, arrays, strict=True)}
     dims = options.launch_dims
     if dims is None:
@@ -202,27 +213,43 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
 
 
 def _output_shape(kernel: wp.Kernel, parameter: Parameter, output_dims: OutputDims, dims: Dims) -> Dims:
+    """The shape of an output in elements; ``output_dims`` may give the extents of each element as well."""
     named = dict(output_dims) if output_dims and isinstance(output_dims[0], tuple) else None
     shape: Any = named[parameter.name] if named is not None else dims if output_dims is None else output_dims
-    if len(shape) != parameter.ndim:
+    assert parameter.ndim is not None
+    outer, inner = shape[: parameter.ndim], shape[parameter.ndim :]
+    if len(outer) != parameter.ndim or (inner and inner != parameter.inner):
         source = "the launch dimensions, since output_dims is not given" if output_dims is None else "output_dims"
         raise SignatureError(
             f"{kernel.key}: the output {parameter} got the shape {shape} from {source}. Pass "
-            f"output_dims={{{parameter.name!r}: (...)}} with {parameter.ndim} extents, without those of each element."
+            f"output_dims={{{parameter.name!r}: (...)}} with {parameter.ndim} extents"
+            + (f", or with those of each element after them: {parameter.inner}." if parameter.inner else ".")
         )
-    return tuple(shape)
+    _check_extents(kernel.key, str(parameter), outer)
+    return tuple(outer)
 
 
-def check_dims(name: str, option: str, dims: Any) -> Dims:
+def _check_extents(name: str, array: str, shape: Sequence[Any]) -> None:
+    if not all(isinstance(extent, int) for extent in shape):
+        raise SignatureError(
+            f"{name}: {array} has the symbolic shape {list(shape)}, but a Warp launch is compiled for known extents. "
+            "Export one program for each shape."
+        )
+    if max(shape, default=0) > MAX_EXTENT:
+        raise SignatureError(f"{name}: {array} has the shape {list(shape)}, expected extents of at most {MAX_EXTENT}.")
+
+
+def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
     """Extents as a tuple of ints.
 
     Args:
         name: The kernel, for errors.
         option: What they were passed as, for errors.
-        dims: An int, or a sequence of one to four.
+        dims: An int, or a sequence of one to ``most``.
+        most: How many there may be.
 
     Raises:
-        LaunchError: They are something else, or negative.
+        LaunchError: They are something else, negative, or more than Warp's 32-bit indices reach.
     """
     try:
         given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
@@ -232,11 +259,12 @@ def check_dims(name: str, option: str, dims: Any) -> Dims:
     if (
         any(isinstance(extent, bool) for extent in given)
         or min(extents, default=-1) < 0
-        or len(extents) > MAX_DIMENSIONS
+        or max(extents, default=0) > MAX_EXTENT
+        or len(extents) > most
     ):
         raise LaunchError(
-            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {MAX_DIMENSIONS} ints, none of "
-            "them negative."
+            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints, each between 0 and "
+            f"{MAX_EXTENT}."
         )
     return extents
 
@@ -251,11 +279,13 @@ def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: A
     if output_dims is None:
         return None
     if not isinstance(output_dims, Mapping):
-        return check_dims(name, "output_dims", output_dims)
+        return check_dims(name, "output_dims", output_dims, _MOST_OUTPUT_DIMS)
     expected = [parameter.name for parameter in parameters if parameter.role is Role.OUTPUT]
     if set(output_dims) != set(expected):
         raise SignatureError(
             f"{name}: output_dims has shapes for {sorted(map(str, output_dims))}, expected one for each output: "
             f"{expected}."
         )
-    return tuple((key, check_dims(name, f"output_dims[{key!r}]", output_dims[key])) for key in expected)
+    return tuple(
+        (key, check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
+    )

@@ -15,8 +15,8 @@ from bridge.errors import AbiError
 from bridge.ffi.target import CPU, CUDA, Entry, Target
 from bridge.warp.device import build_device
 from bridge.warp.host import build_host
-from bridge.warp.launch import Spec
-from bridge.warp.parameters import instantiated
+from bridge.warp.launch import Spec, failed
+from bridge.warp.parameters import instantiated, restore, withdraw
 from bridge.warp.types import LOCK
 
 _LANGUAGE = "warp"
@@ -68,13 +68,19 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
     """The identity of a kernel by content, from Warp's own hash of its code and the options it is compiled with.
 
     Raises:
+        KernelCompileError: Warp cannot evaluate what the kernel refers to.
         AbiError: Warp has no such hash.
     """
     if block_dim is None:
         block_dim = 1 if platform == "cpu" else _CUDA_BLOCK
     with LOCK:
         wp.init()
-        kernel.module.get_module_hash(block_dim)
+        restore(kernel)
+        try:
+            kernel.module.get_module_hash(block_dim)
+        except Exception as error:
+            withdraw(kernel)
+            raise failed(kernel, f"{type(error).__name__}: {error}") from error
         content = kernel.hash
     if not isinstance(content, bytes):
         raise AbiError(f"Warp {wp.__version__} gives no hash of the kernel {kernel.key}. Use its own warp.jax_kernel.")

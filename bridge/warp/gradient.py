@@ -9,7 +9,8 @@ reads those of what the kernel wrote, and adds to those of what it read. What is
 - for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument the cotangent
   stays, and where it stores it is cleared and replaced by what flows back through the value.
 
-An in/out argument is seen by the adjoint as it was before the forward launch.
+An in/out argument is seen by the adjoint as it was before the forward launch; one that the kernel uses for maxima or
+minima alone, as it was afterwards, because the adjoint of ``atomic_max`` finds the values that won by comparing.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _gradients(
         for p, array in zip(inputs, arrays, strict=True)
         if p.role is Role.INPUT and p.is_float
     ]
-    passed = [*zip(inputs, arrays, strict=True), *pure]
+    extremes = {p.name: r for p, r in zip(outputs, results, strict=True) if p.name in planned.extremes}
+    passed = [*((p, extremes.get(p.name, array)) for p, array in zip(inputs, arrays, strict=True)), *pure]
     first_result = len(passed) + len(adjoints)
     adjoint_buffers = {p.name: first_result + index for index, (p, _) in enumerate(adjoints)}
     if not adjoint_buffers:
@@ -68,4 +70,17 @@ def _gradients(
     )
     gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
     by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
-    return tuple(by_name[p.name] if p.is_float else None for p in inputs)
+    for p, array in zip(inputs, arrays, strict=True):
+        if p.name in extremes and p.is_float:  # an initial value that did not last contributes nothing
+            by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
+    return tuple(
+        _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
+    )
+
+
+def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
+    """The gradient in the sharding of its array, where that is part of its type: on a mesh with explicit axes."""
+    wanted = jax.typeof(array).sharding
+    if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
+        return gradient
+    return jax.sharding.reshard(gradient, wanted)

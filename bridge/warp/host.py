@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import functools
 from typing import Any
@@ -17,6 +18,7 @@ from bridge.ffi.handler import c_function, create_error
 from bridge.ffi.host import HostPlan, Mutex
 from bridge.ffi.memory import call, call2, call3, copy_words, load, stack_words, store
 from bridge.warp.launch import Packed, Spec, pack
+from bridge.warp.parameters import called_name
 
 
 def build_host(kernel: wp.Kernel, spec: Spec) -> tuple[int, Any]:
@@ -57,12 +59,14 @@ def _cooperates() -> bool:
 
 
 def _uses_tiles(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a kernel or a function that it calls mentions a tile."""
-    if "tile" in adjoint.source:
+    """Whether a kernel or a function that it calls has Warp do something with a tile."""
+    *_, references = adjoint.get_references()
+    functions = [function for function in references if getattr(function, "adj", None)]
+    called = {called_name(node) for node in ast.walk(adjoint.tree) if isinstance(node, ast.Call)}
+    if any(name.startswith(("tile", "untile")) for name in called - {f.func.__name__ for f in functions}):
         return True
-    *_, functions = adjoint.get_references()
     seen = seen | {id(adjoint)}
-    return any(_uses_tiles(f.adj, seen) for f in functions if getattr(f, "adj", None) and id(f.adj) not in seen)
+    return any(_uses_tiles(f.adj, seen) for f in functions if id(f.adj) not in seen)
 
 
 def _shares_memory(packed: Packed) -> bool:

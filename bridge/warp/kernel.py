@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +24,8 @@ from bridge.warp.parameters import Role, Static, parameters_of
 
 _PROGRAMS_KEPT = 4096
 _RECENT_KEPT = 64
-_ALL_DEVICES = 2  # of Warp's JaxModulePreloadMode
+_PRELOAD_MODES = (_NO_DEVICE, _CURRENT_DEVICE, _ALL_DEVICES) = range(3)  # Warp's JaxModulePreloadMode
+_MOST_BLOCK_DIM = 1024  # of every GPU so far, and of Warp's own blocks on the CPU
 
 
 def jax_kernel(
@@ -99,11 +100,11 @@ def jax_kernel(
             output_dims=output_dims, in_out_argnames=in_out_argnames, module_preload_mode=module_preload_mode,
             enable_backward=enable_backward, has_side_effect=has_side_effect, block_dim=block_dim,
         )  # fmt: skip
-    names = tuple(in_out_argnames or ())
-    if isinstance(in_out_argnames, str):
+    names = in_out_argnames or ()
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise SignatureError(f"{kernel.key}: in_out_argnames is {in_out_argnames!r}, expected a list of names.")
     check_vmap_method(vmap_method, kernel.key)
-    parameters = parameters_of(kernel, num_outputs, names)
+    parameters = parameters_of(kernel, num_outputs, tuple(names))
     options = Options(
         kernel=kernel,
         parameters=parameters,
@@ -114,7 +115,7 @@ def jax_kernel(
         has_side_effect=bool(has_side_effect),
     )
     remember(kernel)
-    everywhere = module_preload_mode is not None and int(module_preload_mode) == _ALL_DEVICES
+    everywhere = _check_preload_mode(kernel.key, module_preload_mode) == _ALL_DEVICES
     programs = _Programs(options, _differentiable(options, enable_backward), everywhere)
     of_arrays = programs.of_arrays()
 
@@ -137,9 +138,20 @@ def jax_kernel(
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
     if block_dim is None:
         return None
-    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__") or block_dim < 1:
-        raise LaunchError(f"{name}: block_dim is {block_dim!r}, expected an int of at least 1, or None.")
+    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__") or not 1 <= block_dim <= _MOST_BLOCK_DIM:
+        raise LaunchError(f"{name}: block_dim is {block_dim!r}, expected an int from 1 to {_MOST_BLOCK_DIM}, or None.")
     return int(block_dim.__index__())
+
+
+def _check_preload_mode(name: str, mode: Any) -> int:
+    if mode is None:
+        return _CURRENT_DEVICE
+    if isinstance(mode, bool) or not hasattr(mode, "__index__") or mode not in _PRELOAD_MODES:
+        raise SignatureError(
+            f"{name}: module_preload_mode is {mode!r}, expected a warp.JaxModulePreloadMode: one of "
+            f"{_NO_DEVICE} (NONE), {_CURRENT_DEVICE} (CURRENT_DEVICE) and {_ALL_DEVICES} (ALL_DEVICES)."
+        )
+    return int(mode)
 
 
 def _differentiable(options: Options, enable_backward: bool | None) -> bool:
@@ -227,12 +239,12 @@ def _program(
                     f"{options.kernel.key}: a {type(array).__name__} was passed for {parameter}, expected an array."
                 )
         planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
-        floats = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
+        has_derivative = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
         if everywhere:
             code = planned.forward_call().code
             for platform in filter(available, code.platforms):
                 code.entry(platform)
-        if not (differentiable and floats):
+        if not (differentiable and has_derivative):
             return planned.forward(*arrays)
         # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
         return with_adjoint(planned)(*align_varying(arrays))
@@ -255,7 +267,7 @@ def _understood() -> bool:
         warnings.warn(
             f"{error} Until then jax_kernel is Warp's own, which enters Python at every call.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=3,  # functools.cache has no frame of its own
         )
         return False
     return True
@@ -266,9 +278,9 @@ def _warps_own(**options: Any) -> Callable[..., Any]:
     # In older versions it is under another name.
     own: Any = getattr(wp, "jax_kernel", None) or importlib.import_module("warp.jax_experimental").jax_kernel
     known = inspect.signature(own).parameters
-    given = {name: value for name, value in options.items() if value is not None and name in known}
     unknown = [name for name, value in options.items() if value and name not in known]
     if unknown:
         raise AbiError(f"jax_kernel of Warp {wp.__version__} has no options {', '.join(unknown)}. Leave them out.")
-    wrapped: Callable[..., Any] = own(**given)
+    options["vmap_method"] = options["vmap_method"] or "sequential"  # Warp's default passes the batch as one array
+    wrapped: Callable[..., Any] = own(**{name: options[name] for name in known if options.get(name) is not None})
     return wrapped

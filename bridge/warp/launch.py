@@ -18,6 +18,7 @@ import warp as wp
 
 from bridge.errors import AbiError, KernelCompileError
 from bridge.ffi.abi import WORD_BYTES
+from bridge.warp.parameters import restore, withdraw
 from bridge.warp.types import LOCK, numpy_dtype
 
 OLDEST = (1, 13)
@@ -147,6 +148,7 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
         ]
     block_dim: dict[str, Any] = {} if spec.block_dim is None else {"block_dim": spec.block_dim}
     with LOCK:
+        restore(kernel)
         try:
             launch = wp.launch(
                 kernel,
@@ -160,13 +162,15 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
                 **block_dim,
             )
         except Exception as error:
-            raise _failed(kernel, f"{type(error).__name__}: {error}") from error
+            withdraw(kernel)
+            raise failed(kernel, f"{type(error).__name__}: {error}") from error
     if launch is None:
-        raise _failed(kernel, "its module failed to build before; see the messages of Warp")
+        raise failed(kernel, "its module failed to build before; see the messages of Warp")
     return _read(kernel, spec, launch)
 
 
-def _failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
+def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
+    """The error of a kernel that Warp cannot compile."""
     code = kernel.func.__code__
     return KernelCompileError(f"Warp cannot compile {kernel.key} ({code.co_filename}:{code.co_firstlineno}): {why}")
 

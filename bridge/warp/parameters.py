@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import enum
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -102,8 +101,8 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
         parameter = _parameter(kernel, arg.label, arg.type, role)
         if role is not Role.INPUT and not parameter.is_array:
             raise SignatureError(
-                f"{signature}: the {role.value} {arg.label!r} is a {parameter.dtype} value, expected an array. Inputs "
-                "come first, outputs last: check num_outputs and the order of the parameters."
+                f"{signature}: the {role.value} {arg.label!r} is a value of type {parameter.dtype or 'Any'}, expected "
+                "an array. Inputs come first, outputs last: check num_outputs and the order of the parameters."
             )
         parameters.append(parameter)
     written = _written(kernel)
@@ -119,22 +118,52 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
 def _written(kernel: wp.Kernel) -> set[str]:
     """Names that the kernel itself assigns elements of, or changes atomically; functions it calls are not followed."""
     found = set()
-    for node in ast.walk(ast.parse(textwrap.dedent(kernel.adj.source))):
+    for node in ast.walk(_tree(kernel)):
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = node.targets
         elif isinstance(node, ast.AugAssign):
             targets = [node.target]
-        elif isinstance(node, ast.Call) and node.args:
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called.startswith(("atomic_", "tile_atomic_")) or called in ("store", "tile_store"):
-                found |= {argument.id for argument in node.args[:1] if isinstance(argument, ast.Name)}
-        for target in targets:
-            while isinstance(target, ast.Subscript | ast.Attribute):
-                target = target.value
-                if isinstance(target, ast.Name):
-                    found.add(target.id)
+        elif isinstance(node, ast.Call) and called_name(node).startswith(_WRITING):
+            found |= {name.id for name in map(_root, _changed(node)) if isinstance(name, ast.Name)}
+        # Assigning to a name makes a variable; assigning to an element of it changes the array.
+        elements = [target for target in targets if isinstance(target, ast.Subscript | ast.Attribute)]
+        found |= {name.id for name in map(_root, elements) if isinstance(name, ast.Name)}
     return found
+
+
+def extremes_of(kernel: wp.Kernel) -> frozenset[str]:
+    """Parameters that the kernel uses for nothing but ``atomic_max`` and ``atomic_min``."""
+    tree = _tree(kernel)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and called_name(node) in _EXTREMES]
+    changed = [name for node in calls for name in map(_root, _changed(node)) if isinstance(name, ast.Name)]
+    others = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in changed}
+    return frozenset({name.id for name in changed} - others)
+
+
+_WRITING = ("atomic_", "tile_atomic_", "store", "tile_store")
+_EXTREMES = ("atomic_max", "atomic_min")
+
+
+def _tree(kernel: wp.Kernel) -> ast.AST:
+    return ast.parse(textwrap.dedent(kernel.adj.source))
+
+
+def called_name(node: ast.Call) -> str:
+    """Name of the function that is called, without that of its module."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _changed(node: ast.Call) -> list[ast.expr]:
+    """What a function of Warp that writes to an array writes to: its first argument."""
+    return [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in ("a", "arr"))]
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """The array of which a node is an element, a row or a component."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node
 
 
 def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> Parameter:
@@ -144,15 +173,19 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> Par
     if element in NAMES:
         return Parameter(name, role, ndim, NAMES[element], ())
     scalar = getattr(element, "_wp_scalar_type_", None)
-    if scalar in NAMES and all(isinstance(extent, int) for extent in element._shape_):
+    if scalar in NAMES and all(element._shape_):  # an extent that is left open is 0
         return Parameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
-    if kernel.is_generic and not _is_struct(element):
+    if element in _OPEN or hasattr(element, "_wp_scalar_type_"):
         return Parameter(name, role, ndim, None, None)
     raise KernelTypeError(
         f"{kernel.key}: parameter {name!r} is a {_described(annotation)}, which no JAX value can be. Expected an array "
         "(warp.array) of scalars, vectors or matrices, or such a value; pass the fields of a struct as parameters of "
         "their own."
     )
+
+
+_OPEN = (Any, wp.Scalar, wp.Float, wp.Int)
+"""What a generic kernel writes for types that its calls determine."""
 
 
 def is_array(annotation: Any) -> bool:
@@ -210,13 +243,12 @@ def concrete(kernel: wp.Kernel, parameters: Sequence[Parameter], arrays: Sequenc
 
 def _typed(kernel: wp.Kernel, parameter: Parameter, array: Any) -> Parameter:
     assert parameter.ndim is not None
-    inner_rank = len(array.shape) - parameter.ndim
-    if array.dtype.name not in NAMES.values() or not 0 <= inner_rank <= 2:
+    inner_rank, inner = len(array.shape) - parameter.ndim, tuple(array.shape[parameter.ndim :])
+    if array.dtype.name not in NAMES.values() or not 0 <= inner_rank <= 2 or 0 in inner:
         raise SignatureError(
             f"{kernel.key}: {array.dtype}{list(array.shape)} was passed for {parameter}, expected an array of a dtype "
             f"that Warp has, of rank {parameter.ndim}, or of a rank one or two higher for vectors or matrices."
         )
-    inner = tuple(array.shape[parameter.ndim :])
     return replace(parameter, dtype=array.dtype.name, inner=inner)
 
 
@@ -237,6 +269,9 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
     Args:
         kernel: The kernel.
         types: Of each parameter: dimensions (None for a value), scalar dtype, and inner shape of its elements.
+
+    Raises:
+        SignatureError: The kernel is not generic in this way.
     """
     if not kernel.is_generic:
         return kernel
@@ -245,7 +280,28 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
         element = element_type(dtype, inner)
         annotations.append(element if ndim is None else wp.array(dtype=element, ndim=ndim))
     with LOCK:
-        return wp.overload(kernel, annotations)
+        try:
+            return wp.overload(kernel, annotations)
+        except TypeError as error:
+            raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
+
+
+def restore(kernel: wp.Kernel) -> None:
+    """Puts an instance of a generic kernel back among those that Warp compiles, if it was withdrawn. Hold the lock."""
+    generic = kernel.generic_parent
+    if generic is not None and generic.overloads.get(kernel.sig) is not kernel:
+        generic.overloads[kernel.sig] = kernel
+        generic.module.mark_modified()
+
+
+def withdraw(kernel: wp.Kernel) -> None:
+    """Takes an instance that cannot be compiled away from its generic kernel: Warp compiles all of them together.
+
+    Hold the lock.
+    """
+    generic = kernel.generic_parent
+    if generic is not None and generic.overloads.pop(kernel.sig, None) is not None:
+        generic.module.mark_modified()
 
 
 @dataclass(frozen=True)
@@ -271,7 +327,10 @@ class Static:
                 "kernel as a warp.array of one element."
             )
         try:
-            array = np.asarray(getattr(value, "value", value))  # Warp's scalars hold a Python number
+            if (scalar := getattr(value, "_wp_scalar_type_", None)) in NAMES:  # NumPy takes its halves for integers
+                array = np.frombuffer(bytes(value), numpy_dtype(NAMES[scalar])).reshape(value._shape_)
+            else:
+                array = np.asarray(getattr(value, "value", value))  # Warp's scalars hold a Python number
         except (TypeError, ValueError) as error:
             raise _bad_value(kernel, parameter, value) from error
         if array.dtype.name not in NAMES.values():
@@ -293,7 +352,7 @@ class Static:
             converted = given.astype(wanted)
             exact = wanted.kind not in "biu" or np.array_equal(converted, given)
             overflown = np.any(np.isinf(converted.astype(float)) & np.isfinite(given.astype(float)))
-        if given.size != math.prod(parameter.inner or ()) or not exact or overflown:
+        if given.shape != (parameter.inner or ()) or not exact or overflown:
             raise _bad_value(kernel, parameter, given.tolist() if given.ndim == 0 else tuple(given.tolist()))
         return converted.tobytes()
 

@@ -15,7 +15,10 @@ LOCK = threading.RLock()
 """Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread."""
 
 MAX_DIMENSIONS = 4
-"""Of a Warp array."""
+"""Of a Warp array, and of a launch."""
+
+MAX_EXTENT = 2**31 - 1
+"""Of one dimension of an array or a launch: Warp indexes with 32 bits."""
 
 _NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -42,13 +45,19 @@ def jaxtype_to_warptype(dtype: Any) -> Any:
     try:
         name = jax.numpy.dtype(dtype).name
     except TypeError as error:
-        raise SignatureError(f"{dtype!r} is no dtype. Pass one such as jnp.float32.") from error
+        raise _no_dtype(dtype) from error
+    if dtype is None:  # NumPy's default is float64
+        raise _no_dtype(dtype)
     if name not in SCALARS:
         raise SignatureError(
             f"Warp {wp.__version__} has no type for {name}, expected one of {', '.join(SCALARS)}. Convert the array "
             "first; pass a complex array as two real ones, or as one with a trailing dimension of 2."
         )
     return SCALARS[name]
+
+
+def _no_dtype(given: Any) -> SignatureError:
+    return SignatureError(f"{given!r} is no dtype. Pass one such as jnp.float32.")
 
 
 def jaxinfo_to_warpinfo(info: Any) -> Any:

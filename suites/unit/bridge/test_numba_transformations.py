@@ -80,6 +80,17 @@ def test_differentiation_without_a_rule_says_how_to_attach_one(differentiate):
         differentiate(double)
 
 
+def test_integer_results_have_the_derivative_zero():
+    @numba.njit
+    def whole(x, out):
+        for i in range(out.size):
+            out[i] = int(x[i])
+
+    floor = numba_kernel(whole, Spec(X.shape, np.int32))
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * floor(x)).sum())(X + 0.5), X)
+    assert jax.jvp(floor, (X,), (X,))[1].dtype == jax.dtypes.float0
+
+
 def test_derivatives_that_do_not_pass_through_it_are_unaffected():
     assert jax.grad(lambda a: a * double(X)[1] + double(lax.stop_gradient(a * X))[1])(3.0) == 2.0
 

@@ -1,0 +1,605 @@
+"""jax_kernel: bad input gets an error that says what was received, what was expected, and what to do."""
+
+import ctypes
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import (
+    AbiError,
+    KernelCompileError,
+    KernelTypeError,
+    LaunchError,
+    ParameterError,
+    PlatformError,
+    SignatureError,
+    jax_kernel,
+)
+from bridge.warp import code, host, launch
+from suites.unit.bridge import warp_kernels as kernels
+from suites.warp_kernels import wp
+
+X = jnp.arange(1.0, 5.0)
+FLOAT = wp.float32
+
+
+@wp.struct
+class Pair:
+    first: float
+    second: float
+
+
+@wp.func
+def identity(x: float):
+    return x
+
+
+@pytest.mark.parametrize("kernel", [lambda x, out: None, 3, identity], ids=["function", "int", "Warp's function"])
+def test_a_kernel_must_come_from_warp(kernel):
+    with pytest.raises(KernelTypeError, match=r"jax_kernel got .* expected a function decorated with warp\.kernel"):
+        jax_kernel(kernel)
+    with pytest.raises(AssertionError):
+        jax_kernel(kernel)
+
+
+def of_struct(x: kernels.VECTOR, pair: Pair, out: kernels.VECTOR):
+    out[wp.tid()] = pair.first
+
+
+def of_structs(x: wp.array(dtype=Pair), out: kernels.VECTOR):
+    out[wp.tid()] = x[0].first
+
+
+def of_indexed(x: wp.indexedarray(dtype=float), out: kernels.VECTOR):
+    out[wp.tid()] = x[0]
+
+
+def of_generic_and_struct(x: wp.array(dtype=Any), pair: Pair, out: wp.array(dtype=Any)):
+    out[wp.tid()] = x[0]
+
+
+def of_generic_and_indexed(x: wp.array(dtype=Any), y: wp.indexedarray(dtype=float), out: wp.array(dtype=Any)):
+    out[wp.tid()] = x[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (of_struct, "parameter 'pair' is a struct .*Pair, which no JAX value can be"),
+        (of_structs, "parameter 'x' is an? array of the struct .*Pair"),
+        (of_indexed, "parameter 'x' is an? indexedarray"),
+        (of_generic_and_struct, "parameter 'pair' is a struct"),
+        (of_generic_and_indexed, "parameter 'y' is an? indexedarray"),
+    ],
+)
+def test_types_that_jax_lacks_are_refused(function, message):
+    kernel = kernels.forward_only(function)
+    with pytest.raises(KernelTypeError, match=rf"{function.__name__}: {message}"):
+        jax_kernel(kernel)
+
+
+@pytest.mark.skipif(not hasattr(wp, "Texture2D"), reason=f"Warp {wp.__version__} has no textures")
+def test_textures_are_refused():
+    @kernels.forward_only
+    def sample(texture: wp.Texture2D, out: kernels.VECTOR):
+        out[wp.tid()] = 1.0
+
+    with pytest.raises(KernelTypeError, match="parameter 'texture' is a Texture2D, which no JAX value can be"):
+        jax_kernel(sample)
+
+
+OPTIONS = {
+    "num_outputs zero": (
+        "reverse",
+        {"num_outputs": 0},
+        SignatureError,
+        r"reverse\(x, out\): num_outputs is 0, expected",
+    ),
+    "num_outputs text": ("reverse", {"num_outputs": "2"}, SignatureError, "num_outputs is '2', expected an integer"),
+    "num_outputs bool": ("reverse", {"num_outputs": True}, SignatureError, "num_outputs is True, expected an integer"),
+    "num_outputs high": (
+        "reverse",
+        {"num_outputs": 3},
+        SignatureError,
+        "num_outputs is 3 with 0 in/out arguments, expected between 1 and 2",
+    ),
+    "num_outputs without in/out": (
+        "exchange",
+        {"num_outputs": 1, "in_out_argnames": ["old", "total"]},
+        SignatureError,
+        "num_outputs is 1 with 2 in/out arguments, expected between 2 and 4. It counts in/out",
+    ),
+    "an output that is a value": (
+        "scale",
+        {"num_outputs": 2},
+        SignatureError,
+        r"scale\(x, factor, out\): the output 'factor' is a value of type float32, expected an array",
+    ),
+    "an output that is a value of any type": (
+        "scale_any",
+        {"num_outputs": 2},
+        SignatureError,
+        "the output 'factor' is a value of type Any, expected an array",
+    ),
+    "an in/out argument that is a value": (
+        "scale",
+        {"num_outputs": 2, "in_out_argnames": ["factor"]},
+        SignatureError,
+        "the in/out 'factor' is a value of type float32, expected an array",
+    ),
+    "in/out unknown": (
+        "reverse",
+        {"in_out_argnames": ["y"]},
+        SignatureError,
+        r"in_out_argnames is \['y'\], expected different names of its parameters",
+    ),
+    "in/out twice": (
+        "exchange",
+        {"num_outputs": 3, "in_out_argnames": ["old", "old"]},
+        SignatureError,
+        "different names",
+    ),
+    "in/out text": ("increment", {"in_out_argnames": "x"}, SignatureError, "in_out_argnames is 'x', expected a list"),
+    "in/out number": ("increment", {"in_out_argnames": 5}, SignatureError, "in_out_argnames is 5, expected a list"),
+    "in/out after outputs": (
+        "exchange",
+        {"num_outputs": 3, "in_out_argnames": ["out"]},
+        SignatureError,
+        "the in/out argument 'out' lies among the last 2 parameters, which are outputs",
+    ),
+    "launch_dims negative": ("reverse", {"launch_dims": (3, -1)}, LaunchError, r"launch_dims is \(3, -1\), expected"),
+    "launch_dims float": (
+        "reverse",
+        {"launch_dims": 3.0},
+        LaunchError,
+        r"launch_dims is 3\.0, expected an int or a seq",
+    ),
+    "launch_dims bool": ("reverse", {"launch_dims": True}, LaunchError, "launch_dims is True"),
+    "launch_dims text": ("reverse", {"launch_dims": "3"}, LaunchError, "launch_dims is '3'"),
+    "launch_dims none": ("reverse", {"launch_dims": ()}, LaunchError, r"launch_dims is \(\), .* one to 4 ints"),
+    "launch_dims five": (
+        "reverse",
+        {"launch_dims": (1,) * 5},
+        LaunchError,
+        "expected an int or a sequence of one to 4",
+    ),
+    "launch_dims high": ("count1", {"launch_dims": 2**31}, LaunchError, "2147483648, .* between 0 and 2147483647"),
+    "output_dims float": ("reverse", {"output_dims": [2.5]}, LaunchError, r"output_dims is \[2\.5\], expected"),
+    "output_dims by name negative": (
+        "reverse",
+        {"output_dims": {"out": -2}},
+        LaunchError,
+        r"output_dims\['out'\] is -2, expected an int",
+    ),
+    "output_dims of another name": (
+        "extremes",
+        {"num_outputs": 2, "output_dims": {"low": 2, "most": 2}},
+        SignatureError,
+        r"output_dims has shapes for \['low', 'most'\], expected one for each output: \['low', 'high'\]",
+    ),
+    "block_dim zero": (
+        "reverse",
+        {"block_dim": 0},
+        LaunchError,
+        "reverse: block_dim is 0, expected an int from 1 to 1024",
+    ),
+    "block_dim high": ("reverse", {"block_dim": 1025}, LaunchError, "block_dim is 1025, expected an int from 1 to"),
+    "block_dim bool": ("reverse", {"block_dim": True}, LaunchError, "block_dim is True, expected an int"),
+    "block_dim float": ("reverse", {"block_dim": 8.0}, LaunchError, r"block_dim is 8\.0, expected an int"),
+    "vmap_method": (
+        "reverse",
+        {"vmap_method": "all"},
+        SignatureError,
+        "reverse: vmap_method is 'all', expected one of",
+    ),
+    "module_preload_mode": (
+        "reverse",
+        {"module_preload_mode": 7},
+        SignatureError,
+        "module_preload_mode is 7, expected",
+    ),
+    "module_preload_mode text": (
+        "reverse",
+        {"module_preload_mode": "NONE"},
+        SignatureError,
+        "module_preload_mode is 'N",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_must_fit(name):
+    kernel, options, error, message = OPTIONS[name]
+    with pytest.raises(error, match=message):
+        jax_kernel(getattr(kernels, kernel), **options)
+
+
+def assigns(x: kernels.VECTOR, out: kernels.VECTOR):
+    i = wp.tid()
+    x[i] = 1.0
+    out[i] = x[i]
+
+
+def augments(x: kernels.VECTOR, out: kernels.VECTOR):
+    i = wp.tid()
+    x[i] += 1.0
+    out[i] = x[i]
+
+
+def assigns_component(x: wp.array(dtype=wp.vec3), out: kernels.VECTOR):
+    i = wp.tid()
+    x[i][0] = 1.0
+    x[i].y = 2.0
+    out[i] = 1.0
+
+
+def adds(x: kernels.VECTOR, out: kernels.VECTOR):
+    i = wp.tid()
+    wp.atomic_add(x, 0, 1.0)
+    out[i] = 1.0
+
+
+def adds_to_row(x: kernels.MATRIX, out: kernels.VECTOR):
+    i = wp.tid()
+    wp.atomic_add(x[i], 0, 1.0)
+    out[i] = 1.0
+
+
+def stores_tile(x: kernels.MATRIX, out: kernels.VECTOR):
+    i = wp.tid()
+    wp.tile_store(x[i], wp.tile_ones(shape=4, dtype=float))
+    out[i] = 1.0
+
+
+@pytest.mark.parametrize("function", [assigns, augments, assigns_component, adds, adds_to_row, stores_tile])
+def test_a_kernel_that_writes_to_an_input_is_refused(function):
+    kernel = kernels.forward_only(function)
+    with pytest.raises(
+        SignatureError, match=rf"{function.__name__}\(x, out\): the kernel writes to its input 'x'.*in_out"
+    ):
+        jax_kernel(kernel)
+    jax_kernel(kernel, num_outputs=2, in_out_argnames=["x"])
+
+
+def test_a_kernel_may_assign_to_variables_and_values():
+    @kernels.forward_only
+    def local(x: wp.array(dtype=wp.vec3), factor: float, out: kernels.VECTOR):
+        i = wp.tid()
+        copied = x[i]
+        copied[0] = 5.0
+        factor += 1.0
+        out[i] = factor * copied[0]
+
+    x = jnp.ones((2, 3))
+    np.testing.assert_array_equal(jax_kernel(local)(x, 1.0)[0], [10, 10])
+    np.testing.assert_array_equal(x, jnp.ones((2, 3)))
+
+
+KEYS = jax.random.split(jax.random.key(0), 4)
+MATRICES = jnp.zeros((2, 3, 2, 2))
+
+CALLS = {
+    "no argument": (
+        "reverse",
+        {},
+        (),
+        SignatureError,
+        r"reverse got 0 arguments, expected 1: x\. Outputs are not passed",
+    ),
+    "too many": ("scale", {}, (X, 1.0, X), SignatureError, "scale got 3 arguments, expected 2: x, factor"),
+    "list": ("reverse", {}, ([1.0, 2.0],), SignatureError, r"a list was passed for 'x' \(any dtype, 1 dimension\)"),
+    "none": ("scale", {}, (None, 1.0), SignatureError, r"a NoneType was passed for 'x' \(float32, 1 dimension\)"),
+    "rank too low": ("scale", {}, (1.0, 1.0), SignatureError, r"float32\[\] was passed for 'x' .*reshape it first"),
+    "rank too high": ("scale", {}, (X[None], 1.0), SignatureError, r"float32\[1, 4\] was passed for 'x'"),
+    "dtype": ("scale", {}, (X.astype(int), 1.0), SignatureError, r"int32\[4\] was passed for 'x' \(float32, 1 dim"),
+    "64-bit dtype": (
+        "polar",
+        {"num_outputs": 2},
+        (X, X),
+        SignatureError,
+        r"float32\[4\] was passed for 'radius' \(float64, .*with x64 disabled JAX has no 64-bit types",
+    ),
+    "elements": (
+        "entries",
+        {},
+        (MATRICES[0], X),
+        SignatureError,
+        r"float32\[3, 2, 2\] was passed for 'm' \(float32, 1 dimension and \(2, 3\) of each element\)",
+    ),
+    "generic rank too low": ("reverse", {}, (jnp.float32(1),), SignatureError, r"float32\[\] was passed for 'x'"),
+    "generic rank too high": ("reverse", {}, (MATRICES,), SignatureError, "of a rank one or two higher for vectors"),
+    "generic dtype": ("reverse", {}, (X + 1j,), SignatureError, r"complex64\[4\] was passed for 'x' \(any dtype"),
+    "generic small dtype": (
+        "reverse",
+        {},
+        (X.astype("float8_e4m3fn"),),
+        SignatureError,
+        r"float8_e4m3fn\[4\] was passed",
+    ),
+    "generic key": ("reverse", {}, (KEYS,), SignatureError, r"key<fry>\[4\] was passed for 'x'"),
+    "generic empty elements": (
+        "reverse",
+        {},
+        (X[:, None][:, :0],),
+        SignatureError,
+        r"float32\[4, 0\] was passed for 'x'",
+    ),
+    "value of another type": (
+        "scale",
+        {},
+        (X, "a"),
+        SignatureError,
+        "'factor' is 'a'.*, expected a value that float32",
+    ),
+    "value none": ("scale", {}, (X, None), SignatureError, "'factor' is None"),
+    "value complex": ("scale", {}, (X, 1j), SignatureError, "scale: 'factor' is 1j"),
+    "value too many": ("scale", {}, (X, [1.0, 2.0]), SignatureError, r"'factor' is [\[(]1\.0, 2\.0[\])]"),
+    "value too large": ("scale", {}, (X, 1e300), SignatureError, r"'factor' is 1e\+300.*that float32 can hold"),
+    "value ragged": (
+        "scale",
+        {},
+        (X, [[1.0], [2.0, 3.0]]),
+        SignatureError,
+        r"'factor' is \[\[1\.0\], \[2\.0, 3\.0\]\]",
+    ),
+    "generic value": ("scale_any", {}, (X.astype(bool), 2), SignatureError, "'factor' is 2.* that bool can hold"),
+    "no launch": (
+        "count1",
+        {},
+        (),
+        LaunchError,
+        "it takes no array whose shape could be launched over. Pass launch_dims",
+    ),
+    "launch of nothing": (
+        "count1",
+        {"launch_dims": 0, "output_dims": 2},
+        (),
+        LaunchError,
+        r"the launch dimensions \(0,\) launch nothing, so the outputs would not be written",
+    ),
+    "inferred shape of an output": (
+        "extremes",
+        {"num_outputs": 2},
+        (X[None],),
+        SignatureError,
+        r"'low' \(float32, 1 dimension\) got the shape \(1, 4\) from the launch dimensions.*Pass output_dims=\{'low'",
+    ),
+    "shape of an output": (
+        "reverse",
+        {"output_dims": (2, 2)},
+        (X,),
+        SignatureError,
+        r"'out' \(float32, 1 dimension\) got the shape \(2, 2\) from output_dims",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "lowered"])
+def test_arguments_must_fit(name, jit):
+    kernel, options, args, error, message = CALLS[name]
+    call = jax_kernel(getattr(kernels, kernel), **options)
+    with pytest.raises(error, match=message):
+        jax.jit(lambda: call(*args)).lower() if jit else call(*args)
+
+
+@pytest.mark.parametrize(
+    ("position", "value"),
+    [
+        (0, 1e39),
+        (1, 1.5),
+        (1, 2**31),
+        (1, np.nan),
+        (2, 2),
+        (3, 128),
+        (4, -1),
+        (5, 2**63),
+        (6, -1),
+        (6, 2**64),
+        (7, 65536.0),
+    ],
+)
+def test_a_value_must_be_one_that_its_type_holds(position, value):
+    values = [1.0, 1, True, 1, 1, 1, 1, 1.0]
+    values[position] = value
+    name, dtype = (
+        "abcdefgh"[position],
+        ["float32", "int32", "bool", "int8", "uint8", "int64", "uint64", "float16"][position],
+    )
+    with (
+        jax.enable_x64(True),
+        pytest.raises(SignatureError, match=rf"values: {name!r} is .*expected a value that {dtype} can hold"),
+    ):
+        jax_kernel(kernels.values, launch_dims=1, output_dims=8)(*values)
+
+
+def test_a_type_that_no_array_determines():
+    @kernels.forward_only
+    def fill(value: Any, out: wp.array(dtype=Any)):
+        out[wp.tid()] = value
+
+    with pytest.raises(SignatureError, match="the type of 'value' is open and no array before it determines it"):
+        jax_kernel(fill, launch_dims=3)(1.0)
+
+
+def test_an_array_that_an_open_type_does_not_take():
+    @kernels.forward_only
+    def half(x: wp.array(dtype=wp.Float), out: wp.array(dtype=wp.Float)):
+        i = wp.tid()
+        out[i] = x[i] / x.dtype(2.0)
+
+    np.testing.assert_array_equal(jax_kernel(half)(X)[0], X / 2)
+    with pytest.raises(SignatureError, match=r"half argument 'x' type mismatch: .* Convert the array, or annotate"):
+        jax_kernel(half)(X.astype(int))
+
+
+def test_traced_values_are_refused_with_the_cure():
+    call = jax_kernel(kernels.scale)
+    with pytest.raises(
+        ParameterError, match=r"scale: 'factor' is a traced value \(.*float32\[\]\).*static.*one element"
+    ):
+        jax.jit(call)(X, 2.0)
+    with pytest.raises(ParameterError, match="'factor' is a traced value"):
+        jax.vmap(lambda factor: call(X, factor))(X)
+
+
+def test_arguments_that_are_no_arrays_are_jax_errors():
+    with pytest.raises(TypeError, match="str"):
+        jax_kernel(kernels.reverse)("text")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
+        jax_kernel(kernels.reverse)(x=X)
+
+
+class TestLimits:
+    def test_an_array_beyond_the_reach_of_warps_indices(self):
+        with pytest.raises(
+            SignatureError, match=r"'x' .* has the shape \[2147483648\], expected .* at most 2147483647"
+        ):
+            jax.eval_shape(jax_kernel(kernels.reverse), jax.ShapeDtypeStruct((2**31,), jnp.int8))
+
+    def test_arguments_that_are_too_large(self):
+        size = 40_000
+        packed = launch.Packed(None, 1, b"", (bytes(size),), (ctypes.c_char * size,), (), False)
+        with pytest.raises(LaunchError, match=r"the arguments of a kernel take \d+ bytes, expected at most 32768"):
+            host._context(packed)
+
+
+class TestCompilation:
+    def test_an_error_names_the_kernel_and_the_line(self):
+        @wp.kernel(module="unique")
+        def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
+            i = wp.tid()
+            out[i] = x[i] + 1
+
+        program = jax.jit(jax_kernel(wrong))
+        with pytest.raises(
+            KernelCompileError, match=r"(?s)compile .*wrong \(.*test_warp_errors\.py:\d+\).*must be the same"
+        ):
+            program.lower(X)
+        assert program.eval_shape(X)[0].shape == (4,)
+
+    def test_a_constant_that_cannot_be_evaluated(self):
+        @wp.kernel
+        def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
+            out[wp.tid()] = wp.static(undefined_number)  # type: ignore[name-defined]  # noqa: F821
+
+        with pytest.raises(KernelCompileError, match=r"(?s)compile .*wrong \(.*undefined_number"):
+            jax_kernel(wrong)(X)
+
+    def test_an_undefined_name(self):
+        @wp.kernel(module="unique")
+        def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
+            out[wp.tid()] = undefined_function(x[0])  # type: ignore[name-defined]  # noqa: F821
+
+        with pytest.raises(KernelCompileError, match="undefined_function"):
+            jax_kernel(wrong)(X)
+
+    def test_a_failed_compilation_can_be_repeated_and_mended(self):
+        @wp.func
+        def crossed(x: float):
+            return wp.cross(x, x)
+
+        @wp.func
+        def squared(x: float):
+            return x * x
+
+        def make(function):
+            @wp.kernel(module="unique", enable_backward=False)
+            def mended(x: kernels.VECTOR, out: kernels.VECTOR):
+                i = wp.tid()
+                out[i] = function(x[i])
+
+            return jax_kernel(mended)
+
+        wrong = make(crossed)
+        for _ in range(2):
+            with pytest.raises(KernelCompileError, match=r"cannot compile .*mended"):
+                wrong(X)
+        np.testing.assert_array_equal(make(squared)(X)[0], X * X)
+
+    def test_a_module_that_failed_before(self, monkeypatch):
+        monkeypatch.setattr(wp, "launch", lambda *args, **options: None)
+        with pytest.raises(KernelCompileError, match=r"count1 .*its module failed to build before"):
+            jax_kernel(kernels.count1, launch_dims=12345)()
+
+    def test_types_that_a_generic_kernel_cannot_take_do_not_spoil_it_for_others(self):
+        @wp.kernel(module="unique", enable_backward=False)
+        def lengths(x: wp.array(dtype=Any), out: wp.array(dtype=float)):
+            i = wp.tid()
+            out[i] = wp.length(x[i])
+
+        call = jax_kernel(lengths)
+        with pytest.raises(KernelCompileError, match="length"):
+            call(X.astype(jnp.int32))
+        np.testing.assert_array_equal(call(jnp.array([[3.0, 4.0], [0.0, 1.0]]))[0], [5, 1])
+
+
+class TestPlatforms:
+    def test_cuda_without_a_driver(self):
+        if code.CUDA._native is not None:
+            pytest.skip("this machine has a CUDA driver")
+        program = jax.jit(jax_kernel(kernels.reverse)).trace(X)
+        with pytest.raises(PlatformError, match=r"driver library could not be loaded|Warp finds no CUDA device"):
+            program.lower(lowering_platforms=("cuda",))
+
+    def test_a_warp_without_the_cpu(self, monkeypatch):
+        monkeypatch.setattr(wp, "is_cpu_available", lambda: False)
+        with pytest.raises(PlatformError, match="count1 cannot run on the CPU: this build of Warp has no CPU support"):
+            jax_kernel(kernels.count1, launch_dims=23456)()
+
+    def test_a_warp_without_cuda(self, monkeypatch):
+        from bridge.warp.device import build_device
+
+        monkeypatch.setattr(wp, "is_cuda_available", lambda: False)
+        with pytest.raises(PlatformError, match="reverse cannot run on CUDA: Warp finds no CUDA device"):
+            build_device(kernels.reverse, None)
+
+
+class TestUnknownWarp:
+    """Versions of Warp to come, which may record other things."""
+
+    SPEC = launch.Spec((3,), None, False, (launch.Argument("int32", (), (3,), 0),), (), ((1, 4),))
+
+    def read(self, **changes):
+        kernel = kernels.count1
+        recorded = launch.pack(kernel, self.SPEC, "cpu").launch
+        record = {"params": recorded.params, "hooks": recorded.hooks, **changes}
+        return launch._read(kernel, self.SPEC, SimpleNamespace(**record))
+
+    def test_what_this_one_records_is_read(self):
+        packed = self.read()
+        assert packed.patches[0][0] == 0
+        assert packed.patches[0][2] == 0
+        assert len(packed.arguments) == len(packed.types) == 1
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"params": None}, "a recorded launch has other contents"),
+            ({"params": []}, "a recorded launch has other contents"),
+            ({"hooks": None}, "a recorded launch has other contents"),
+            ({"params": [b"", 1, 2]}, "count1 has 1 parameters, but its launch 2 arguments"),
+            ({"hooks": SimpleNamespace(forward=None)}, "count1 has 1 parameters"),
+            ({"params": [b"", SimpleNamespace(data=5)]}, "argument 0 of count1 does not hold the address"),
+        ],
+    )
+    def test_what_it_does_not_understand_is_refused(self, changes, message):
+        with pytest.raises(AbiError, match=rf"launches of Warp {re.escape(wp.__version__)}: {message}"):
+            self.read(**changes)
+
+    def test_a_kernel_without_a_hash(self):
+        kernel = SimpleNamespace(
+            key="k", hash=None, generic_parent=None, module=SimpleNamespace(get_module_hash=lambda block_dim: b"")
+        )
+        with pytest.raises(AbiError, match="gives no hash of the kernel k"):
+            code.digest_of(kernel, "cpu", None)
+
+    def test_blocks_of_the_cpu_whose_errors_are_elsewhere(self, monkeypatch):
+        monkeypatch.setattr(wp._src.context, "runtime", SimpleNamespace(core=SimpleNamespace()))
+        with pytest.raises(AbiError, match="does not say where errors of CPU blocks are"):
+            host._take_error()

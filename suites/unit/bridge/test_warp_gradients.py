@@ -1,0 +1,371 @@
+"""jax_kernel under reverse mode: the adjoints that Warp generates against jnp in float64."""
+
+import functools
+import hashlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+from bridge import DifferentiationError, jax_kernel
+from suites.unit.bridge import warp_kernels as kernels
+from suites.warp_kernels import wp
+
+P = jax.sharding.PartitionSpec
+
+RTOL = 1e-12
+"""Each value is a handful of float64 operations, or a sum of a few dozen terms of one sign."""
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def random(*shape, seed=0, low=0.5, high=1.5):
+    return np.random.default_rng([seed, *shape]).uniform(low, high, shape)
+
+
+def digest(arrays):
+    return [hashlib.sha256(np.asarray(array).tobytes()).hexdigest() for array in arrays]
+
+
+def assert_gradients(call, reference, *args):
+    """Gradients of a weighted sum of all float results, in all float arguments; the weights make cotangents differ."""
+    floats = tuple(index for index, arg in enumerate(args) if arg.dtype.kind == "f")
+
+    def gradients(function):
+        def weighted(*args):
+            results = [result for result in function(*args) if result.dtype.kind == "f"]
+            return sum((result * random(*result.shape, seed=7)).sum() for result in results)
+
+        return jax.grad(weighted, floats)
+
+    given = [jax.device_put(arg) for arg in args]
+    before = digest(given)
+    pairs = jax.jit(lambda *args: list(zip(gradients(call)(*args), gradients(reference)(*args), strict=True)))(*given)
+    for ours, expected in pairs:
+        assert ours.dtype == expected.dtype
+        np.testing.assert_allclose(ours, expected, rtol=RTOL, atol=1e-300)
+    assert digest(given) == before
+
+
+polar = jax_kernel(kernels.polar, num_outputs=2)
+deposit = jax_kernel(kernels.deposit, in_out_argnames=["density"])
+power = jax_kernel(kernels.power, in_out_argnames=["x"])
+evens = jax_kernel(kernels.evens, in_out_argnames=["x"])
+largest = jax_kernel(kernels.largest, in_out_argnames=["most"])
+twice = jax_kernel(kernels.twice)
+reads_output = jax_kernel(kernels.reads_output, num_outputs=2)
+gather = jax_kernel(kernels.gather, num_outputs=2)
+truncate = jax_kernel(kernels.truncate)
+
+
+def polar_reference(radius, angle):
+    return [radius * jnp.cos(angle), radius * jnp.sin(angle)]
+
+
+def deposit_reference(mass, cell, density):
+    return [density.at[cell].add(mass * mass)]
+
+
+class TestKernels:
+    @settings(max_examples=4, deadline=None, derandomize=True)
+    @given(size=st.integers(1, 70))
+    def test_several_inputs_and_outputs(self, size):
+        with jax.enable_x64(True):
+            assert_gradients(polar, polar_reference, random(size), random(size, seed=1))
+
+    @pytest.mark.parametrize("chosen", [0, 1])
+    def test_an_output_that_is_not_used_contributes_nothing(self, chosen):
+        assert_gradients(
+            lambda *args: [polar(*args)[chosen]],
+            lambda *args: [polar_reference(*args)[chosen]],
+            *(random(9), random(9, seed=1)),
+        )
+
+    @settings(max_examples=4, deadline=None, derandomize=True)
+    @given(size=st.integers(1, 70), cells=st.integers(1, 9))
+    def test_an_in_out_argument_that_is_added_to(self, size, cells):
+        cell = np.random.default_rng(size).integers(0, cells, size).astype(np.int32)
+        with jax.enable_x64(True):
+            assert_gradients(deposit, deposit_reference, random(size), cell, random(cells))
+
+    def test_an_in_out_argument_that_is_overwritten(self):
+        assert_gradients(power, lambda factor, x: [factor * x * x], random(33), random(33, seed=1))
+
+    def test_an_in_out_argument_of_which_a_part_stays(self):
+        def reference(factor, x):
+            return [x.at[::2].set(factor[::2] ** 2)]
+
+        assert_gradients(evens, reference, random(33), random(33, seed=1))
+
+    @pytest.mark.parametrize("initial", [0.0, 9.0], ids=["from the array", "the initial value"])
+    def test_an_in_out_argument_that_holds_the_largest_value(self, initial):
+        def reference(x, most):
+            return [jnp.maximum(most, x.max())]
+
+        assert_gradients(largest, reference, random(33), np.full(1, initial))
+
+    def test_an_in_out_argument_that_holds_the_smallest_components(self):
+        @kernels.kernel
+        def lowest(x: wp.array(dtype=wp.vec2d), low: wp.array(dtype=wp.vec2d)):
+            wp.atomic_min(low, 0, x[wp.tid()])
+
+        low = np.array([[0.0, 9.0]])  # the first component lasts
+        call = jax_kernel(lowest, in_out_argnames=["low"])
+        assert_gradients(call, lambda x, low: [jnp.minimum(low, x.min(axis=0))], random(33, 2), low)
+
+    def test_a_value_that_is_stored_over_contributes_nothing(self):
+        assert_gradients(twice, lambda x: [jnp.sin(x)], random(33))
+
+    def test_an_output_that_is_read_back(self):
+        assert_gradients(reads_output, lambda x: [x**2, x**3], random(33))
+        assert_gradients(lambda x: reads_output(x)[1:], lambda x: [x**3], random(33))
+
+    @settings(max_examples=3, deadline=None, derandomize=True)
+    @given(rows=st.integers(1, 9), columns=st.integers(1, 9))
+    def test_a_thread_for_each_row(self, rows, columns):
+        call = jax_kernel(kernels.row_squares, launch_dims=rows)
+        with jax.enable_x64(True):
+            assert_gradients(call, lambda x: [(x * x).sum(axis=1)], random(rows, columns))
+
+    def test_more_threads_than_rows_where_the_launch_is_inferred(self):
+        call = jax_kernel(kernels.row_squares, output_dims=5)
+        assert_gradients(call, lambda x: [(x * x).sum(axis=1)], random(5, 3))
+
+    def test_vectors_and_values(self):
+        axis = (0.6, 0.0, 0.8)
+
+        def reference(points, angle):
+            along = (points * jnp.array(axis)).sum(axis=1, keepdims=True) * jnp.array(axis)
+            across = jnp.cross(jnp.array(axis), points)
+            return [along + (points - along) * jnp.cos(angle) + across * jnp.sin(angle)]
+
+        call = jax_kernel(kernels.turn)
+        assert_gradients(lambda points, angle: call(points, angle, axis), reference, random(12, 3), random(1))
+
+    def test_integer_inputs_and_outputs_have_none(self):
+        index = np.array([2, 0, 2, 1], np.int32)
+        assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)
+
+    def test_integer_results_of_floats_do_not_stand_in_the_way(self):
+        def loss(x):
+            return (x * x).sum() + truncate(3 * x)[0].sum()
+
+        np.testing.assert_allclose(jax.grad(loss)(random(5)), 2 * random(5), rtol=RTOL)
+
+    def test_single_precision(self):
+        call = jax_kernel(kernels.logistic, launch_dims=9, output_dims=9)
+        rate, x = np.full(1, 3.5, np.float32), random(9).astype(np.float32)
+        got = jax.grad(lambda *args: call(*args)[0].sum(), (0, 1))(rate, x)
+        assert [gradient.dtype for gradient in got] == ["float32", "float32"]
+        wide = x.astype(float)
+        # A sum of nine terms of either sign and of order one; a few roundings of numbers up to 7.
+        np.testing.assert_allclose(got[0], [(wide * (1 - wide)).sum()], atol=2e-6)
+        np.testing.assert_allclose(got[1], 3.5 * (1 - 2 * wide), atol=2e-6)
+
+
+class TestTransformations:
+    def test_jit_and_the_number_of_calls(self):
+        def loss(radius, angle):
+            x, y = polar(radius, angle)
+            return (x * y).sum()
+
+        gradient = jax.jit(jax.grad(loss, (0, 1)))
+        radius, angle = random(9), random(9, seed=1)
+        for got, expected in zip(
+            gradient(radius, angle), (radius * np.sin(2 * angle), radius**2 * np.cos(2 * angle)), strict=True
+        ):
+            np.testing.assert_allclose(got, expected, rtol=RTOL)
+        text = gradient.lower(radius, angle).compile().as_text()
+        assert text.count('custom_call_target="bridge_cpu"') == 2
+
+    def test_vjp_can_be_pulled_back_many_times(self):
+        results, pull = jax.vjp(polar, random(5), random(5, seed=1))
+        expected = jax.vjp(polar_reference, random(5), random(5, seed=1))[1]
+        for seed in (1, 2, 1):
+            cotangents = [random(5, seed=seed), random(5, seed=seed + 5)]
+            for ours, theirs in zip(pull(cotangents), expected(cotangents), strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=RTOL)
+        np.testing.assert_allclose(results[0], polar_reference(random(5), random(5, seed=1))[0], rtol=RTOL)
+
+    def test_jacobian(self):
+        got = jax.jacrev(lambda angle: polar(random(4), angle)[0])(random(4, seed=1))
+        np.testing.assert_allclose(got, np.diag(-random(4) * np.sin(random(4, seed=1))), rtol=RTOL)
+
+    @pytest.mark.parametrize("method", [None, "broadcast_all", "sequential"])
+    @pytest.mark.parametrize("axes", [(0, 0, 0), (0, None, None), (None, 0, None)])
+    def test_vmap_of_grad_and_grad_of_vmap(self, method, axes):
+        call = jax_kernel(kernels.deposit, in_out_argnames=["density"], vmap_method=method)
+        cells = np.random.default_rng(3).integers(0, 3, (4, 6)).astype(np.int32)
+        batches = random(4, 6), cells, random(4, 3)
+        args = [batch if axis == 0 else batch[0] for batch, axis in zip(batches, axes, strict=True)]
+
+        def loss(function):
+            return lambda *args: (function(*args)[0] ** 2).sum()
+
+        def transformed(f):
+            return [
+                jax.vmap(jax.grad(loss(f), (0, 2)), axes)(*args),
+                jax.grad(lambda *args: jax.vmap(loss(f), axes)(*args).sum(), (0, 2))(*args),
+                jax.grad(loss(lambda *args: jax.vmap(f, axes)(*args)), (0, 2))(*args),
+            ]
+
+        got, expected = jax.jit(lambda: (transformed(call), transformed(deposit_reference)))()
+        jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=RTOL), got, expected)
+
+    def test_scan_while_it_is_rematerialised_or_not(self):
+        def gradients(step):
+            def run(factor, x):
+                return lax.scan(lambda c, _: (step(factor, c)[0], c.sum()), x, None, length=3)
+
+            return jax.grad(lambda *args: sum(part.sum() for part in run(*args)), (0, 1))(random(5), random(5, seed=1))
+
+        def reference(factor, x):
+            return [factor * x * x]
+
+        *got, expected = jax.jit(lambda: [gradients(step) for step in (power, jax.checkpoint(power), reference)])()
+        for each in got:
+            jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=RTOL), each, expected)
+
+    def test_cond(self):
+        def loss(x, flag):
+            return lax.cond(flag, lambda x: twice(x)[0], lambda x: x * x, x).sum()
+
+        gradient = jax.jit(jax.grad(loss))
+        np.testing.assert_allclose(gradient(random(5), True), np.cos(random(5)), rtol=RTOL)
+        np.testing.assert_allclose(gradient(random(5), False), 2 * random(5), rtol=RTOL)
+
+    def test_another_shape_at_the_second_call(self):
+        gradient = jax.grad(lambda x: twice(x)[0].sum())
+        for size in (5, 8, 5, 1):
+            np.testing.assert_allclose(gradient(random(size)), np.cos(random(size)), rtol=RTOL)
+
+    def test_of_a_single_call_with_its_own_dimensions(self):
+        call = jax_kernel(kernels.row_squares, launch_dims=99)
+        got = jax.grad(lambda x: call(x, launch_dims=4, output_dims=4)[0].sum())(random(4, 3))
+        np.testing.assert_allclose(got, 2 * random(4, 3), rtol=RTOL)
+
+    def test_an_array_passed_twice_gets_the_sum(self):
+        got = jax.grad(lambda x: sum(part.sum() for part in polar(x, x)))(random(5))
+        expected = jax.grad(lambda x: sum(part.sum() for part in polar_reference(x, x)))(random(5))
+        np.testing.assert_allclose(got, expected, rtol=RTOL)
+
+    def test_donated_arguments(self):
+        step = jax.jit(jax.value_and_grad(lambda x, factor: power(factor, x)[0].sum()), donate_argnums=0)
+        value, gradient = step(jnp.array(random(500)), random(500, seed=1))
+        np.testing.assert_allclose(value, (random(500, seed=1) * random(500) ** 2).sum(), rtol=RTOL)
+        np.testing.assert_allclose(gradient, 2 * random(500, seed=1) * random(500), rtol=RTOL)
+
+
+class TestSharding:
+    @pytest.fixture
+    def mesh(self):
+        if jax.device_count("cpu") < 8:
+            pytest.skip("needs 8 CPU devices, which conftest.py makes unless cells are timed (--profile)")
+        return jax.make_mesh((8,), ("i",), devices=jax.devices("cpu")[:8], axis_types=(jax.sharding.AxisType.Auto,))
+
+    turn = staticmethod(functools.partial(jax_kernel(kernels.turn), launch_dims=2))
+
+    @pytest.mark.parametrize("inside", [False, True], ids=["around shard_map", "inside"])
+    def test_what_every_device_has_gets_the_sum_of_their_gradients(self, mesh, inside):
+        axis = (0.0, 0.0, 1.0)
+        points, angle = random(16, 3), random(1)
+
+        def loss(points, angle):
+            return (self.turn(points, angle, axis)[0] * jnp.arange(3.0)).sum()
+
+        def reference(points, angle):
+            x, y, z = points.T
+            return (x * jnp.sin(angle) + y * jnp.cos(angle) + 2 * z).sum()
+
+        specs = (P("i"), P())
+        if inside:
+            gradient = jax.shard_map(jax.grad(loss, (0, 1)), mesh=mesh, in_specs=specs, out_specs=specs, check_vma=True)
+        else:
+            total = jax.shard_map(
+                lambda *args: lax.psum(loss(*args), "i"), mesh=mesh, in_specs=specs, out_specs=P(), check_vma=True
+            )
+            gradient = jax.grad(total, (0, 1))
+        expected = jax.grad(reference, (0, 1))(points, angle)
+        for got, wanted in zip(jax.jit(gradient)(points, angle), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-12)  # the angle's terms have either sign
+
+    def test_in_out_arguments(self, mesh):
+        run = jax.shard_map(power, mesh=mesh, in_specs=(P(), P("i")), out_specs=[P("i")], check_vma=True)
+        factor, x = random(2), random(16)
+        got = jax.jit(jax.grad(lambda *args: run(*args)[0].sum(), (0, 1)))(factor, x)
+        np.testing.assert_allclose(got[0], (x.reshape(8, 2) ** 2).sum(axis=0), rtol=RTOL)
+        np.testing.assert_allclose(got[1], 2 * np.tile(factor, 8) * x, rtol=RTOL)
+
+    def test_sharded_arguments_under_plain_jit(self, mesh):
+        sharded = jax.device_put(random(16), jax.NamedSharding(mesh, P("i")))
+        got = jax.jit(jax.grad(lambda x: twice(x)[0].sum()))(sharded)
+        np.testing.assert_allclose(got, np.cos(random(16)), rtol=RTOL)
+
+    def test_an_explicit_mesh(self):
+        explicit = jax.make_mesh((8,), ("i",), devices=jax.devices("cpu")[:8])
+        with jax.set_mesh(explicit):
+            sharded = jax.device_put(random(16), jax.NamedSharding(explicit, P("i")))
+            got = jax.grad(lambda x: twice(x)[0].sum())(sharded)
+            np.testing.assert_allclose(got, np.cos(random(16)), rtol=RTOL)
+
+
+class TestWithout:
+    """Where there is no derivative, and how that is said."""
+
+    @pytest.mark.parametrize(
+        "options", [{"enable_backward": False}, {"has_side_effect": True}], ids=["switched off", "side effects"]
+    )
+    def test_a_wrapper_that_has_none(self, options):
+        call = jax_kernel(kernels.twice, **options)
+        np.testing.assert_allclose(call(random(5))[0], np.sin(random(5)), rtol=RTOL)
+        with pytest.raises(DifferentiationError, match="twice has no derivative"):
+            jax.grad(lambda x: call(x)[0].sum())(random(5))
+        (option,) = options
+        with pytest.raises(DifferentiationError, match=option):
+            jax.grad(lambda x: call(x)[0].sum())(random(5))
+
+    def test_a_kernel_that_warp_compiles_without_an_adjoint(self):
+        call = jax_kernel(kernels.reverse)
+        with pytest.raises(DifferentiationError, match=r"(?s)reverse.* has no derivative"):
+            jax.grad(lambda x: call(x)[0].sum())(random(5))
+        with pytest.raises(
+            DifferentiationError, match=r"reverse: enable_backward is True, but Warp generates no adjoint"
+        ):
+            jax_kernel(kernels.reverse, enable_backward=True)
+
+    def test_a_module_without_adjoints(self):
+        @wp.kernel(module="unique")
+        def plain(x: kernels.VECTOR64, out: kernels.VECTOR64):
+            i = wp.tid()
+            out[i] = x[i]
+
+        plain.module.options["enable_backward"] = False
+        with pytest.raises(DifferentiationError, match="plain: enable_backward is True"):
+            jax_kernel(plain, enable_backward=True)
+
+    def test_side_effects_and_a_derivative_exclude_each_other(self):
+        with pytest.raises(DifferentiationError, match="twice: JAX cannot differentiate a call that has side effects"):
+            jax_kernel(kernels.twice, has_side_effect=True, enable_backward=True)
+
+    def test_second_derivatives(self):
+        with pytest.raises(DifferentiationError, match=r"twice( \(adjoint\))? has no derivative"):
+            jax.grad(lambda x: jax.grad(lambda x: twice(x)[0].sum())(x).sum())(random(5))
+
+    def test_forward_mode(self):
+        with pytest.raises(TypeError, match="forward-mode"):
+            jax.jvp(twice, (random(5),), (random(5),))
+
+    def test_what_the_derivative_does_not_pass_through_is_unaffected(self):
+        call = jax_kernel(kernels.twice, enable_backward=False)
+        assert (
+            jax.grad(lambda a: a * call(random(5))[0][1] + call(lax.stop_gradient(a * random(5)))[0][1])(3.0)
+            == np.sin(random(5))[1]
+        )

@@ -1,0 +1,117 @@
+"""jax_kernel across processes: exported programs and the persistent compilation cache."""
+
+import textwrap
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bridge
+from bridge import jax_kernel
+from suites.unit.bridge import warp_kernels as kernels
+from suites.unit.processes import output
+
+X = jnp.linspace(0.0, 1.0, 8)
+ANOTHER = textwrap.dedent(
+    """
+    from bridge import jax_kernel
+    from suites.unit.bridge.warp_kernels import VECTOR, Any, wp
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def scale(x: VECTOR, factor: float, out: VECTOR):
+        i = wp.tid()
+        out[i] = factor * x[i] + 1.0
+
+    def of_any_type():
+        @wp.kernel(module="unique", enable_backward=False)
+        def scale(x: wp.array(dtype=Any), factor: Any, out: wp.array(dtype=Any)):
+            i = wp.tid()
+            out[i] = x[i] + factor
+        return scale
+
+    kept = jax_kernel(scale), jax_kernel(of_any_type())
+    """
+)
+RUN = textwrap.dedent(
+    """
+    import sys, jax, jax.export, jax.numpy as jnp
+    import bridge
+
+    exported = jax.export.deserialize(open(sys.argv[1], "rb").read())
+    x = jnp.linspace(0.0, 1.0, 8)
+
+    def attempt():
+        try:
+            print([each.tolist() for each in exported.call(x)])
+        except jax.errors.JaxRuntimeError as error:
+            print(str(error).partition("BridgeError: ")[2].splitlines()[0])
+
+    attempt()
+    import another
+    attempt()
+    from suites.unit.bridge import warp_kernels as kernels
+    for kernel in (kernels.scale, kernels.scale_any, kernels.logistic):
+        bridge.jax_kernel(kernel)
+    attempt()
+    bridge.release()
+    attempt()
+    """
+)
+CACHED = textwrap.dedent(
+    """
+    import sys, jax, jax.numpy as jnp
+    from bridge import jax_kernel
+    from suites.unit.bridge import warp_kernels as kernels
+
+    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    events = []
+    jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
+    loss = lambda x: jax_kernel(kernels.logistic, launch_dims=8, output_dims=8)(jnp.full(1, 2.0), x)[0].sum()
+    lowered = jax.jit(jax.grad(loss)).lower(jnp.ones(8))
+    events.clear()
+    gradient = lowered.compile()
+    hits = sum("cache_hits" in event for event in events)
+    print(gradient(jnp.arange(8.0)).tolist(), hits)
+    """
+)
+
+
+def program(x):
+    """Kernels with a value, of a generic type, in a batch and differentiated."""
+    logistic = jax_kernel(kernels.logistic, launch_dims=8, output_dims=8)
+    (scaled,) = jax_kernel(kernels.scale)(x, 3.0)
+    (counted,) = jax_kernel(kernels.scale_any)(jnp.arange(3), 2)
+    gradients = jax.vmap(jax.grad(lambda rate, x: logistic(rate, x)[0].sum(), 1), (0, None))(jnp.ones((2, 1)), x)
+    return scaled, counted, gradients
+
+
+def test_an_exported_program_runs_where_the_same_kernels_are_defined_and_not_before(tmp_path):
+    blob = tmp_path / "program.bin"
+    exported = jax.export.export(jax.jit(program), disabled_checks=bridge.export_checks())(X)
+    blob.write_bytes(exported.serialize())
+    (tmp_path / "another.py").write_text(ANOTHER)
+    (tmp_path / "run.py").write_text(RUN)
+    nothing, another, same, again = output(tmp_path / "run.py", blob).splitlines()
+    for refused in (nothing, another):
+        assert "this program calls the " in refused
+        assert "arp kernel" in refused
+    assert "which this process has not defined. Call jax_kernel on the same kernel" in another
+    assert same == again == str([np.asarray(each).tolist() for each in jax.jit(program)(X)])
+
+
+def test_export_asks_for_the_checks_to_be_disabled():
+    with pytest.raises(ValueError, match="bridge_cpu"):
+        jax.export.export(jax.jit(program))(X)
+
+
+def test_the_persistent_cache_serves_a_fresh_process(tmp_path):
+    path = tmp_path / "cached.py"
+    path.write_text(CACHED)
+    first, second = (output(path, tmp_path / "cache") for _ in range(2))
+    values = [2.0 * (1 - 2 * x) for x in range(8)]
+    assert first == f"{values} 0"
+    assert second == f"{values} 1"
