@@ -16,8 +16,8 @@ from suites.accuracy import judge
 from suites.backends import Backend, CudaKernel
 from suites.ops import operators
 
-SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "nbody": 270}
-"""Nominal sizes, where 700 is too small for the second pass of a reduction, or too large for pairs."""
+SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "cumsum": 9000, "nbody": 270}
+"""Nominal sizes, where 700 is too small for the second pass of a reduction or a scan, or too large for pairs."""
 
 EDGES = (
     "empty",

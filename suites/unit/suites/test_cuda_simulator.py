@@ -14,7 +14,7 @@ GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec"],
     "rows": ["csr_matvec", "csr_binary_matvec"],
     "pairs": ["nbody"],
-    "scans": ["linear_recurrence"],
+    "scans": ["cumsum", "linear_recurrence"],
     "atomics": ["scatter_add"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
     "two_dimensions": ["hadamard", "stencil"],
