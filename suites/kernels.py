@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
 
 from suites.accuracy import BLOCK as BLOCK  # the operators' kernels import it from here
 
@@ -74,3 +75,12 @@ def blocked_squares(x, center):
 def block_count(size):
     """How many blocks ``size`` elements fill."""
     return (size + BLOCK - 1) // BLOCK
+
+
+@numba.njit
+def rows_of_part(indptr, part, parts):
+    """The rows of a CSR matrix that one of several threads takes, as a range: all get the same share of elements."""
+    starts, count = indptr[:-1], indptr[-1]
+    first = np.searchsorted(starts, count * part // parts) if part else 0
+    last = np.searchsorted(starts, count * (part + 1) // parts) if part + 1 < parts else starts.size
+    return first, last

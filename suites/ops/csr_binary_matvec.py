@@ -15,7 +15,7 @@ from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
 from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
+from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import Operator, total_bytes
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
@@ -44,11 +44,9 @@ def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
     if data.size < ONE_THREAD_BELOW:
         csr_binary_rows(data, indices, indptr, spikes, out, 0, out.size)
     else:
-        # Rows are uneven, so each thread gets the same share of non-zeros, in whole rows.
         parts = numba.get_num_threads()
         for part in numba.prange(parts):
-            first = np.searchsorted(indptr[:-1], data.size * part // parts) if part else 0
-            last = np.searchsorted(indptr[:-1], data.size * (part + 1) // parts) if part + 1 < parts else out.size
+            first, last = rows_of_part(indptr, part, parts)
             csr_binary_rows(data, indices, indptr, spikes, out, first, last)
 
 

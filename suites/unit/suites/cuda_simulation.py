@@ -16,8 +16,21 @@ from suites.accuracy import judge
 from suites.backends import Backend, CudaKernel
 from suites.ops import operators
 
-SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "nbody": 270}
-"""Nominal sizes, where 700 is too small for the second pass of a reduction, or too large for pairs."""
+SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "cumsum": 9000, "nbody": 270}
+"""Nominal sizes, where 700 is too small for the second pass of a reduction or a scan, or too large for pairs."""
+
+EDGES = (
+    "empty",
+    "one",
+    "nan",
+    "no_rows",
+    "all_rows_empty",
+    "first_and_last_empty",
+    "one_long_row",
+    "no_values",
+    "long_and_narrow",
+)
+"""Edge cases in which threads could disagree."""
 
 
 def outputs(operator, inputs):
@@ -52,10 +65,7 @@ def main(names):
     for name in names:
         operator = operators()[name]
         cells = {"sample": operator.sample("float32", SIZES.get(name, 700), 1)} | {
-            edge: inputs
-            for edge, inputs in operator.edges("float32").items()
-            if edge
-            in ("empty", "one", "nan", "no_rows", "all_rows_empty", "first_and_last_empty", "one_long_row", "no_values")
+            edge: inputs for edge, inputs in operator.edges("float32").items() if edge in EDGES
         }
         for cell, inputs in cells.items():
             verdict = judge(run(name, inputs), operator.truth(*inputs))

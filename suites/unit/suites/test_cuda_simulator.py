@@ -12,9 +12,10 @@ pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cud
 
 GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec"],
-    "rows": ["csr_matvec", "csr_binary_matvec"],
+    "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
     "pairs": ["nbody"],
-    "atomics": ["scatter_add"],
+    "scans": ["cumsum", "linear_recurrence"],
+    "atomics": ["scatter_add", "csr_rmatvec"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
     "two_dimensions": ["hadamard", "stencil"],
 }

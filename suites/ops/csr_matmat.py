@@ -1,0 +1,338 @@
+"""csr_matmat: the product of a sparse matrix in CSR form and a dense one; nominal size is its number of non-zeros.
+
+Precondition: as for csr_matvec; ``indices`` lie within the rows of ``X``.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+import bridge
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend, CudaKernel, WarpCallable
+from suites.cuda_kernels import LOADS, THREADS, cuda, device, kernel
+from suites.edges import values, vectors
+from suites.gradients import Gradient
+from suites.kernels import ONE_THREAD_BELOW, rows_of_part
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.warp_kernels import LANES, scalar, wp
+
+COLUMNS = 8
+"""Columns of the dense matrix in a sample."""
+
+
+@numba.njit(fastmath={"reassoc"})
+def csr_product_rows(data, indices, indptr, X, out, first, last):
+    """The rows from ``first`` up to ``last``, four non-zeros at a time: a row of out is then passed through less often.
+
+    Indices are unsigned, so that none can count from the end; LLVM then sees that columns are neighbours.
+    """
+    columns = np.uint64(out.shape[1])
+    for row in range(np.uint64(first), np.uint64(last)):
+        for j in range(columns):
+            out[row, j] = 0
+        k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+        while k + np.uint64(3) < stop:
+            k1, k2, k3 = k + np.uint64(1), k + np.uint64(2), k + np.uint64(3)
+            a, b, c, d = data[k], data[k1], data[k2], data[k3]
+            ia, ib = np.uint32(indices[k]), np.uint32(indices[k1])
+            ic, id_ = np.uint32(indices[k2]), np.uint32(indices[k3])
+            for j in range(columns):
+                out[row, j] += (a * X[ia, j] + b * X[ib, j]) + (c * X[ic, j] + d * X[id_, j])
+            k += np.uint64(4)
+        while k < stop:
+            a, ia = data[k], np.uint32(indices[k])
+            for j in range(columns):
+                out[row, j] += a * X[ia, j]
+            k += np.uint64(1)
+
+
+@numba.njit
+def csr_matmat(data, indices, indptr, X, out):
+    if indptr.size != out.shape[0] + 1 or data.size != indices.size:
+        raise ValueError("csr_matmat: data and indices must have one length")
+    csr_product_rows(data, indices, indptr, X, out, 0, out.shape[0])
+
+
+@numba.njit(parallel=True)
+def csr_matmat_parallel(data, indices, indptr, X, out):
+    if data.size < ONE_THREAD_BELOW:
+        csr_matmat(data, indices, indptr, X, out)
+    else:
+        if indptr.size != out.shape[0] + 1 or data.size != indices.size:
+            raise ValueError("csr_matmat: data and indices must have one length")
+        parts = numba.get_num_threads()
+        for part in numba.prange(parts):
+            first, last = rows_of_part(indptr, part, parts)
+            csr_product_rows(data, indices, indptr, X, out, first, last)
+
+
+LONG = 32
+"""Non-zeros per lane above which all lanes of a block share a row."""
+
+
+@device
+def product_part(data, indices, X, j, first, stop, step):
+    """What one lane adds up of a row for column j, in four chains that do not wait for each other."""
+    a = b = c = d = data.dtype.type(0)
+    k = first
+    while k + step * np.uint64(3) < stop:
+        k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
+        a += data[k] * X[np.uint64(indices[k]), j]
+        b += data[k1] * X[np.uint64(indices[k1]), j]
+        c += data[k2] * X[np.uint64(indices[k2]), j]
+        d += data[k3] * X[np.uint64(indices[k3]), j]
+        k += step * np.uint64(4)
+    while k < stop:
+        a += data[k] * X[np.uint64(indices[k]), j]
+        k += step
+    return (a + b) + (c + d)
+
+
+@device
+def sum_columns(shared, value, lane, lanes):
+    """For each column the sum of ``value`` over lanes that follow each other; all threads of a block call it.
+
+    ``lanes`` is a power of two, and the same for all threads; ``lane`` is which of them this is. ``shared`` has an
+    element per thread.
+    """
+    width = cuda.blockDim.x
+    place = (cuda.threadIdx.z * cuda.blockDim.y + cuda.threadIdx.y) * width + cuda.threadIdx.x
+    shared[place] = value
+    cuda.syncthreads()
+    half = lanes // 2
+    while half > 0:
+        if lane < half:
+            shared[place] += shared[place + half * width]
+        cuda.syncthreads()
+        half //= 2
+    total = shared[place - lane * width]
+    cuda.syncthreads()  # before a further call overwrites what a slower thread still has to read
+    return total
+
+
+@kernel
+def csr_matmat_cuda(data, indices, indptr, X, out):
+    """Columns lie along x, so that neighbours read neighbours of X; along y lanes share a row, along z lie rows.
+
+    Far longer rows are shared by all lanes of the block, as in csr_matvec.
+    """
+    shared = cuda.shared.array(THREADS, out.dtype)
+    rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
+    lane, lanes, height = np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y), np.uint64(cuda.blockDim.z)
+    first_column = np.uint64(cuda.blockIdx.y) * np.uint64(cuda.blockDim.x)
+    # Both loops are alike for all threads of a block, which meet in sum_columns.
+    while first_column < columns:
+        column = first_column + np.uint64(cuda.threadIdx.x)
+        j = min(column, columns - np.uint64(1))  # beyond the last column it is added up again, and not stored
+        first = np.uint64(cuda.blockIdx.x) * height
+        while first < rows:
+            row = first + np.uint64(cuda.threadIdx.z)
+            start, stop = np.uint64(0), np.uint64(0)
+            if row < rows:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+            is_long = stop - start > lanes * np.uint64(LONG)
+            total = data.dtype.type(0)
+            if not is_long:
+                total = product_part(data, indices, X, j, start + lane, stop, lanes)
+            total = sum_columns(shared, total, cuda.threadIdx.y, cuda.blockDim.y)
+            if lane == np.uint64(0) and row < rows and column < columns and not is_long:
+                out[row, column] = total
+            if cuda.syncthreads_or(1 if is_long else 0):
+                all_lanes = cuda.blockDim.y * cuda.blockDim.z
+                own = cuda.threadIdx.z * cuda.blockDim.y + cuda.threadIdx.y
+                row = first
+                while row < rows and row < first + height:
+                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                    if stop - start > lanes * np.uint64(LONG):
+                        total = product_part(data, indices, X, j, start + np.uint64(own), stop, np.uint64(all_lanes))
+                        total = sum_columns(shared, total, own, all_lanes)
+                        if own == 0 and column < columns:
+                            out[row, column] = total
+                    row += np.uint64(1)
+            first += np.uint64(cuda.gridDim.x) * height
+        first_column += np.uint64(cuda.gridDim.y) * np.uint64(cuda.blockDim.x)
+
+
+def _launch(inputs, outs):
+    """As many columns as a warp has lanes, but at least four: a block reaches no further than 64 along z."""
+    rows, columns = outs[0].shape
+    width, lanes = 4, 1
+    while width < 32 and width < columns:
+        width *= 2
+    while width * lanes < THREADS and lanes * LOADS * rows < inputs[0].shape[0]:
+        lanes *= 2
+    height = THREADS // (width * lanes)
+    grid = (min(-(-rows // height), 1 << 20), min(-(-columns // width), 65535))
+    return {"grid": grid, "block": (width, lanes, height)}
+
+
+GROUP = 8
+"""Neighbouring columns, at most, that a Warp thread takes as one vector."""
+
+
+@functools.cache
+def csr_matmat_warp(dtype, width):
+    """LANES threads share a row of ``width`` columns, as in csr_matvec."""
+    element = scalar(dtype)
+    group = wp.types.vector(width, element)
+    vector, matrix, integers = wp.array(dtype=element), wp.array2d(dtype=group), wp.array(dtype=wp.int32)
+
+    @wp.kernel(module="unique")
+    def csr_matmat(data: vector, indices: integers, indptr: integers, X: matrix, out: matrix):
+        row, j, lane = wp.tid()
+        lanes = wp.min(LANES, wp.block_dim())
+        if lane < lanes:
+            total = group()
+            for k in range(indptr[row] + lane, indptr[row + 1], lanes):
+                total += data[k] * X[indices[k], j]
+            wp.atomic_add(out, row, j, total)
+
+    return csr_matmat
+
+
+def csr_matmat_in_groups(inputs, outs):
+    """Columns in groups, as wide as fit their number: their arithmetic is then one vector instruction on the CPU."""
+    if inputs[0].shape != inputs[1].shape:
+        raise ValueError("csr_matmat: data and indices must have one length")
+    (rows, columns), dtype = outs[0].shape, outs[0].dtype
+    width = math.gcd(columns, GROUP)
+    groups = columns // width
+    product = bridge.jax_kernel(
+        csr_matmat_warp(str(dtype), width), launch_dims=(rows, groups, LANES), in_out_argnames=["out"]
+    )
+
+    def csr_matmat(data, indices, indptr, X):
+        start = jnp.zeros((rows, groups, width), dtype)
+        (out,) = product(data, indices, indptr, X.reshape(X.shape[0], groups, width), start)
+        return [out.reshape(rows, columns)]
+
+    return csr_matmat
+
+
+def _reference(data, indices, indptr, X):
+    rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
+    return [jax.ops.segment_sum(data[:, None] * X[indices], rows, indptr.size - 1, indices_are_sorted=True)]
+
+
+def _truth(data, indices, indptr, X):
+    """A product is rounded once and goes through fewer additions than its row has non-zeros, in any order."""
+    lengths = np.diff(indptr)
+    filled, longest = lengths > 0, int(lengths.max(initial=0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = wide(data)[:, None] * wide(X)[indices]
+        value, condition = (np.zeros((lengths.size, X.shape[1]), products.dtype) for _ in range(2))
+        if products.size:
+            value[filled] = np.add.reduceat(products, indptr[:-1][filled], axis=0)
+            condition[filled] = np.add.reduceat(np.abs(products), indptr[:-1][filled], axis=0)
+    return Truth((bounded(value, data.dtype, ulps=1, condition=condition, terms=longest + 1, flushed=longest + 1),))
+
+
+def _sample(dtype, size, seed):
+    """The rows of csr_matvec: 32 non-zeros on average, spread over two orders of magnitude, some of them empty."""
+    random = np.random.default_rng(seed)
+    rows = max(1, size // 32)
+    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
+    weights = weights if weights.any() else np.ones(rows)
+    return _matrices(dtype, random.multinomial(size, weights / weights.sum()), rows, COLUMNS, random)
+
+
+def _matrices(dtype, lengths, inner, columns, random):
+    count = int(lengths.sum())
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = random.integers(0, inner, count).astype(np.int32)
+    X = values(dtype, inner * columns, random).reshape(inner, columns)
+    return values(dtype, count, random), indices, indptr, X
+
+
+def _edges(dtype):
+    """Rows and columns in numbers that fill no block, and special values among the non-zeros, or in one row of X."""
+    random = np.random.default_rng(5)
+
+    def matrices(lengths, inner=11, columns=COLUMNS):
+        return _matrices(dtype, np.array(lengths, np.int64), inner, columns, random)
+
+    cases = {
+        "no_rows": matrices([]),
+        "all_rows_empty": matrices([0, 0, 0]),
+        "first_and_last_empty": matrices([0, 4, 0, 0, 3, 0]),
+        "one_long_row": matrices([1, 0, 5000, 2, 0, 1]),
+        "one_element": matrices([1], 1, 1),
+        "no_columns": matrices([5, 7, 3], columns=0),
+        "one_column": matrices([5, 0, 700, 3], columns=1),
+        "odd_columns": matrices([5, 0, 300, 3], columns=37),
+    }
+    data, indices, indptr, X = matrices([5, 7, 3])
+    cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, X)
+    unread = X.copy()
+    unread[3] = np.nan
+    cases["nan_that_no_index_names"] = (data, np.where(indices == 3, 4, indices).astype(np.int32), indptr, unread)
+    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
+        vector = vectors(dtype)[name]
+        ends = np.array([0, 1, 1, vector.size], np.int32)
+        each = np.arange(vector.size, dtype=np.int32)
+        cases[name] = (vector, each, ends, np.ones((vector.size, 3), dtype))
+        # In one column of X, beside others whose results it must not touch.
+        X = np.ones((vector.size, 3), dtype)
+        X[:, 1] = vector
+        cases[f"{name}_column"] = (np.ones(vector.size, dtype), each, ends, X)
+    return cases
+
+
+_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matmat: data and indices must have one length")
+
+
+def _most_rows(indices):
+    """How many non-zeros the column of the sparse matrix has that has most."""
+    return int(np.bincount(indices).max(initial=0))
+
+
+OPERATOR = Operator(
+    name="csr_matmat",
+    version=1,
+    outputs=lambda data, indices, indptr, X: [jax.ShapeDtypeStruct((indptr.shape[0] - 1, X.shape[1]), data.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: csr_matmat,
+        Backend.NUMBA_PARALLEL: csr_matmat_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(csr_matmat_cuda, _launch),
+        Backend.WARP: WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (
+                np.ones(5, np.float32),
+                np.zeros(4, np.int32),
+                np.array([0, 5], np.int32),
+                np.ones((3, COLUMNS), np.float32),
+            ),
+            {
+                Backend.JNP: Failure(TypeError, "incompatible shapes"),
+                Backend.NUMBA: _LENGTHS,
+                Backend.NUMBA_PARALLEL: _LENGTHS,
+                Backend.WARP: Failure(ValueError, "csr_matmat: data and indices must have one length"),
+            },
+        ),
+    ),
+    gradient=Gradient(
+        {
+            0: lambda data, indices, indptr, X: X.shape[1],
+            3: lambda data, indices, indptr, X: _most_rows(indices) + 1,
+        }
+    ),
+    bytes_read=total_bytes,
+    bytes_written=lambda data, indices, indptr, X: (indptr.size - 1) * X.shape[1] * data.dtype.itemsize,
+    flops=lambda data, indices, indptr, X: 2 * data.size * X.shape[1],
+    feedback=3,
+    # Truth has a product for each non-zero and column.
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), cuda_full=(4096, 2**16, 2**20, 2**22, 2**24)),
+)

@@ -1,0 +1,262 @@
+"""csr_rmatvec: ``out = y + A.T @ x`` for a sparse matrix A in CSR form; nominal size is its number of non-zeros.
+
+This is how spikes reach their targets: row i holds the synapses of neuron i, ``x[i]`` is what it sends, and ``y`` is
+what its targets have received so far: an element for each column of A, whose number no other input tells.
+Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices`` lie within ``y``. Checking that would
+cost as much as the product.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+
+from suites.accuracy import Truth, bounded, wide
+from suites.backends import Backend, CudaKernel, WarpKernel
+from suites.cuda_kernels import cuda, kernel, rows_of
+from suites.edges import values, vectors
+from suites.gradients import Gradient
+from suites.kernels import ONE_THREAD_BELOW, rows_of_part
+from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.warp_kernels import LANES, scalar, wp
+
+
+@numba.njit
+def scatter_rows(data, indices, indptr, x, out, first, last):
+    """Adds the rows from ``first`` up to ``last`` to ``out``."""
+    for row in range(np.uint64(first), np.uint64(last)):
+        factor = x[row]
+        for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
+            out[np.uint32(indices[k])] += data[k] * factor
+
+
+@numba.njit
+def csr_rmatvec(data, indices, indptr, x, y, out):
+    if indptr.size != x.size + 1 or data.size != indices.size:
+        raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+    out[:] = y
+    scatter_rows(data, indices, indptr, x, out, 0, x.size)
+
+
+@numba.njit(parallel=True)
+def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
+    """Each part of the rows is added up in an accumulator of its own, so no two threads share an element.
+
+    There are no more parts than non-zeros for each column, which bounds the work on the accumulators by that on the
+    non-zeros.
+    """
+    parts = min(numba.get_num_threads(), data.size // max(y.size, 1))
+    if data.size < ONE_THREAD_BELOW or parts < 2:
+        csr_rmatvec(data, indices, indptr, x, y, out)
+    else:
+        if indptr.size != x.size + 1 or data.size != indices.size:
+            raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+        partials = np.zeros((parts, y.size), y.dtype)
+        for part in numba.prange(parts):
+            first, last = rows_of_part(indptr, part, parts)
+            scatter_rows(data, indices, indptr, x, partials[part], first, last)
+        for column in numba.prange(y.size):
+            total = y[column]
+            for part in range(parts):
+                total += partials[part, column]
+            out[column] = total
+
+
+LONG = 32
+"""Non-zeros per lane above which all threads of a block share a row."""
+
+
+@kernel
+def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
+    """Adds to ``out``, which lies in the memory of ``y``. Rows are shared out as in csr_matvec, but nobody waits."""
+    rows, lanes, height = np.uint64(x.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    first = np.uint64(cuda.blockIdx.x) * height
+    place = np.uint64(cuda.threadIdx.y) * lanes + np.uint64(cuda.threadIdx.x)
+    while first < rows:  # alike for all threads of a block, which meet in syncthreads_or
+        row = first + np.uint64(cuda.threadIdx.y)
+        k, stop = np.uint64(0), np.uint64(0)
+        if row < rows:
+            k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+        is_long = stop - k > lanes * np.uint64(LONG)
+        if not is_long:
+            k += np.uint64(cuda.threadIdx.x)
+            while k < stop:
+                cuda.atomic.add(out, np.uint64(indices[k]), data[k] * x[row])
+                k += lanes
+        if cuda.syncthreads_or(1 if is_long else 0):
+            row = first
+            while row < rows and row < first + height:
+                k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                if stop - k > lanes * np.uint64(LONG):
+                    k += place
+                    while k < stop:
+                        cuda.atomic.add(out, np.uint64(indices[k]), data[k] * x[row])
+                        k += lanes * height
+                row += np.uint64(1)
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def _launch(inputs, outs):
+    rows = inputs[3].shape[0]
+    launch = rows_of(max(rows, 1), inputs[0].shape[0] / max(rows, 1))
+    # One block at least: without rows the result is y, which no launch would not be.
+    return launch | {"input_output_aliases": {4: 0}}
+
+
+@functools.cache
+def csr_rmatvec_warp(dtype):
+    """LANES threads share a row on a GPU, and each adds what it has of it to ``y``; on the CPU it is one."""
+    element = scalar(dtype)
+    vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
+
+    @wp.kernel(module="unique")
+    def csr_rmatvec(data: vector, indices: integers, indptr: integers, x: vector, y: vector):
+        row, lane = wp.tid() // LANES, wp.tid() % LANES
+        lanes = wp.min(LANES, wp.block_dim())
+        if lane < lanes:
+            for k in range(indptr[row] + lane, indptr[row + 1], lanes):
+                wp.atomic_add(y, indices[k], data[k] * x[row])
+
+    return csr_rmatvec
+
+
+def _launch_warp(inputs, outs):
+    if inputs[0].shape != inputs[1].shape or inputs[2].shape[0] != inputs[3].shape[0] + 1:
+        raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+    return {"launch_dims": inputs[3].shape[0] * LANES, "in_out_argnames": ["y"]}
+
+
+def _reference(data, indices, indptr, x, y):
+    each = jnp.repeat(x, jnp.diff(indptr), total_repeat_length=data.size)
+    return [y.at[indices].add(data * each)]
+
+
+def _truth(data, indices, indptr, x, y):
+    """A product is rounded once and goes through as many additions as its column has non-zeros, in any order."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = wide(data) * np.repeat(wide(x), np.diff(indptr))
+        value, condition = wide(y), np.abs(wide(y))
+        np.add.at(value, indices, products)
+        np.add.at(condition, indices, np.abs(products))
+    terms = _most_rows(indices) + 1
+    return Truth((bounded(value, y.dtype, condition=condition, terms=terms, flushed=terms + 1),))
+
+
+def _most_rows(indices):
+    """How many non-zeros the column has that has most."""
+    return int(np.bincount(indices).max(initial=0))
+
+
+def _longest(indptr):
+    return int(np.diff(indptr).max(initial=0))
+
+
+def _sample(dtype, size, seed):
+    """Rows of 32 non-zeros on average, spread over two orders of magnitude as out-degrees are, some of them empty."""
+    random = np.random.default_rng(seed)
+    rows = max(1, size // 32)
+    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
+    weights = weights if weights.any() else np.ones(rows)
+    return _call(dtype, random.multinomial(size, weights / weights.sum()), rows, random)
+
+
+def _call(dtype, lengths, columns, random):
+    count = int(lengths.sum())
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = random.integers(0, columns, count).astype(np.int32)
+    x, y = values(dtype, lengths.size, random), values(dtype, columns, random)
+    return values(dtype, count, random), indices, indptr, x, y
+
+
+def _edges(dtype):
+    random = np.random.default_rng(5)
+
+    def call(lengths, columns=11):
+        return _call(dtype, np.array(lengths, np.int64), columns, random)
+
+    cases = {
+        "no_rows": call([]),
+        "no_columns": call([0, 0], 0),
+        "all_rows_empty": call([0, 0, 0]),
+        "first_and_last_empty": call([0, 4, 0, 0, 3, 0]),
+        "one_long_row": call([1, 0, 5000, 2, 0, 1]),
+        "one_element": call([1], 1),
+        "most_columns_empty": call([5, 0, 7], 1031),
+    }
+    data, indices, indptr, x, y = call([5, 0, 700, 3])
+    cases["all_in_one_column"] = (data, np.full_like(indices, 2), indptr, x, y)
+    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
+        vector = vectors(dtype)[name]
+        ends, each = np.array([0, 1, 1, vector.size], np.int32), np.arange(vector.size, dtype=np.int32)
+        ones = np.ones(vector.size, dtype)
+        cases[name] = (vector, each, ends, np.ones(3, dtype), vector[::-1].copy())
+        # A row for each value, all of them added up in column 1; the others stay what they are.
+        targets = np.full(vector.size, 1, np.int32)
+        cases[f"{name}_x"] = (ones, targets, np.arange(vector.size + 1, dtype=np.int32), vector, np.zeros(3, dtype))
+    # What an empty row sends reaches nobody, whatever it is.
+    data, indices, indptr, x, y = call([2, 0, 3])
+    x[1] = np.nan
+    cases["nan_of_an_empty_row"] = (data, indices, indptr, x, y)
+    return cases
+
+
+_WORDS = "csr_rmatvec: data and indices must have one length, indptr one more element than x"
+_LENGTHS = Failure(jax.errors.JaxRuntimeError, f"ValueError: {_WORDS}")
+
+OPERATOR = Operator(
+    name="csr_rmatvec",
+    version=1,
+    outputs=lambda data, indices, indptr, x, y: [jax.ShapeDtypeStruct(y.shape, y.dtype)],
+    reference=_reference,
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: csr_rmatvec,
+        Backend.NUMBA_PARALLEL: csr_rmatvec_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
+        Backend.WARP: WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (
+                np.ones(5, np.float32),
+                np.zeros(4, np.int32),
+                np.array([0, 5], np.int32),
+                np.ones(1, np.float32),
+                np.ones(3, np.float32),
+            ),
+            {
+                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
+                Backend.NUMBA: _LENGTHS,
+                Backend.NUMBA_PARALLEL: _LENGTHS,
+                Backend.WARP: Failure(ValueError, _WORDS),
+            },
+        ),
+        ErrorCase(
+            "x_too_short",
+            lambda: (
+                np.ones(4, np.float32),
+                np.zeros(4, np.int32),
+                np.array([0, 2, 4], np.int32),
+                np.ones(1, np.float32),
+                np.ones(3, np.float32),
+            ),
+            {
+                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
+                Backend.NUMBA: _LENGTHS,
+                Backend.NUMBA_PARALLEL: _LENGTHS,
+                Backend.WARP: Failure(ValueError, _WORDS),
+            },
+        ),
+    ),
+    gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x, y: _longest(indptr) + 1, 4: 0}),
+    bytes_read=total_bytes,
+    bytes_written=lambda data, indices, indptr, x, y: total_bytes(y),
+    flops=lambda data, indices, indptr, x, y: 2 * data.size,
+    feedback=4,
+)
