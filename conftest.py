@@ -7,6 +7,7 @@ import pytest
 pytest_plugins = ["suites.plugin"]
 
 
+@pytest.hookimpl(tryfirst=True)  # before hypothesis loads the profile that was asked for
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--profile"):
         from suites.plugin import prepare

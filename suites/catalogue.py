@@ -1,6 +1,6 @@
 """Files or modules with operators in, the operators that are tested out; without any, those of :mod:`suites.ops`.
 
-What counts is what a module holds under any name: operators, and lists, tuples and dicts of them.
+What counts is what a module holds under a public name: operators, and lists, tuples and dicts of them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def operators() -> dict[str, Operator]:
     found: dict[str, Operator] = {}
     for source in _sources:
         module = _imported(source)
-        held = list(dict.fromkeys(_held([*vars(module).values(), getattr(module, "OPERATORS", None)])))
+        public = [value for name, value in vars(module).items() if not name.startswith("_")]
+        held = list(dict.fromkeys(_held([*public, getattr(module, "OPERATORS", None)])))
         if not held:
             raise CatalogueError(
-                f"{source}: holds no operator; expected a suites.operator.Operator, or a list of them, under any name."
+                f"{source}: holds no operator; expected a suites.operator.Operator, or a list, under a public name."
             )
         for operator in held:
             if operator.name in found:

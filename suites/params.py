@@ -246,13 +246,8 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
 
 
 def quick(cells: Iterable[Any]) -> list[Any]:
-    """Of these cells, all in the first dtype of an operator, and in the others the sample in the middle."""
-    return [cell for cell in cells if _is_quick(cell.values[0])]
-
-
-def _is_quick(case: Case) -> bool:
-    sizes = case.operator.sizes.check
-    return case.dtype == case.operator.dtypes[0] or (case.variant is None and case.size == sizes[len(sizes) // 2])
+    """Of these cells, those in the first dtype of their operator: what another dtype costs is another compilation."""
+    return [cell for cell in cells if cell.values[0].dtype == cell.values[0].operator.dtypes[0]]
 
 
 def chosen(cells: Iterable[Any], operators: Sequence[str], backends: Sequence[str]) -> list[Any]:

@@ -9,7 +9,7 @@ from suites.check import check
 SIZES = (2, 31, 64)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(size=st.sampled_from(SIZES), seed=st.integers(0, 2**32 - 1))
 def test_drawn_inputs_are_right(kernel_case, evidence, size, seed):
     inputs = kernel_case.operator.sample(kernel_case.dtype, size, seed)

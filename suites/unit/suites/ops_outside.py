@@ -1,4 +1,4 @@
-"""Operators as somebody else would define them: one is right, the others go wrong in each way that can be recorded."""
+"""Operators as somebody else would define them, which go wrong in the ways that can be recorded."""
 
 import ctypes
 from dataclasses import replace
@@ -45,8 +45,8 @@ def _special(dtype):
     return {"crashes": (np.array([CRASHES, 1], dtype),), "hangs": (np.array([HANGS, 1], dtype),)}
 
 
-RIGHT = Operator(
-    name="cube",
+_RIGHT = Operator(
+    name="cube_right",
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
     reference=lambda x: [x**3],
     truth=lambda x: Truth((bounded(wide(x) ** 3, x.dtype, ulps=2.01),)),
@@ -58,10 +58,10 @@ RIGHT = Operator(
     flops=lambda x: 2 * x.size,
 )
 OPERATORS = [
-    replace(RIGHT, name="cube_wrong", kernels={Backend.NUMBA: square}, tested=(Backend.NUMBA,)),
-    replace(RIGHT, name="cube_worse", kernels={Backend.NUMBA: cube_or_worse}, tested=(Backend.NUMBA,), edges=_special),
+    replace(_RIGHT, name="cube_wrong", kernels={Backend.NUMBA: square}, tested=(Backend.NUMBA,)),
+    replace(_RIGHT, name="cube_worse", kernels={Backend.NUMBA: cube_or_worse}, tested=(Backend.NUMBA,), edges=_special),
     replace(
-        RIGHT,
+        _RIGHT,
         name="cube_known",
         kernels={Backend.NUMBA: square},
         tested=(Backend.NUMBA,),

@@ -26,7 +26,7 @@ def test_without_sources_they_are_the_built_in_ones():
 
 def test_those_of_a_file_take_their_place():
     catalogue.use([str(OUTSIDE)])
-    assert list(catalogue.operators()) == ["cube", "cube_wrong", "cube_worse", "cube_known"]
+    assert list(catalogue.operators()) == ["cube_wrong", "cube_worse", "cube_known"]
 
 
 def test_a_module_is_named_with_dots():
@@ -63,9 +63,30 @@ def test_an_unknown_module_is_named_with_what_is_expected():
         catalogue.use(["no_such_ops"])
 
 
-def test_the_listing_says_which_kernels_there_are_and_why_not_others():
-    catalogue.use([str(OUTSIDE)])
+def test_what_is_private_is_not_tested(tmp_path):
+    file = tmp_path / "my_ops.py"
+    file.write_text(
+        "from suites.ops.add import OPERATOR as _ADD\nfrom suites.ops.relu import OPERATOR", encoding="utf-8"
+    )
+    catalogue.use([str(file)])
+    assert list(catalogue.operators()) == ["relu"]
+
+
+def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
+    file = tmp_path / "my_ops.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from suites.backends import Backend\n"
+        "from suites.ops.relu import OPERATOR as _RELU\n"
+        "ONE = replace(_RELU, name='one', kernels={Backend.NUMBA: _RELU.kernels[Backend.NUMBA]})\n"
+        "TESTED = replace(ONE, name='tested', tested=(Backend.NUMBA,))\n",
+        encoding="utf-8",
+    )
+    catalogue.use([str(file)])
     rows = {(row.group, row.cells[0].text): [cell.text for cell in row.cells[1:]] for row in listing("cpu").rows}
-    assert rows["cube", "numba"] == ["f32", "no", ""]
-    assert rows["cube", "numba_parallel"] == ["none", "no", "cube has no numba_parallel kernel"]
-    assert ("cube_wrong", "jnp") not in rows
+    dtypes, derivative, skipped = rows["one", "numba"]
+    assert dtypes.startswith("f32 f64")
+    assert derivative == "no"
+    assert skipped in ("", "f16: Numba's CPU target has no float16")
+    assert rows["one", "numba_parallel"] == ["none", "no", "one has no numba_parallel kernel"]
+    assert [backend for name, backend in rows if name == "tested"] == ["numba"]

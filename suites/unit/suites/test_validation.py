@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -18,6 +19,14 @@ from suites.evidence import CheckFailed, Evidence, outcome
 from suites.validation import SUMMARY_VARIABLE, check_of
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
+PROJECT = Path(__file__).parents[3]
+
+
+def _example():
+    """The operator in the README."""
+    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = (block for block in blocks if "OPERATOR = Operator(" in block)
+    return block
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +34,11 @@ def outside(tmp_path_factory):
     """A validation of operators from another folder: exit code, output, records, Markdown, JUnit's XML."""
     folder = tmp_path_factory.mktemp("validation")
     summary, junit = folder / "summary.md", folder / "junit.xml"
-    command = [sys.executable, "-m", "suites", "validate", str(OUTSIDE), "--jobs", "1", "--timeout", "40"]
+    (folder / "my_ops.py").write_text(_example(), encoding="utf-8")
+    command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "40"]
     command += ["--backend", "numba", f"--junitxml={junit}"]
     # The folder of this project stays importable where it is not installed.
-    paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
     records = read_run(find_run("latest", folder / "runs"))
@@ -49,8 +59,12 @@ def test_a_wrong_operator_makes_the_command_fail(outside):
     assert outside.code == 1, outside.output
 
 
-def test_each_cell_ends_as_what_it_is(outside):
+def test_the_example_of_the_readme_is_short_and_right(outside):
+    assert len(_example().splitlines()) <= 30
     assert _statuses(outside, "cube") == {Status.PASSED}
+
+
+def test_each_cell_ends_as_what_it_is(outside):
     assert _statuses(outside, "cube_wrong", "eager") == {Status.WRONG_VALUE}
     assert {r.status for r in outside.records if r.cell.params == {"case": "crashes"}} == {Status.CRASHED}
     assert {r.status for r in outside.records if r.cell.params == {"case": "hangs"}} == {Status.TIMEOUT}
@@ -70,9 +84,8 @@ def test_the_rest_goes_on_after_a_crash_and_each_cell_is_recorded_once(outside):
 
 
 def test_evidence_is_recorded_with_the_verdict(outside):
-    (compiled,) = (
-        r for r in outside.records if (r.cell.operator, r.cell.mode, r.cell.size) == ("cube", "compiled", 257)
-    )
+    wanted = ("cube", "compiled", "float32", 257)
+    (compiled,) = (r for r in outside.records if (r.cell.operator, r.cell.mode, r.cell.dtype, r.cell.size) == wanted)
     assert 0 < compiled.accuracy.budget_used <= 1
     assert (compiled.shapes, compiled.dtypes) == ([[257]], ["float32"])
     wrong = next(r for r in outside.records if (r.cell.operator, r.cell.mode) == ("cube_wrong", "compiled"))

@@ -1,0 +1,66 @@
+"""Which check caught which broken kernel, and which of them nothing caught."""
+
+from reports.frame import to_frame
+from reports.kills import LETTERS, kill_tables, survivors
+from reports.layout import Style
+from reports.record import Status
+from suites.unit.reports.builders import make_cell, make_record
+
+CHECKS = {"eager": "values", "vmap": "batches", "grad": "derivatives"}
+FAULTS = {"add~a": "wrong", "add~b": "wrong in batches", "add~c": "fine after all"}
+
+
+def checked(operator, mode, status=Status.PASSED, size=33):
+    return make_record(make_cell(operator=operator, mode=mode, size=size), None, status=status)
+
+
+FRAME = to_frame(
+    [
+        checked("add~a", "eager", Status.WRONG_VALUE),
+        checked("add~a", "eager", Status.UNWRITTEN_OUTPUT, 257),
+        checked("add~a", "vmap", Status.CRASHED),
+        checked("add~b", "eager"),
+        checked("add~b", "vmap", Status.WRONG_VALUE),
+        checked("add~b", "vmap", Status.WRONG_VALUE, 257),
+        checked("add~c", "eager"),
+        checked("add~c", "vmap"),
+        checked("add~d", "vmap", Status.SKIPPED),
+    ]
+)
+
+
+def test_the_matrix_says_how_each_check_failed():
+    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    assert [[cell.text for cell in row.cells] for row in matrix.rows] == [
+        ["add~a", "numba", "wrong", "vu", "x", ""],
+        ["add~b", "numba", "wrong in batches", "·", "v", ""],
+        ["add~c", "numba", "fine after all", "·", "·", ""],
+    ]
+    assert [column.header for column in matrix.columns][3:] == ["1", "2", "3"]
+    assert "1 eager, 2 vmap, 3 grad" in "\n".join(matrix.notes)
+
+
+def test_the_only_check_that_caught_a_mutant_stands_out():
+    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    assert [row.cells[4].style for row in matrix.rows] == [Style.PLAIN, Style.BEST, Style.FAINT]
+
+
+def test_survivors_ran_and_were_not_caught():
+    assert survivors(FRAME) == ["add~c"]
+    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    assert "3 mutants, 2 caught; survived: add~c" in matrix.notes
+    assert matrix.rows[2].cells[0].style is Style.BAD
+
+
+def test_a_check_without_a_mutant_of_its_own_says_what_it_is_there_for():
+    _, table = kill_tables(FRAME, CHECKS, FAULTS)
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["1", "eager", "1", "0", "values"],
+        ["2", "vmap", "2", "1", "add~b"],
+        ["3", "grad", "0", "0", "derivatives"],
+    ]
+
+
+def test_every_way_to_fail_has_a_letter_of_its_own():
+    assert set(LETTERS) == {status for status in Status if status.failed}
+    assert len(set(LETTERS.values())) == len(LETTERS)
