@@ -14,7 +14,7 @@ GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec"],
     "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
     "pairs": ["nbody"],
-    "atomics": ["scatter_add", "csr_rmatvec"],
+    "atomics": ["scatter_add", "csr_rmatvec", "histogram"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
     "two_dimensions": ["hadamard", "stencil"],
 }
