@@ -246,8 +246,18 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
 
 
 def quick(cells: Iterable[Any]) -> list[Any]:
-    """Of these cells, those in the first dtype of their operator: what another dtype costs is another compilation."""
-    return [cell for cell in cells if cell.values[0].dtype == cell.values[0].operator.dtypes[0]]
+    """Of these cells, those in the first dtype of each kernel: what another dtype costs is another compilation."""
+    cells = list(cells)
+    first = {_kernel(cell.values[0]) for cell in cells if _in_first_dtype(cell.values[0])}
+    return [cell for cell in cells if _in_first_dtype(cell.values[0]) or _kernel(cell.values[0]) not in first]
+
+
+def _in_first_dtype(case: Case) -> bool:
+    return case.dtype == case.operator.dtypes[0]
+
+
+def _kernel(case: Case) -> tuple[Operator, Backend]:
+    return case.operator, case.backend
 
 
 def chosen(cells: Iterable[Any], operators: Sequence[str], backends: Sequence[str]) -> list[Any]:

@@ -15,7 +15,7 @@ GROUPS = {
     "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
     "pairs": ["nbody"],
     "scans": ["cumsum", "linear_recurrence"],
-    "atomics": ["scatter_add", "csr_rmatvec"],
+    "atomics": ["scatter_add", "csr_rmatvec", "histogram"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
     "two_dimensions": ["hadamard", "stencil"],
 }
