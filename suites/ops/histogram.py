@@ -71,7 +71,7 @@ def count(table, value, bins):
 
 @kernel
 def histogram_cuda(x, counts, out):
-    """Adds to ``out``, which lies in the memory of ``counts``; a block counts for itself before that, if its bins fit."""
+    """Adds to ``out``, which lies in the memory of ``counts``; a block counts for itself first, if its bins fit."""
     shared = cuda.shared.array(SHARED_BINS, out.dtype)
     all_bins, lane = np.uint64(out.size), np.uint64(cuda.threadIdx.x)
     private = all_bins <= np.uint64(SHARED_BINS)

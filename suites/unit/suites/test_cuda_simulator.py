@@ -11,7 +11,7 @@ from suites import cuda_kernels
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
 GROUPS = {
-    "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec"],
+    "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec", "softmax"],
     "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
     "pairs": ["nbody"],
     "scans": ["cumsum", "linear_recurrence"],

@@ -1,0 +1,271 @@
+"""softmax: ``out[i, j] = exp(x[i, j]) / sum(exp(x[i]))``, with the row's maximum subtracted so that nothing overflows.
+
+Nominal size is the number of elements. As ``jax.nn.softmax`` has it, a row with a NaN, with plus infinity, or of minus
+infinity throughout is NaN; a single minus infinity has no weight.
+"""
+
+import functools
+import math
+
+import jax
+import numba
+import numpy as np
+
+from suites.accuracy import Expected, Truth, blocked_terms, wide
+from suites.backends import Backend, CudaKernel, WarpKernel
+from suites.cuda_kernels import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
+from suites.edges import values, vectors
+from suites.gradients import Gradient
+from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
+from suites.operator import Operator, total_bytes
+from suites.warp_kernels import TILE_THREADS, scalar, wp
+
+
+@numba.njit
+def softmax_row(x, out):
+    """What is not a number has no maximum; its exponential is none, and with it the sum."""
+    largest = block_largest(x)
+    total = x.dtype.type(0)
+    for start in range(0, x.size, BLOCK):
+        total += block_exp(x[start : start + BLOCK], largest, out[start : start + BLOCK])
+    scale = x.dtype.type(1) / total
+    for j in range(x.size):
+        out[j] *= scale
+
+
+@numba.njit(error_model="numpy")
+def softmax(x, out):
+    for row in range(x.shape[0]):
+        softmax_row(x[row], out[row])
+
+
+@numba.njit(parallel=True, error_model="numpy")
+def softmax_parallel(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        softmax(x, out)
+    else:
+        for row in numba.prange(x.shape[0]):
+            softmax_row(x[row], out[row])
+
+
+@device
+def larger(a, b):
+    return a if a > b else b
+
+
+@device
+def largest_of_lanes(shared, value, lanes):
+    """As :func:`suites.cuda_kernels.sum_lanes`, of the largest value."""
+    place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    lane = place % lanes
+    shared[place] = value
+    cuda.syncthreads()
+    width = lanes // 2
+    while width > 0:
+        if lane < width:
+            shared[place] = larger(shared[place], shared[place + width])
+        cuda.syncthreads()
+        width //= 2
+    largest = shared[place - lane]
+    cuda.syncthreads()
+    return largest
+
+
+@kernel
+def softmax_cuda(x, out):
+    """Each row is read three times by the threads of one ``threadIdx.y``, from memory once if the cache holds it."""
+    shared = cuda.shared.array(THREADS, out.dtype)
+    one, nothing = out.dtype.type(1), out.dtype.type(0)
+    rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
+    lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    lane, two, three = np.uint64(cuda.threadIdx.x), lanes * np.uint64(2), lanes * np.uint64(3)
+    first = np.uint64(cuda.blockIdx.x) * height
+    while first < rows:  # alike for all threads of a block, which meet for the maximum and the sum
+        row = first + np.uint64(cuda.threadIdx.y)
+        stop = columns if row < rows else np.uint64(0)
+        a = b = c = d = out.dtype.type(-np.inf)
+        j = lane
+        while j + three < stop:
+            a, b = larger(x[row, j], a), larger(x[row, j + lanes], b)
+            c, d = larger(x[row, j + two], c), larger(x[row, j + three], d)
+            j += lanes * np.uint64(4)
+        while j < stop:
+            a = larger(x[row, j], a)
+            j += lanes
+        largest = largest_of_lanes(shared, larger(larger(a, b), larger(c, d)), cuda.blockDim.x)
+        a = b = c = d = nothing
+        j = lane
+        while j + three < stop:
+            a += math.exp(x[row, j] - largest)
+            b += math.exp(x[row, j + lanes] - largest)
+            c += math.exp(x[row, j + two] - largest)
+            d += math.exp(x[row, j + three] - largest)
+            j += lanes * np.uint64(4)
+        while j < stop:
+            a += math.exp(x[row, j] - largest)
+            j += lanes
+        scale = quotient(one, sum_lanes(shared, (a + b) + (c + d), cuda.blockDim.x))
+        j = lane
+        while j + three < stop:
+            v0, v1, v2, v3 = x[row, j], x[row, j + lanes], x[row, j + two], x[row, j + three]
+            out[row, j] = math.exp(v0 - largest) * scale
+            out[row, j + lanes] = math.exp(v1 - largest) * scale
+            out[row, j + two] = math.exp(v2 - largest) * scale
+            out[row, j + three] = math.exp(v3 - largest) * scale
+            j += lanes * np.uint64(4)
+        while j < stop:
+            out[row, j] = math.exp(x[row, j] - largest) * scale
+            j += lanes
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def _launch(inputs, outs):
+    rows, columns = outs[0].shape
+    return rows_of(rows if columns else 0, columns)
+
+
+@functools.cache
+def softmax_warp(dtype):
+    """A block for each row, whose threads take turns at its columns."""
+    element = scalar(dtype)
+    matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
+
+    @wp.func
+    def largest(x: vector, lane: int):
+        found = element(-wp.inf)
+        for j in range(lane, x.shape[0], wp.block_dim()):
+            found = wp.where(x[j] > found, x[j], found)
+        return found
+
+    @wp.func_grad(largest)
+    def adj_largest(x: vector, lane: int, adj_found: element):
+        """Nothing: whatever is subtracted from all elements of a row, the result is the same."""
+
+    # In functions of their own: adjoints do not have what a loop in a kernel has added up.
+    @wp.func
+    def sum_of_exp(x: vector, lane: int, center: element):
+        total = element(0)
+        for j in range(lane, x.shape[0], wp.block_dim()):
+            total += wp.exp(x[j] - center)
+        return total
+
+    @wp.kernel(module="unique")
+    def softmax(x: matrix, out: matrix):
+        row, lane = wp.tid() // TILE_THREADS, wp.tid() % TILE_THREADS
+        if lane < wp.block_dim():  # a block is one thread on the CPU
+            own = x[row]
+            center = wp.tile_max(wp.tile(largest(own, lane)))[0]
+            scale = element(1) / wp.tile_sum(wp.tile(sum_of_exp(own, lane, center)))[0]
+            for j in range(lane, own.shape[0], wp.block_dim()):
+                out[row, j] = wp.exp(own[j] - center) * scale
+
+    return softmax
+
+
+def _launch_warp(inputs, outs):
+    rows = outs[0].shape[0]
+    return {"launch_dims": rows * TILE_THREADS, "block_dim": TILE_THREADS, "output_dims": outs[0].shape}
+
+
+def _chain(columns):
+    """Roundings of a result: a sum, exponentials above and below with four each (see exp_trace), the quotient.
+
+    The quotient takes four (2 ulp), and one more where it is that of one by the sum and then multiplied.
+    """
+    return blocked_terms(columns) + 4 + 4 + 5
+
+
+def _weighted_distance(p, distance):
+    """The mean distance from the maximum, weighted by p; elements without weight may be infinitely far."""
+    return np.where(p > 0, p * distance, 0).sum(axis=1, keepdims=True)
+
+
+def _truth(x):
+    """The distance ``d`` from the maximum has one rounding, which changes its exponential by a factor of ``1 + d u``.
+
+    So a result p has a relative error of ``d`` in its own exponential and, in the sum, of the mean of ``d`` weighted by
+    the p of its row, beside those of :func:`_chain`. What is left out are squares of u.
+
+    An exponential below the smallest normal number may be flushed to zero, in the sum as well.
+    """
+    columns, info = x.shape[1], np.finfo(x.dtype)
+    if not x.size:
+        return Truth((Expected(wide(x), x.dtype, np.zeros(x.shape)),))
+    with np.errstate(all="ignore"):
+        distance = wide(x).max(axis=1, keepdims=True) - wide(x)
+        value = np.exp(-distance)
+        value /= value.sum(axis=1, keepdims=True)
+        roundings = _chain(columns) + np.where(value > 0, distance, 0) + _weighted_distance(value, distance)
+        ku = roundings * float(info.eps) / 2
+        margin = value * ku / (1 - ku) + (columns + 2) * float(info.tiny)
+    return Truth((Expected(value, x.dtype, np.where(np.isfinite(margin), margin, 0)),))
+
+
+def _condition(pullback, inputs, cotangents):
+    """A cotangent is ``p (g - sum(p g))``; the roundings of each p are those that :func:`_truth` counts.
+
+    The distances are divided by the chain that they are multiplied with.
+    """
+    (x,), (g,) = inputs, map(np.abs, cotangents)
+    distance = x.max(axis=1, keepdims=True) - x
+    p = np.exp(-distance)
+    p /= p.sum(axis=1, keepdims=True)
+    weight = 1 + (distance + _weighted_distance(p, distance)) / _adjoint_chain(x)
+    return [p * weight * (g + (p * weight * g).sum(axis=1, keepdims=True))]
+
+
+def _adjoint_chain(x):
+    """Twice that of a result, for the two p of a term; a sum over the row, and a few products and differences."""
+    return 2 * _chain(x.shape[1]) + blocked_terms(x.shape[1]) + 8
+
+
+def _shape(size):
+    columns = math.isqrt(size)
+    return size // columns, columns
+
+
+def _sample(dtype, size, seed):
+    shape = _shape(size)
+    return (4 * values(dtype, math.prod(shape), np.random.default_rng(seed)).reshape(shape),)
+
+
+def _edges(dtype):
+    """Each vector as the middle one of three rows; and rows that are masked, far from zero, or of one column."""
+    random = np.random.default_rng(6)
+    cases = {}
+    for name, vector in vectors(dtype).items():
+        rows = np.ones((3, vector.size), dtype)
+        rows[1] = vector
+        cases[name] = (rows,)
+    masked = values(dtype, 4 * 33, random).reshape(4, 33)
+    masked[0, 5:], masked[1, :-1], masked[2] = -np.inf, -np.inf, -np.inf
+    largest = np.finfo(dtype).max
+    for name, shape in {"no_rows": (0, 5), "one_column": (5, 1), "one_long_row": (1, 5000), "tall": (1031, 2)}.items():
+        cases[name] = (values(dtype, math.prod(shape), random).reshape(shape),)
+    return cases | {
+        "masked": (masked,),
+        "far_from_zero": (values(dtype, 2 * 33, random).reshape(2, 33) + np.array([[1000], [-1000]], dtype),),
+        "far_apart": (np.array([[0, -80, -90, -100, -1000], [largest, -largest, 0, largest, 1]], dtype),),
+    }
+
+
+OPERATOR = Operator(
+    name="softmax",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x: [jax.nn.softmax(x, axis=1)],
+    truth=_truth,
+    kernels={
+        Backend.NUMBA: softmax,
+        Backend.NUMBA_PARALLEL: softmax_parallel,
+        Backend.NUMBA_CUDA: CudaKernel(softmax_cuda, _launch),
+        Backend.WARP: WarpKernel(softmax_warp, _launch_warp),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    gradient=Gradient({0: _adjoint_chain}, _condition),
+    bytes_read=total_bytes,
+    bytes_written=total_bytes,
+    flops=lambda x: 5 * x.size,
+)
