@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -116,12 +116,13 @@ def edges(platform: str) -> list[Any]:
 
 def batches(platform: str) -> list[Any]:
     """Every layout, in the first dtype (batching sees only shapes), at a size that is no power of two."""
-    return [
-        _param(Case(case.operator, case.backend, case.dtype, case.size, platform, layout))
-        for case in _grid(platform, lambda operator: (47,))
-        for layout in LAYOUTS
-        if case.operator.batchable and case.dtype == case.operator.dtypes[0]
-    ]
+    cells = []
+    for case in _grid(platform, lambda operator: (47,)):
+        if not case.operator.batchable and _in_first_dtype(case):
+            cells += _cannot_exist([case], f"jax.vmap over {case.operator.name} makes no sense")
+        elif case.operator.batchable and _in_first_dtype(case):
+            cells += [_param(replace(case, variant=layout)) for layout in LAYOUTS]
+    return cells
 
 
 def errors(platform: str) -> list[Any]:
@@ -201,12 +202,15 @@ def without_gradient(platform: str) -> list[Any]:
 
 
 def repeatable(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` that must give equal bits for equal inputs."""
-    return [
-        param
-        for param in kernels(platform)
-        if param.values[0].operator.deterministic(param.values[0].backend, platform)
-    ]
+    """The kernels of :func:`kernels` that must give equal bits for equal inputs; the others as skips."""
+    cells = []
+    for param in kernels(platform):
+        case = param.values[0]
+        if case.operator.deterministic(case.backend, platform):
+            cells.append(param)
+        else:
+            cells += _cannot_exist([case], "adds floats up atomically, in an order that varies")
+    return cells
 
 
 def speeds(platform: str, profile: str) -> list[Any]:
@@ -296,11 +300,30 @@ def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterat
 
 
 def _differentiable(cases: Iterable[Case]) -> list[Any]:
-    return [
-        _param(case, case.operator.gradient.limitations)
-        for case in cases
-        if case.operator.gradient is not None and _has_gradient(case)
-    ]
+    """The cells that have a gradient; of kernels that have none, one cell each, as a skip that says why."""
+    found, others = [], []
+    for case in cases:
+        if _has_gradient(case) and case.operator.gradient is not None:
+            found.append(_param(case, case.operator.gradient.limitations))
+        else:
+            others.append(case)
+    kernels_found = {_kernel(param.values[0]) for param in found}
+    for case in others:
+        if _kernel(case) not in kernels_found and case.backend in case.operator.kernels:
+            kernels_found.add(_kernel(case))
+            found += _cannot_exist([case], _why_no_gradient(case))
+    return found
+
+
+def _why_no_gradient(case: Case) -> str:
+    if case.operator.gradient is None:
+        return f"no derivative is declared for {case.operator.name}"
+    return f"{case.backend.id} kernels have no derivative of their own (def_vjp gives an operator one)"
+
+
+def _cannot_exist(cases: Iterable[Case], reason: str) -> list[Any]:
+    skip = pytest.mark.skip
+    return [pytest.param(case, id=case.id, marks=skip(reason=why_skipped(case) or reason)) for case in cases]
 
 
 def _has_gradient(case: Case) -> bool:

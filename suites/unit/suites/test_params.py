@@ -1,5 +1,6 @@
 """The matrix of cells: complete, named so that it reads aloud, nothing left out in silence."""
 
+import dataclasses
 import itertools
 import re
 
@@ -42,11 +43,42 @@ def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
     assert "no cuda device" in {mark.kwargs["reason"] for mark in marks}
 
 
+CANNOT_EXIST = r"no derivative is declared for \w+|\w+ kernels have no derivative of their own \(.*\)|adds floats up .*"
+
+
+def _marked(platform):
+    """Marked cells by the reason of their marks, without those that cannot exist anywhere."""
+    cells = [param for table in params.TABLES.values() for param in table(platform) if param.marks]
+    reasons = [(mark.kwargs["reason"], param.values[0]) for param in cells for mark in param.marks]
+    return [(reason, case) for reason, case in reasons if not re.fullmatch(CANNOT_EXIST, reason)]
+
+
 def test_nothing_but_half_precision_is_skipped_on_the_cpu():
-    marked = [param for table in params.TABLES.values() for param in table("cpu") if param.marks]
-    assert {param.values[0].dtype for param in marked} == {"float16"}
-    reasons = {mark.kwargs["reason"] for param in marked for mark in param.marks}
-    assert reasons == {"Numba's CPU target has no float16"}
+    assert {(reason, case.dtype) for reason, case in _marked("cpu")} == {
+        ("Numba's CPU target has no float16", "float16")
+    }
+
+
+def test_kernels_without_a_derivative_are_listed_once_with_the_reason():
+    skipped = {param.values[0].id: param.marks for param in params.gradients("cpu") if param.marks}
+    named = {name: marks[0].kwargs["reason"] for name, marks in skipped.items() if name.startswith(("add-", "max-"))}
+    assert named == {
+        "add-numba-f32-1-cpu": "numba kernels have no derivative of their own (def_vjp gives an operator one)",
+        "add-numba_parallel-f32-1-cpu": (
+            "numba_parallel kernels have no derivative of their own (def_vjp gives an operator one)"
+        ),
+        **{
+            f"max-{name}-f32-1-cpu": "no derivative is declared for max" for name in ("numba", "numba_parallel", "warp")
+        },
+    }
+
+
+def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
+    single = dataclasses.replace(operators()["add"], name="single", batchable=False)
+    monkeypatch.setattr(params, "operators", lambda: {"single": single})
+    reasons = {param.values[0].backend: param.marks[0].kwargs["reason"] for param in params.batches("cpu")}
+    assert set(reasons) == {Backend.JNP, Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
+    assert set(reasons.values()) == {"jax.vmap over single makes no sense"}
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
@@ -58,8 +90,7 @@ def test_cells_are_those_of_the_backends_of_the_platform(platform):
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
     monkeypatch.setattr(params, "_absent", lambda platform: None)
-    marked = [param.values[0] for table in params.TABLES.values() for param in table("cuda") if param.marks]
-    assert {(case.backend, case.dtype) for case in marked} == {
+    assert {(case.backend, case.dtype) for _, case in _marked("cuda")} == {
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),
     }
