@@ -1,4 +1,4 @@
-"""The command line: ``python -m suites bench | validate | mutants | list``.
+"""The command line: ``python -m suites bench | validate | mutants | special | list``.
 
 Exit codes: 0 fine; 1 a cell is wrong or failed, or a mutant survived; 3 the session could not run.
 """
@@ -9,10 +9,15 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from reports.layout import Table
+    from suites.run import Selection
 
 COULD_NOT_RUN = 3
 
@@ -48,40 +53,50 @@ def _mutants(options: argparse.Namespace, more: list[str]) -> int:
         print(f"python -m suites mutants: pytest ended with exit code {session.code}", file=sys.stderr)
         return COULD_NOT_RUN
     tables, survivors = matrix(session.path, options.device)
-    if options.markdown:
-        from reports import markdown
-
-        Path(options.markdown).write_text(markdown.render(tables), encoding="utf-8")
-    _show(tables)
+    _show(tables, options.format)
     for name in survivors:
         print(f"survived: {name}", file=sys.stderr)
     return 1 if survivors else 0
 
 
 def _list(options: argparse.Namespace, more: list[str]) -> int:
-    from suites import catalogue
     from suites.listing import listing
+
+    return _table(options, more, lambda: listing(options.device))
+
+
+def _special(options: argparse.Namespace, more: list[str]) -> int:
+    from suites.special import special_table
+
+    return _table(options, more, lambda: special_table(options.device, options.operator, options.backend))
+
+
+def _table(options: argparse.Namespace, more: list[str], make: Callable[[], Table]) -> int:
+    """Shows what is made of the operators that the options name."""
+    from suites import catalogue
 
     if more:
         _parser().error(f"unrecognized arguments: {' '.join(more)}")
     try:
         catalogue.use(options.operators)
     except catalogue.CatalogueError as error:
-        print(f"python -m suites list: {error}", file=sys.stderr)
+        print(f"python -m suites: {error}", file=sys.stderr)
         return COULD_NOT_RUN
-    _show([listing(options.device)])
+    _show([make()], options.format)
     return 0
 
 
-def _show(tables: object) -> None:
-    from reports import terminal
+def _show(tables: Sequence[Table], form: str) -> None:
+    from reports import markdown, terminal
 
+    if form == "markdown":
+        print(markdown.render(tables, 10_000), end="")
+        return
     width = max(100, shutil.get_terminal_size((120, 24)).columns)
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    print(terminal.render(tables, width, color), end="")  # type: ignore[arg-type]
+    print(terminal.render(tables, width, sys.stdout.isatty() and not os.environ.get("NO_COLOR")), end="")
 
 
-def _selection(options: argparse.Namespace, operators: list[str], more: list[str]) -> object:
+def _selection(options: argparse.Namespace, operators: list[str], more: list[str]) -> Selection:
     from suites.run import Selection
 
     return Selection(
@@ -142,14 +157,17 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("operators", **sources)  # type: ignore[arg-type]
     add_workers(validate, "full")
     mutants = add("mutants", _mutants, "run the checks on broken kernels; print which check catches which")
-    mutants.add_argument("--markdown", metavar="FILE", help="write the matrix to this file as well")
     add_workers(mutants, "quick")
-    for command in (bench, validate, mutants):
-        add_selection(command)
-    add("list", _list, "list operators, their backends, and why cells are skipped", "").add_argument(
-        "operators",
-        **sources,  # type: ignore[arg-type]
+    special = add(
+        "special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently", ""
     )
+    listing = add("list", _list, "list operators, their backends, and why cells are skipped", "")
+    for command in (special, listing):
+        command.add_argument("operators", **sources)  # type: ignore[arg-type]
+    for command in (mutants, special, listing):
+        command.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
+    for command in (bench, validate, mutants, special):
+        add_selection(command)
     return parser
 
 

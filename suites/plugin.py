@@ -139,7 +139,7 @@ def _check(item: pytest.Item) -> str | None:
     from suites.checks import by_test
 
     check = by_test().get(getattr(item, "originalname", ""))
-    return check and check.name
+    return None if check is None else check.name
 
 
 def _marks(item: pytest.Item, check: str) -> list[pytest.MarkDecorator]:
@@ -181,5 +181,6 @@ def pytest_runtest_makereport(
     if item.config.getoption("--record") and _case(item) is not None:
         from suites.validation import finding
 
-        report.finding = finding(_case(item), item.stash.get(_EVIDENCE, None), call.excinfo, report)
+        # An attribute that a report does not have by itself comes along from a worker.
+        report.finding = finding(_case(item), item.stash.get(_EVIDENCE, None), call.excinfo, report)  # type: ignore[attr-defined]
     return report
