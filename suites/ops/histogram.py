@@ -16,7 +16,7 @@ from suites.accuracy import Truth, exact
 from suites.backends import Backend, CudaKernel, WarpCallable
 from suites.cuda_kernels import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
 from suites.edges import vectors
-from suites.kernels import ONE_THREAD_BELOW
+from suites.kernels import BLOCK, ONE_THREAD_BELOW
 from suites.operator import Operator, total_bytes
 from suites.warp_kernels import scalar, wp
 
@@ -25,18 +25,34 @@ BINS = 128
 
 
 @numba.njit
-def count_part(x, out, first, last):
-    """Counts the elements from ``first`` up to ``last``; their bins are looked for before they are made integers."""
-    bins = x.dtype.type(out.size)
-    for i in range(first, last):
-        if x[i] >= 0 and x[i] < bins:
-            out[np.uint32(x[i])] += 1
+def add_counts(x, out):
+    """Adds the counts of x to ``out``, a block of x at a time: bins are found in vectors, and then counted.
+
+    Two tables are counted in by turns, so that equal neighbours need not wait for each other. Their last element counts
+    what lies outside: a branch would be mispredicted.
+    """
+    bins, outside, zero = x.dtype.type(out.size), np.int32(out.size), x.dtype.type(0)
+    table, other = np.zeros(out.size + 1, out.dtype), np.zeros(out.size + 1, out.dtype)
+    places = np.empty(BLOCK, np.uint32)
+    for first in range(0, x.size, BLOCK):
+        block = x[first : first + BLOCK]
+        for i in range(block.size):
+            inside = (block[i] >= zero) & (block[i] < bins)
+            places[i] = np.int32(block[i]) if inside else outside
+        half = block.size // 2
+        for i in range(half):
+            table[places[i]] += 1
+            other[places[i + half]] += 1
+        if block.size % 2:
+            table[places[block.size - 1]] += 1
+    for i in range(out.size):
+        out[i] += table[i] + other[i]
 
 
 @numba.njit
 def histogram(x, counts, out):
     out[:] = counts
-    count_part(x, out, 0, x.size)
+    add_counts(x, out)
 
 
 @numba.njit(parallel=True)
@@ -48,7 +64,7 @@ def histogram_parallel(x, counts, out):
     else:
         partials = np.zeros((parts, counts.size), counts.dtype)
         for part in numba.prange(parts):
-            count_part(x, partials[part], x.size * part // parts, x.size * (part + 1) // parts)
+            add_counts(x[x.size * part // parts : x.size * (part + 1) // parts], partials[part])
         out[:] = counts
         for part in range(parts):
             for i in range(counts.size):
@@ -71,7 +87,7 @@ def count(table, value, bins):
 
 @kernel
 def histogram_cuda(x, counts, out):
-    """Adds to ``out``, which lies in the memory of ``counts``; a block counts for itself first, if its bins fit."""
+    """Adds to ``out``, which lies in the memory of ``counts``. A block counts for itself first, if its bins fit."""
     shared = cuda.shared.array(SHARED_BINS, out.dtype)
     all_bins, lane = np.uint64(out.size), np.uint64(cuda.threadIdx.x)
     private = all_bins <= np.uint64(SHARED_BINS)
@@ -118,7 +134,10 @@ def _launch(inputs, outs):
 
 
 COPIES = 64
-"""Tables that a Warp kernel counts in, at most: the threads of a GPU would wait for each other at few bins."""
+"""Tables that a Warp kernel counts in, at most: the threads of a GPU would wait for each other at few bins.
+
+Their number is a power of two, because a remainder takes longer than all else that a thread does.
+"""
 
 
 @functools.cache
@@ -129,7 +148,7 @@ def count_warp(dtype):
     def count(x: wp.array(dtype=element), tables: wp.array2d(dtype=wp.int32)):
         i = wp.tid()
         if x[i] >= element(0) and x[i] < element(tables.shape[1]):
-            wp.atomic_add(tables, (i // THREADS) % tables.shape[0], int(x[i]), 1)
+            wp.atomic_add(tables, (i // THREADS) & (tables.shape[0] - 1), int(x[i]), 1)
 
     return count
 
@@ -150,9 +169,11 @@ def add_tables_warp():
 
 
 def histogram_warp(inputs, outs):
-    """Counts in several tables, which have fewer bins together than x has elements, and adds them up."""
+    """Counts in several tables, whose bins are far fewer together than the elements of x, and adds them up."""
     size, bins = inputs[0].shape[0], outs[0].shape[0]
-    copies = min(max(size // (4 * max(bins, 1)), 1), COPIES)
+    copies = 1
+    while copies < COPIES and 8 * copies * bins <= size:
+        copies *= 2
     count = bridge.jax_kernel(count_warp(str(inputs[0].dtype)), launch_dims=size, in_out_argnames=["tables"])
     add_tables = bridge.jax_kernel(add_tables_warp(), launch_dims=bins)
     return lambda x, counts: add_tables(*count(x, jnp.zeros((copies, bins), jnp.int32)), counts)
