@@ -159,7 +159,8 @@ def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.Lower
     if len(shared.platforms) == 1:
         return ctx
     own = shared.cached_primitive_lowerings.setdefault((operator_p, platform), {})
-    return ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
+    apart: mlir.LoweringRuleContext = ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
+    return apart
 
 
 def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: OperatorCall) -> tuple[list[Any], list[int]]:
