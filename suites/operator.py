@@ -115,6 +115,8 @@ class Operator:
         elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
             the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.repetition`.
         shape: Of the long inputs of an elementwise operator, from the nominal size.
+        after_csr: For an operator whose first inputs are ``data``, ``indices``, ``indptr`` of a CSR matrix: makes the
+            others for a dtype, numbers of rows and columns, and a generator. With it, structures are drawn as well.
         tested: The backends that have cells; None for the reference and all that could have a kernel.
     """
 
@@ -138,6 +140,7 @@ class Operator:
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
+    after_csr: Callable[[str, int, int, np.random.Generator], Inputs] | None = None
     tested: tuple[Backend, ...] | None = None
 
     def backends(self) -> tuple[Backend, ...]:

@@ -13,10 +13,11 @@ import numpy as np
 from suites.accuracy import Truth, bounded, wide
 from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
-from suites.edges import values, vectors
+from suites.edges import vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import Operator, total_bytes
+from suites.sparse import csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
 RATE = 0.05
@@ -158,26 +159,24 @@ def _truth(data, indices, indptr, spikes):
 
 
 def _sample(dtype, size, seed):
-    """Rows as those of csr_matvec: 32 non-zeros on average, spread over two orders of magnitude, some of them empty."""
     random = np.random.default_rng(seed)
-    rows = max(1, size // 32)
-    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
-    weights = weights if weights.any() else np.ones(rows)
-    return _matrix(dtype, random.multinomial(size, weights / weights.sum()), rows, RATE, random)
+    lengths = row_lengths(size, random)
+    return _inputs(dtype, lengths, lengths.size, RATE, random)
 
 
-def _matrix(dtype, lengths, columns, rate, random):
-    count = int(lengths.sum())
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    indices = random.integers(0, columns, count).astype(np.int32)
-    return values(dtype, count, random), indices, indptr, random.random(columns) < rate
+def _inputs(dtype, lengths, columns, rate, random):
+    return *csr(dtype, lengths, columns, random), random.random(columns) < rate
+
+
+def _spikes(dtype, rows, columns, random):
+    return (random.random(columns) < RATE,)
 
 
 def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrix(lengths, columns=11, rate=0.5):
-        return _matrix(dtype, np.array(lengths, np.int64), columns, rate, random)
+        return _inputs(dtype, np.array(lengths, np.int64), columns, rate, random)
 
     cases = {
         "no_rows": matrix([]),
@@ -213,6 +212,7 @@ OPERATOR = Operator(
     },
     dtypes=("float32", "float64"),
     sample=_sample,
+    after_csr=_spikes,
     edges=_edges,
     gradient=Gradient({0: 0}, sizes=(2100,)),
     bytes_read=total_bytes,

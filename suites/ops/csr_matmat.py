@@ -19,6 +19,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.sparse import csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp
 
 COLUMNS = 8
@@ -233,20 +234,17 @@ def _truth(data, indices, indptr, X):
 
 
 def _sample(dtype, size, seed):
-    """The rows of csr_matvec: 32 non-zeros on average, spread over two orders of magnitude, some of them empty."""
     random = np.random.default_rng(seed)
-    rows = max(1, size // 32)
-    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
-    weights = weights if weights.any() else np.ones(rows)
-    return _matrices(dtype, random.multinomial(size, weights / weights.sum()), rows, COLUMNS, random)
+    lengths = row_lengths(size, random)
+    return _inputs(dtype, lengths, lengths.size, COLUMNS, random)
 
 
-def _matrices(dtype, lengths, inner, columns, random):
-    count = int(lengths.sum())
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    indices = random.integers(0, inner, count).astype(np.int32)
-    X = values(dtype, inner * columns, random).reshape(inner, columns)
-    return values(dtype, count, random), indices, indptr, X
+def _inputs(dtype, lengths, inner, columns, random):
+    return *csr(dtype, lengths, inner, random), *_dense(dtype, lengths.size, inner, random, columns)
+
+
+def _dense(dtype, rows, inner, random, columns=COLUMNS):
+    return (values(dtype, inner * columns, random).reshape(inner, columns),)
 
 
 def _edges(dtype):
@@ -254,7 +252,7 @@ def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrices(lengths, inner=11, columns=COLUMNS):
-        return _matrices(dtype, np.array(lengths, np.int64), inner, columns, random)
+        return _inputs(dtype, np.array(lengths, np.int64), inner, columns, random)
 
     cases = {
         "no_rows": matrices([]),
@@ -305,6 +303,7 @@ OPERATOR = Operator(
     },
     dtypes=("float32", "float64"),
     sample=_sample,
+    after_csr=_dense,
     edges=_edges,
     errors=(
         ErrorCase(

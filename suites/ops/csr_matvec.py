@@ -18,6 +18,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.sparse import csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
 
@@ -165,26 +166,24 @@ def _truth(data, indices, indptr, x):
 
 
 def _sample(dtype, size, seed):
-    """Rows of 32 non-zeros on average, spread over two orders of magnitude as in-degrees are, some of them empty."""
     random = np.random.default_rng(seed)
-    rows = max(1, size // 32)
-    weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
-    weights = weights if weights.any() else np.ones(rows)
-    return _matrix(dtype, random.multinomial(size, weights / weights.sum()), max(1, rows), random)
+    lengths = row_lengths(size, random)
+    return _inputs(dtype, lengths, lengths.size, random)
 
 
-def _matrix(dtype, lengths, columns, random):
-    count = int(lengths.sum())
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    indices = random.integers(0, columns, count).astype(np.int32)
-    return values(dtype, count, random), indices, indptr, values(dtype, columns, random)
+def _inputs(dtype, lengths, columns, random):
+    return *csr(dtype, lengths, columns, random), *_vector(dtype, lengths.size, columns, random)
+
+
+def _vector(dtype, rows, columns, random):
+    return (values(dtype, columns, random),)
 
 
 def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrix(lengths, columns=11):
-        return _matrix(dtype, np.array(lengths), columns, random)
+        return _inputs(dtype, np.array(lengths), columns, random)
 
     cases = {
         "no_rows": matrix([]),
@@ -224,6 +223,7 @@ OPERATOR = Operator(
     },
     dtypes=("float32", "float64"),
     sample=_sample,
+    after_csr=_vector,
     edges=_edges,
     errors=(
         ErrorCase(
