@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cud
 GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec", "softmax"],
     "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
-    "pairs": ["nbody"],
+    "pairs": ["nbody", "pairwise_distances"],
     "scans": ["cumsum", "linear_recurrence"],
     "atomics": ["scatter_add", "csr_rmatvec", "histogram"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
