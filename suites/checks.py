@@ -58,7 +58,11 @@ CHECKS = (
     ),
     Check("twice", "test_jit.py::test_jit_around_two_calls_keeps_both", "calls that disturb each other in one program"),
     Check("edges", "test_edges.py::test_edge_case_is_right", "special values, empty inputs, degenerate structures"),
-    Check("property", "test_property.py::test_drawn_inputs_are_right", "inputs that nobody thought of"),
+    Check("drawn", "test_property.py::test_drawn_inputs_are_right", "inputs that nobody thought of"),
+    Check("drawn csr", "test_property.py::test_drawn_structure_is_right", "sparse structures that nobody thought of"),
+    Check(
+        "drawn vmap", "test_property.py::test_drawn_batch_is_right", "axes and nesting of batches in any combination"
+    ),
     Check(
         "vmap", "test_vmap.py::test_each_element_of_a_batch_is_right", "strides and shared operands of batched calls"
     ),

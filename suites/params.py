@@ -146,6 +146,23 @@ def kernels(platform: str) -> list[Any]:
     ]
 
 
+def sparse(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels` that take a sparse matrix in CSR form."""
+    return [param for param in kernels(platform) if param.values[0].operator.after_csr is not None]
+
+
+def drawn_batches(platform: str) -> list[Any]:
+    """The kernels of :func:`kernels`, as many elements as a drawn batch has; those that cannot be batched as skips."""
+    cells = []
+    for param in kernels(platform):
+        case = replace(param.values[0], size=5)
+        if case.operator.batchable:
+            cells.append(_param(case))
+        else:
+            cells += _cannot_exist([case], f"jax.vmap over {case.operator.name} makes no sense")
+    return cells
+
+
 def direct(platform: str) -> list[Any]:
     """The kernels of :func:`kernels` that are given the inputs of a call and no other arrays, by number and type."""
     return [
@@ -237,6 +254,8 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
     "batch_case": batches,
     "error_case": errors,
     "kernel_case": kernels,
+    "sparse_case": sparse,
+    "drawn_batch_case": drawn_batches,
     "direct_case": direct,
     "fullprecision_case": without_half,
     "gradient_case": gradients,

@@ -91,7 +91,7 @@ def prepare() -> None:
 
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
-    settings.register_profile("kernel-bridge", max_examples=20, derandomize=True, database=None, deadline=None)
+    settings.register_profile("kernel-bridge", max_examples=10, derandomize=True, database=None, deadline=None)
     settings.register_profile("kernel-bridge-long", max_examples=1000, deadline=None)
     settings.load_profile("kernel-bridge")
 

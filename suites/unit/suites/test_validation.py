@@ -80,7 +80,7 @@ def test_the_rest_goes_on_after_a_crash_and_each_cell_is_recorded_once(outside):
     keys = [record.cell.key for record in outside.records]
     assert len(keys) == len(set(keys))
     modes = {record.cell.mode for record in outside.records if record.cell.operator == "cube"}
-    assert modes >= {"eager", "compiled", "large", "property", "vmap", "scan", "shard", "export", "threads"}
+    assert modes >= {"eager", "compiled", "large", "drawn", "drawn vmap", "vmap", "scan", "shard", "export", "threads"}
 
 
 def test_evidence_is_recorded_with_the_verdict(outside):
