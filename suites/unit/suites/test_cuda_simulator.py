@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cud
 
 GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec", "softmax"],
-    "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat"],
+    "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat", "top1_gather"],
     "pairs": ["nbody", "pairwise_distances"],
     "scans": ["cumsum", "linear_recurrence"],
     "atomics": ["scatter_add", "csr_rmatvec", "histogram"],
