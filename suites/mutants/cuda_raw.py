@@ -1,0 +1,83 @@
+"""Broken kernels in CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from suites.backends import Backend, Kernel, RawKernel
+from suites.cuda_kernels import THREADS
+from suites.mutants.mutant import Mutant, mutant
+from suites.operator import Operator
+from suites.ops.block_sum import OPERATOR as BLOCK_SUM
+from suites.ops.exp_decay import OPERATOR as EXP_DECAY
+from suites.ops.hadamard import OPERATOR as HADAMARD
+from suites.ops.lif_step import OPERATOR as LIF_STEP
+from suites.ops.relu import OPERATOR as RELU
+from suites.raw_kernels import elementwise
+
+MISSING_BARRIER = """
+template <typename T> __global__ void kernel(const T* x, T* out, long long size) {
+    __shared__ T sums[256];
+    long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    sums[threadIdx.x] = i < size ? x[i] : T(0);
+    __syncthreads();
+    for (int width = 128; width > 0; width /= 2)  // each step needs what the one before has written
+        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+    if (threadIdx.x == 0) out[blockIdx.x] = sums[0];
+}"""
+
+FULL_BLOCKS_ONLY = """
+template <typename T> __global__ void kernel(const T* a, const T* b, T* out, long long size) {
+    long long first = (long long)blockIdx.x * 256;
+    if (first + 256 <= size) out[first + threadIdx.x] = a[first + threadIdx.x] * b[first + threadIdx.x];
+}"""
+
+
+def _raw(source: str) -> RawKernel:
+    """A block of THREADS for each THREADS elements of the first input."""
+
+    def launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        size = int(np.prod(inputs[0].shape))
+        return {"grid": -(-size // THREADS), "block": THREADS, "scalars": (np.int64(size),)}
+
+    return RawKernel(source, lambda dtype: "kernel<float>", launch)
+
+
+def _cuda(of: Operator, name: str, kernel: Kernel, fault: str) -> Mutant:
+    """In float32, which is enough to catch it."""
+    return mutant(of, name, Backend.CUDA_RAW, kernel, fault, dtypes=("float32",))
+
+
+MUTANTS = (
+    _cuda(BLOCK_SUM, "missing_barrier_raw", _raw(MISSING_BARRIER), "threads wait for each other only once"),
+    _cuda(HADAMARD, "full_blocks_only", _raw(FULL_BLOCKS_ONLY), "elements of the last block are never written"),
+    _cuda(
+        RELU, "lost_nan_raw", elementwise("out[i] = fmaxf(x[i], 0.0f);", ("x",)), "the larger of NaN and zero is zero"
+    ),
+    _cuda(
+        EXP_DECAY,
+        "approximate",
+        elementwise(
+            "out[i] = x[i] * factor;",
+            ("x", "decay"),
+            constants="const T factor = T(1) - decay[0] + decay[0] * decay[0] / 2;",
+        ),
+        "the exponential is the beginning of its series",
+    ),
+    _cuda(
+        LIF_STEP,
+        "late_reset",
+        elementwise(
+            """const T v = V[i] + step * (-(V[i] - rest) * leak + current[i]);
+            spikes[i] = v >= threshold;
+            V_out[i] = V[i] >= threshold ? rest : v;""",
+            ("V", "current", "tau_inv", "V_th", "V_rest", "dt"),
+            ("T* V_out", "int* spikes"),
+            "const T leak = tau_inv[0], threshold = V_th[0], rest = V_rest[0], step = dt[0];",
+        ),
+        "the reset looks at the potential before the step",
+    ),
+)

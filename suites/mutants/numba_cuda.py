@@ -1,0 +1,269 @@
+"""Broken Numba-CUDA kernels, and functions that launch good ones in a broken way."""
+
+import math
+
+import numpy as np
+
+from suites.backends import Backend, CudaCallable, CudaKernel
+from suites.cuda_kernels import (
+    THREADS,
+    add_up,
+    cuda,
+    kernel,
+    partial_count,
+    rows_of,
+    strided_sum,
+    sum_lanes,
+    tile_count,
+)
+from suites.mutants.mutant import mutant
+from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
+from suites.ops.abs_two_pass import square, square_root
+from suites.ops.add import OPERATOR as ADD
+from suites.ops.add import add_cuda
+from suites.ops.block_sum import BLOCK
+from suites.ops.block_sum import OPERATOR as BLOCK_SUM
+from suites.ops.exp_decay import OPERATOR as EXP_DECAY
+from suites.ops.matvec import OPERATOR as MATVEC
+from suites.ops.max import OPERATOR as MAX
+from suites.ops.relu import OPERATOR as RELU
+from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
+from suites.ops.spike_reset import OPERATOR as SPIKE_RESET
+from suites.ops.spike_reset import detect, reset
+from suites.ops.sum import OPERATOR as SUM
+
+_LANES = 32
+
+
+def _blocks_of_sums(inputs, outs):
+    return {"grid": outs[0].shape[0], "block": THREADS}
+
+
+@kernel
+def missing_barrier(x, out):
+    """A block for each block of elements, whose threads do not wait for each other before they add up."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    lane = np.uint64(cuda.threadIdx.x)
+    i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + lane
+    shared[lane] = x[i] if i < np.uint64(x.size) else x.dtype.type(0)
+    width = np.uint64(THREADS // 2)
+    while width > np.uint64(0):
+        if lane < width:
+            shared[lane] += shared[lane + width]
+        width >>= np.uint64(1)
+    if lane == np.uint64(0):
+        out[cuda.blockIdx.x] = shared[0]
+
+
+@kernel
+def stale_shared_memory(x, out):
+    """Threads beyond the end of x leave in shared memory what was there."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    lane = np.uint64(cuda.threadIdx.x)
+    i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + lane
+    if i < np.uint64(x.size):
+        shared[lane] = x[i]
+    width = np.uint64(THREADS // 2)
+    while width > np.uint64(0):
+        cuda.syncthreads()
+        if lane < width:
+            shared[lane] += shared[lane + width]
+        width >>= np.uint64(1)
+    if lane == np.uint64(0):
+        out[cuda.blockIdx.x] = shared[0]
+
+
+@kernel
+def past_the_end(x, out):
+    """Adds up what follows x in memory, where the last block of elements is not full."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + np.uint64(cuda.threadIdx.x)
+    total = sum_lanes(shared, x[i], THREADS)
+    if cuda.threadIdx.x == 0:
+        out[cuda.blockIdx.x] = total
+
+
+@kernel
+def half_of_the_lanes(A, x, out):
+    """A warp for each row, whose 32 lanes are added up as if they were 16."""
+    row, lane = np.uint64(cuda.blockIdx.x), np.uint64(cuda.threadIdx.x)
+    total = out.dtype.type(0)
+    j = lane
+    while j < np.uint64(x.size):
+        total += A[row, j] * x[j]
+        j += np.uint64(_LANES)
+    offset = _LANES // 4
+    while offset > 0:
+        total += cuda.shfl_down_sync(0xFFFFFFFF, total, offset)
+        offset //= 2
+    if lane == np.uint64(0):
+        out[row] = total
+
+
+@kernel
+def swapped_place(A, x, out):
+    """Lanes of a row lie in shared memory as if rows were lanes, and lanes rows."""
+    shared = cuda.shared.array(THREADS, out.dtype)
+    lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    lane, own = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
+    row = np.uint64(cuda.blockIdx.x) * height + own
+    total = out.dtype.type(0)
+    if row < np.uint64(out.size):
+        j = lane
+        while j < np.uint64(x.size):
+            total += A[row, j] * x[j]
+            j += lanes
+    shared[lane * height + own] = total
+    cuda.syncthreads()
+    if lane == np.uint64(0) and row < np.uint64(out.size):
+        total = out.dtype.type(0)
+        for k in range(lanes):
+            total += shared[own * lanes + np.uint64(k)]
+        out[row] = total
+
+
+@kernel
+def shared_places(x, out):
+    """Shared memory for THREADS elements, in a block of twice as many threads."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    place = np.uint64(cuda.threadIdx.x) % np.uint64(THREADS)
+    i = np.uint64(cuda.blockIdx.x) * np.uint64(2 * THREADS) + np.uint64(cuda.threadIdx.x)
+    if i < np.uint64(x.size):
+        shared[place] = x[i]
+    cuda.syncthreads()
+    if i < np.uint64(x.size):
+        value = shared[place]
+        zero = x.dtype.type(0)
+        out[i] = zero if value <= zero else value
+
+
+def _launch_twice_the_threads(inputs, outs):
+    return {"grid": -(-outs[0].shape[0] // (2 * THREADS)), "block": 2 * THREADS}
+
+
+def _one_block_short(inputs, outs):
+    return {"grid": max(tile_count(outs[0].shape[0]) - 1, 1), "block": THREADS}
+
+
+@kernel
+def no_stride(x, decay, out):
+    """One element for each thread of a grid that does not grow with x."""
+    i = np.uint64(cuda.grid(1))
+    if i < np.uint64(out.size):
+        out[i] = x[i] * math.exp(-decay[0])
+
+
+def _fixed_grid(inputs, outs):
+    return {"grid": 64, "block": THREADS}
+
+
+@kernel
+def no_atomics(values, targets, scale, acc, out):
+    i = np.uint64(cuda.grid(1))
+    if i < np.uint64(values.size):
+        out[np.uint64(targets[i])] += values[i] * scale[0]
+
+
+def _launch_in_place(inputs, outs):
+    return {"grid": max(-(-inputs[0].shape[0] // THREADS), 1), "block": THREADS, "input_output_aliases": {3: 0}}
+
+
+@kernel
+def no_zeros(x, out):
+    """Adds to an output that nothing has set to zero."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(out, 0, total)
+
+
+def _launch_partials(inputs, outs):
+    return {"grid": partial_count(inputs[0].shape[0]), "block": THREADS}
+
+
+def other_stream(x, out, stream):
+    """The second kernel is on the default stream: it does not wait for the first, nor XLA for the second."""
+    if x.size:
+        blocks = tile_count(x.size)
+        squares = cuda.device_array(x.size, dtype=x.dtype)
+        square[blocks, THREADS, stream](x, squares)
+        square_root[blocks, THREADS, 0](squares, out)
+
+
+def unwritten_partials(x, out, stream):
+    """The second pass adds up more partial sums than the first one had blocks."""
+    blocks = partial_count(x.size)
+    partials = cuda.device_array(blocks, dtype=x.dtype)
+    add_up[max(blocks // 2, 1), THREADS, stream](x, partials)
+    add_up[1, THREADS, stream](partials, out)
+
+
+def reset_first(V, V_th, V_rest, spikes, V_out, stream):
+    """Launches the kernels in the wrong order."""
+    if V.size:
+        blocks = tile_count(V.size)
+        reset[blocks, THREADS, stream](V, spikes, V_rest, V_out)
+        detect[blocks, THREADS, stream](V, V_th, spikes)
+
+
+@kernel
+def ignored_nan(x, out):
+    """In one block: NaN is larger than nothing."""
+    shared = cuda.shared.array(THREADS, x.dtype)
+    lane, size = np.uint64(cuda.threadIdx.x), np.uint64(x.size)
+    best = x[0]
+    i = lane
+    while i < size:
+        best = x[i] if x[i] > best else best
+        i += np.uint64(THREADS)
+    shared[lane] = best
+    width = np.uint64(THREADS // 2)
+    while width > np.uint64(0):
+        cuda.syncthreads()
+        if lane < width and shared[lane + width] > shared[lane]:
+            shared[lane] = shared[lane + width]
+        width >>= np.uint64(1)
+    if lane == np.uint64(0):
+        out[0] = shared[0]
+
+
+def nan_ignored(x, out, stream):
+    ignored_nan[1, THREADS, stream](x, out)
+
+
+def _cuda(of, name, dispatcher, launch, fault, atomic=False):
+    """Of one dtype, which is enough to catch it."""
+    kernel = CudaKernel(dispatcher, launch, atomic)
+    return mutant(of, name, Backend.NUMBA_CUDA, kernel, fault, dtypes=("float32",), gradient=None)
+
+
+def _callable(of, name, function, fault):
+    return mutant(of, name, Backend.NUMBA_CUDA_CALLABLE, CudaCallable(function), fault, dtypes=("float32",))
+
+
+def _rows(inputs, outs):
+    return rows_of(*inputs[0].shape)
+
+
+def _warp_a_row(inputs, outs):
+    return {"grid": outs[0].shape[0], "block": _LANES}
+
+
+MUTANTS = (
+    _cuda(BLOCK_SUM, "missing_barrier", missing_barrier, _blocks_of_sums, "threads do not wait for shared memory"),
+    _cuda(BLOCK_SUM, "stale_shared_memory", stale_shared_memory, _blocks_of_sums, "shared memory is not initialised"),
+    _cuda(BLOCK_SUM, "past_the_end", past_the_end, _blocks_of_sums, "the last block reads past the end"),
+    _cuda(MATVEC, "half_of_the_lanes", half_of_the_lanes, _warp_a_row, "half of a warp is left out of the sum"),
+    _cuda(MATVEC, "swapped_place", swapped_place, _rows, "rows and columns of shared memory are swapped"),
+    _cuda(
+        RELU, "shared_places", shared_places, _launch_twice_the_threads, "two threads share a place in shared memory"
+    ),
+    _cuda(ADD, "one_block_short", add_cuda, _one_block_short, "the grid is one block short"),
+    _cuda(EXP_DECAY, "no_stride", no_stride, _fixed_grid, "a fixed grid without a loop over what it does not reach"),
+    _cuda(SCATTER_ADD, "no_atomics", no_atomics, _launch_in_place, "additions are not atomic", atomic=True),
+    _cuda(SUM, "no_zeros", no_zeros, _launch_partials, "adds to an output that nothing has set to zero", atomic=True),
+    _callable(ABS_TWO_PASS, "other_stream", other_stream, "the second kernel is not launched on XLA's stream"),
+    _callable(SUM, "unwritten_partials", unwritten_partials, "half of the partial sums are never written"),
+    _callable(SPIKE_RESET, "reset_first", reset_first, "two kernels are launched in the wrong order"),
+    _callable(MAX, "nan_ignored", nan_ignored, "NaN is passed over"),
+)

@@ -1,0 +1,78 @@
+"""Each mutant is an operator with one kernel, which builds: what catches it is a check, not a compiler."""
+
+import re
+
+import jax
+import pytest
+
+from suites import cuda_kernels
+from suites.backends import NO_CUDA_CORE, Backend, CudaCallable, CudaKernel
+from suites.check import precision
+from suites.mutants import mutants
+from suites.ops import operators
+from suites.test_ptx import _launches, _ptx
+
+
+def kernel_of(mutant):
+    return mutant.operator.kernels[mutant.backend]
+
+
+ON_CPU = [mutant for mutant in mutants().values() if "cpu" in mutant.backend.platforms]
+ON_CUDA = [mutant for mutant in mutants().values() if isinstance(kernel_of(mutant), CudaKernel | CudaCallable)]
+IN_CPP = [mutant for mutant in mutants().values() if mutant.backend is Backend.CUDA_RAW]
+
+
+def named(chosen):
+    return pytest.mark.parametrize("mutant", chosen, ids=lambda mutant: mutant.name)
+
+
+@named(mutants().values())
+def test_a_mutant_is_a_good_operator_with_one_broken_kernel(mutant):
+    good, found, fault = mutant.name.partition("~")
+    assert found
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", fault)
+    assert list(mutant.operator.kernels) == [mutant.backend] == list(mutant.operator.tested)
+    assert mutant.operator.kernels[mutant.backend] is not operators()[good].kernels.get(mutant.backend)
+    assert set(mutant.operator.dtypes) <= set(operators()[good].dtypes)
+    assert 10 < len(mutant.fault) < 90
+    assert not mutant.fault.endswith(".")
+
+
+def test_every_kind_of_kernel_has_mutants():
+    broken = {mutant.backend for mutant in mutants().values()}
+    assert broken >= {Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
+    assert broken >= {Backend.NUMBA_CUDA, Backend.NUMBA_CUDA_CALLABLE, Backend.CUDA_RAW}
+
+
+def test_mutants_of_one_backend_have_faults_of_their_own():
+    faults = [(mutant.backend, mutant.fault) for mutant in mutants().values()]
+    assert len(set(faults)) == len(faults)
+
+
+@named(ON_CPU)
+def test_mutant_for_the_cpu_builds(mutant):
+    operator = mutant.operator
+    for dtype in operator.dtypes:
+        inputs = operator.sample(dtype, operator.sizes.check[-1], 0)
+        with precision(dtype):
+            jax.jit(operator.build(mutant.backend, inputs)).lower(*inputs)
+
+
+@pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
+@named(ON_CUDA)
+def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
+    launches = _launches(mutant.operator, kernel_of(mutant), mutant.operator.dtypes[0], monkeypatch)
+    assert launches
+    for dispatcher, arrays, readonly in launches:
+        ptx = _ptx(dispatcher, arrays, readonly, (9, 0), monkeypatch)
+        assert re.search(r"st\.global|red\.|atom\.", ptx)
+
+
+@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
+@named(IN_CPP)
+def test_mutant_in_cpp_compiles(mutant):
+    from bridge.cuda_raw import _define
+
+    name = kernel_of(mutant).name(mutant.operator.dtypes[0])
+    content, _ = _define(kernel_of(mutant).source, name, ()).compile("sm_90")
+    assert content.startswith(b"\x7fELF")
