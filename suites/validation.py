@@ -88,7 +88,13 @@ class ValidationSession:
 
         self._config = config
         self._platform = str(config.getoption("--device"))
-        run = environment.header(f"{PROFILE} {config.getoption('--cells')}", self._platform, False, None)
+        try:
+            run = environment.header(f"{PROFILE} {config.getoption('--cells')}", self._platform, False, None)
+        except RuntimeError as error:
+            raise pytest.UsageError(
+                f"--device {self._platform}: JAX finds no such device here ({error}). Choose another one, or install JAX "
+                "for it: the extras cuda12 and cuda13 do."
+            ) from error
         self.writer = RunWriter(run_path(run.run_id), run)
         self._expected: dict[str, None] = {}
         self._recorded: set[str] = set()
