@@ -6,12 +6,13 @@ import numba
 import numpy as np
 
 from suites.backends import Backend
+from suites.kernels import block_sum
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.mutants.mutant import mutant
 from suites.operator import Sizes
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
 from suites.ops.add import OPERATOR as ADD
-from suites.ops.block_sum import BLOCK, sum_of
+from suites.ops.block_sum import BLOCK
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
 from suites.ops.csr_binary_matvec import OPERATOR as CSR_BINARY_MATVEC
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
@@ -53,7 +54,7 @@ def assumed_zeros(x, out):
 @numba.njit
 def late_start(x, out):
     for block in range(out.size):
-        out[block] = sum_of(x[block * BLOCK + 1 : (block + 1) * BLOCK])
+        out[block] = block_sum(x[block * BLOCK + 1 : (block + 1) * BLOCK])
 
 
 @numba.njit
@@ -264,8 +265,7 @@ def root_of_zero(x, out):
     one = x.dtype.type(1)
     for i in range(x.size):
         square = np.float64(x[i]) * np.float64(x[i])
-        if square < 1e-70:  # beyond what is left of the square in float32
-            square = 0.0
+        square = square if square > 1e-70 else np.float64(0)  # what float32 would leave of it
         out[i] = square * (one / math.sqrt(square))
 
 
@@ -453,10 +453,10 @@ def shared_scratch(positions, masses, out):
 
 
 LONG_CALLS = {
-    "sample": lambda dtype, size, seed: NBODY.sample(dtype, 8 * size, seed),
-    "sizes": Sizes(check=(1, 32), large=180),
+    "sample": lambda dtype, size, seed: NBODY.sample(dtype, 32 * size, seed),
+    "sizes": Sizes(check=(1, 8), large=45),
 }
-"""Changes to nbody that make calls of the checks take a quarter of a millisecond; shorter ones hardly ever overlap."""
+"""Changes to nbody that make calls of the checks take milliseconds; shorter ones hardly ever overlap."""
 
 
 def _numba(of, name, kernel, fault, **changes):

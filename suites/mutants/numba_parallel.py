@@ -8,7 +8,6 @@ import numpy as np
 from suites.backends import Backend
 from suites.kernels import ONE_THREAD_BELOW, block_sum
 from suites.mutants.mutant import mutant
-from suites.operator import Sizes
 from suites.ops.exp_trace import OPERATOR as EXP_TRACE
 from suites.ops.exp_trace import exp_trace
 from suites.ops.mean_std import OPERATOR as MEAN_STD
@@ -63,11 +62,22 @@ def mean_of_means(x, mean_out, std_out):
         std_out[0] = math.sqrt(squares.sum() / x.size)
 
 
-@numba.njit(parallel=True)
-def racing_additions(x, out):
-    out[0] = 0
-    for i in numba.prange(x.size):
-        out[0] += x[i]
+@numba.njit(parallel=True, error_model="numpy")
+def racing_pairs(positions, masses, out):
+    """Each pair once: what one body pulls the other back, with which another thread may be busy."""
+    squared = out.dtype.type(SOFTENING * SOFTENING)
+    out[:] = 0
+    for i in numba.prange(masses.size):
+        for j in range(i + 1):
+            dx, dy = positions[j, 0] - positions[i, 0], positions[j, 1] - positions[i, 1]
+            dz = positions[j, 2] - positions[i, 2]
+            distance2 = dx * dx + dy * dy + dz * dz + squared
+            weight = 1 / (distance2 * math.sqrt(distance2))
+            for axis in range(3):
+                distance = positions[j, axis] - positions[i, axis]
+                out[i, axis] += masses[j] * weight * distance
+                if j < i:
+                    out[j, axis] -= masses[i] * weight * distance
 
 
 @numba.njit(parallel=True, error_model="numpy")
@@ -87,19 +97,15 @@ def shared_temporary(positions, masses, out):
             out[i, axis] = total
 
 
-LONG = Sizes(large=2_000_003)
-"""Long enough for threads to work at the same time, although one of them has to be woken up first."""
-
-
-def _parallel(of, name, kernel, fault, **changes):
+def _parallel(of, name, kernel, fault):
     """Of one dtype, which is enough to catch it."""
-    return mutant(of, name, Backend.NUMBA_PARALLEL, kernel, fault, dtypes=("float32",), **changes)
+    return mutant(of, name, Backend.NUMBA_PARALLEL, kernel, fault, dtypes=("float32",))
 
 
 MUTANTS = (
     _parallel(SUM, "full_parts_only", full_parts_only, "elements beyond the last full part are left out"),
     _parallel(EXP_TRACE, "unwritten_parts", unwritten_parts, "elements beyond the last full part are never written"),
     _parallel(MEAN_STD, "mean_of_means", mean_of_means, "the mean of the parts' means, which are not equally long"),
-    _parallel(SUM, "racing_additions", racing_additions, "threads add to one element at once", sizes=LONG),
+    _parallel(NBODY, "racing_pairs", racing_pairs, "threads add to the acceleration of one body at once"),
     _parallel(NBODY, "shared_temporary", shared_temporary, "threads share a temporary array"),
 )
