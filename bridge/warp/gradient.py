@@ -83,4 +83,5 @@ def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
     wanted = jax.typeof(array).sharding
     if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
         return gradient
-    return jax.sharding.reshard(gradient, wanted)
+    resharded: jax.Array = jax.sharding.reshard(gradient, wanted)
+    return resharded
