@@ -23,6 +23,7 @@ from bridge.ffi.device import DevicePlan, Launch, Patch
 from bridge.ffi.embedded import Image
 from bridge.ffi.target import CUDA, Entry, Target
 from bridge.launch import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.signature import check_known_shapes
 from bridge.wrapper import wrap
 
 _LANGUAGE = "cuda_raw"
@@ -69,7 +70,8 @@ def cuda_raw_kernel(
     Raises:
         ImportError: The package cuda-core is not installed.
         KernelTypeError: ``source`` or ``name`` is no string.
-        SignatureError: A scalar has no fixed type; when lowered: the function takes other parameters.
+        SignatureError: A scalar has no fixed type, or ``options`` is no mapping; when lowered: the function takes other
+            parameters.
         ValueError: The launch arguments are incomplete or make no sense, or exceed a limit of the device.
         KernelCompileError: When lowered: NVRTC cannot compile the source, or it has no such function.
 
@@ -89,7 +91,9 @@ def cuda_raw_kernel(
     if not isinstance(source, str) or not isinstance(name, str) or not name:
         raise KernelTypeError(f"cuda_raw_kernel got the source {source!r} and the name {name!r}, expected two strings.")
     _compiler()
-    definition = _define(source, name, tuple(sorted((options or {}).items())))
+    definition = _define(source, name, _options(name, options))
+    if not isinstance(scalars, Sequence):
+        raise SignatureError(f"{name}: scalars is {scalars!r}, expected a sequence of NumPy scalars.")
     values = tuple(_scalar(name, index, value) for index, value in enumerate(scalars))
     shape = launch_shape(name, grid, block, launch_dims, threads_per_block, shared_mem)
     return wrap(_Configured(definition, shape, values), outs, vmap_method, input_output_aliases)
@@ -103,6 +107,22 @@ def _compiler() -> Any:
             f"CUDA C++ is compiled through cuda-core, which does not import ({error}). Install kernel-bridge[cuda13]."
         ) from error
     return core if hasattr(core, "Program") else __import__("cuda.core.experimental", fromlist=["Program"])
+
+
+def _options(name: str, options: Any) -> tuple[tuple[str, Any], ...]:
+    """Compiler options in a form that can be compared: sorted, with tuples in place of lists."""
+    if not isinstance(options or {}, Mapping) or not all(isinstance(option, str) for option in options or {}):
+        raise SignatureError(
+            f"{name}: options is {options!r}, expected a mapping from fields of cuda.core.ProgramOptions to values."
+        )
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in (options or {}).items()}
+    try:
+        hash(tuple(values.values()))
+    except TypeError as error:
+        raise SignatureError(
+            f"{name}: options is {options!r}, expected values that are hashable: numbers, strings, lists of them."
+        ) from error
+    return tuple(sorted(values.items(), key=lambda item: item[0]))
 
 
 @dataclass(frozen=True)
@@ -192,6 +212,7 @@ class _Configured:
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> _Code:
         """The launch on arrays of these shapes and dtypes, compiled when it is lowered."""
+        check_known_shapes([*inputs, *outputs], self.name)
         check_covers(self.name, self.launch, outputs)
         arrays = tuple((str(array.dtype), tuple(array.shape)) for array in (*inputs, *outputs))
         return _Code(self, arrays, len(inputs))

@@ -14,7 +14,7 @@ class KernelTypeError(BridgeError, AssertionError, TypeError):
 
 
 class SignatureError(BridgeError, TypeError, ValueError):
-    """Arguments, outputs or aliases of a call do not fit the kernel."""
+    """Arguments, outputs or options are not what the kernel, operator or function takes."""
 
 
 class KernelCompileError(BridgeError, TypeError):

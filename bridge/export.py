@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.export import DisabledSafetyCheck, Exported
 
+from bridge.errors import SignatureError
 from bridge.ffi import embedded
 from bridge.ffi.target import TARGETS
 
@@ -46,12 +47,22 @@ def export_self_contained(
         PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: those of
         ``numba_cuda_callable``, and of Warp before 1.19.
 
+    Raises:
+        SignatureError: ``function`` cannot be called, or ``platforms`` is no list.
+
     Example::
 
         program = export_self_contained(f)(jax.ShapeDtypeStruct((1024,), jnp.float32)).serialize()
         # elsewhere
         y = jax.export.deserialize(program).call(x)
     """
+
+    if not callable(function):
+        raise SignatureError(f"export_self_contained got {function!r}, expected a function of arrays.")
+    if isinstance(platforms, str) or not isinstance(platforms or (), Sequence):
+        raise SignatureError(
+            f"export_self_contained got the platforms {platforms!r}, expected a list of names, or None."
+        )
 
     # A function that JAX has not seen: it would otherwise take what it has lowered of `function` before.
     def fresh(*args: Any, **kwargs: Any) -> Any:

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bridge.errors import LaunchError
 
 Dimensions = tuple[int, int, int]
+
+_MOST = 2**31 - 1
+"""No limit of a device is higher."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,12 @@ def launch_shape(
         raise LaunchError(
             f"{name}: {given} given; the launch needs one of them. Pass grid= and block=, or launch_dims=."
         )
-    shared_bytes = _integers(name, "shared_mem", shared_mem, least=0)[0]
+    shared_bytes = _integer(name, "shared_mem", shared_mem, least=0)
     if launch_dims is None:
         blocks, threads = _integers(name, "grid", grid, least=0), _integers(name, "block", block, least=1)
         return LaunchShape(_three(blocks), _three(threads), shared_bytes)
     dims = _integers(name, "launch_dims", launch_dims, least=0)
-    (limit,) = _integers(name, "threads_per_block", threads_per_block, least=1)[:1]
-    threads = _spread(limit, len(dims))
+    threads = _spread(_integer(name, "threads_per_block", threads_per_block, least=1), len(dims))
     blocks = tuple(-(-extent // size) for extent, size in zip(dims, threads, strict=True))
     return LaunchShape(_three(blocks), _three(threads), shared_bytes)
 
@@ -126,17 +130,24 @@ def check_covers(name: str, shape: LaunchShape, outputs: Sequence[Any]) -> None:
 
 
 def _integers(name: str, argument: str, value: Any, least: int) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, Sequence) else (value,)
+    values = tuple(value) if isinstance(value, Sequence) or np.ndim(value) == 1 else (value,)
     if not 1 <= len(values) <= 3:
         raise LaunchError(f"{name}: {argument} is {value!r}, expected one to three integers.")
     for number in values:
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
+        if isinstance(number, bool) or not hasattr(number, "__index__") or np.ndim(number):
             raise LaunchError(
                 f"{name}: {argument} is {value!r}, expected integers; {number!r} is of type {type(number).__name__}."
             )
-        if number < least:
-            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers of at least {least}.")
+        if not least <= number.__index__() <= _MOST:
+            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers from {least} to {_MOST}.")
     return tuple(number.__index__() for number in values)
+
+
+def _integer(name: str, argument: str, value: Any, least: int) -> int:
+    numbers = _integers(name, argument, value, least)
+    if len(numbers) != 1:
+        raise LaunchError(f"{name}: {argument} is {value!r}, expected one integer.")
+    return numbers[0]
 
 
 def _spread(threads: int, rank: int) -> tuple[int, ...]:

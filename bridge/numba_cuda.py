@@ -24,6 +24,7 @@ from bridge.ffi.embedded import Image
 from bridge.ffi.target import CUDA, Entry
 from bridge.imports import hoist_imports
 from bridge.launch import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.signature import check_known_shapes
 from bridge.wrapper import wrap
 
 _LANGUAGE = "numba_cuda"
@@ -162,6 +163,7 @@ class _Configured:
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The kernel compiled, loaded and planned for these shapes and dtypes."""
+        check_known_shapes([*inputs, *outputs], self.name)
         check_covers(self.name, self.launch, outputs)
         arrays = [_Array(str(a.dtype), tuple(a.shape), index in writable) for index, a in enumerate(inputs)]
         arrays += [_Array(str(spec.dtype), tuple(spec.shape), True) for spec in outputs]

@@ -20,6 +20,7 @@ from bridge.ffi.call import Compiled
 from bridge.ffi.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Entry, Target
 from bridge.numba_cuda import require_cuda
+from bridge.signature import check_known_shapes
 from bridge.wrapper import wrap
 
 _LANGUAGE = "numba_cuda_callable"
@@ -65,7 +66,7 @@ def numba_cuda_callable(
             f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes "
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
-    return wrap(_Callable(_definition(func), replay), outs, vmap_method, input_output_aliases)
+    return wrap(_Callable(_definition(func), bool(replay)), outs, vmap_method, input_output_aliases)
 
 
 class _Definition:
@@ -106,6 +107,7 @@ class _Callable:
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The function planned for these shapes and dtypes; recorded now, if it is to be replayed."""
+        check_known_shapes([*inputs, *outputs], self.name)
         arrays = tuple((tuple(array.shape), str(array.dtype)) for array in (*inputs, *outputs))
         return Compiled(self.target, self.typed_entry(arrays, len(inputs)))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax.export import is_symbolic_dim
 
 from bridge.errors import SignatureError
 
@@ -48,7 +50,7 @@ class Outputs:
             name: The kernel or operator, for errors.
 
         Raises:
-            SignatureError: There is no output, or a leaf is not a spec.
+            SignatureError: There is no output, or a leaf is not a spec of an array.
         """
         leaves, tree = jax.tree.flatten(outs, is_leaf=lambda leaf: leaf is None)
         if not leaves:
@@ -62,7 +64,7 @@ class Outputs:
                     f"{name}: outs contains {leaf!r} of type {type(leaf).__name__}, expected jax.ShapeDtypeStruct "
                     "(an object with a shape and a dtype), or a list or pytree of them."
                 )
-        return cls(tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves), tree)
+        return cls(tuple(_spec(leaf, name) for leaf in leaves), tree)
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """Results in the container of ``outs``: one array for a single spec, a list for a list, and so on."""
@@ -81,6 +83,58 @@ class Outputs:
                     f"{name}: output {index} is declared {spec.dtype}, but JAX truncates it to {canonical} while x64 "
                     f"is disabled. Declare {canonical}, or call jax.config.update('jax_enable_x64', True) first."
                 )
+
+
+def _spec(leaf: Any, name: str) -> jax.ShapeDtypeStruct:
+    """What ``outs`` says of one output, with extents of type int: 3.0 is equal to 3, but no extent."""
+    if isinstance(leaf.dtype, np.dtype) and all(type(extent) is int and extent >= 0 for extent in leaf.shape):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    try:
+        shape = tuple(extent if is_symbolic_dim(extent) else operator.index(extent) for extent in leaf.shape)
+        dtype = jax.numpy.dtype(leaf.dtype)
+    except TypeError as error:
+        raise _no_array(leaf, name) from error
+    if any(type(extent) is int and extent < 0 for extent in shape):
+        raise _no_array(leaf, name)
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _no_array(leaf: Any, name: str) -> SignatureError:
+    return SignatureError(
+        f"{name}: outs contains an array of shape {leaf.shape} and dtype {leaf.dtype}, expected integers of at least 0 "
+        "and a dtype such as jnp.float32."
+    )
+
+
+def check_arrays(args: Sequence[Any], name: str) -> None:
+    """Raises SignatureError unless each argument is one that JAX takes for an array."""
+    for index, arg in enumerate(args):
+        if not isinstance(arg, jax.Array):
+            try:
+                jax.typeof(arg)
+            except TypeError as error:
+                what = f"{type(arg).__name__} of {arg.dtype}" if hasattr(arg, "dtype") else type(arg).__name__
+                raise SignatureError(
+                    f"{name}: argument {index} is a {what}, expected an array. Pass each array as an argument of its "
+                    "own."
+                ) from error
+
+
+def check_known_shapes(arrays: Sequence[Any], name: str) -> None:
+    """Raises SignatureError if an extent is symbolic, where the shapes of arrays are compiled into a launch."""
+    for array in arrays:
+        if any(is_symbolic_dim(extent) for extent in array.shape):
+            raise SignatureError(
+                f"{name}: {array.dtype}{list(array.shape)} has a symbolic shape, but its launch is compiled for known "
+                "extents. Export one program for each shape."
+            )
+
+
+def check_rtol(rtol: Any, name: str) -> None:
+    """Raises SignatureError unless ``rtol`` is None or a relative error: a number from 0."""
+    known = isinstance(rtol, int | float | np.integer | np.floating) and not isinstance(rtol, bool)
+    if rtol is not None and not (known and rtol >= 0):
+        raise SignatureError(f"{name}: rtol is {rtol!r}, expected a number of at least 0, or None.")
 
 
 def check_vmap_method(vmap_method: str | None, name: str) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from bridge.errors import DebugError
+from bridge.errors import DebugError, SignatureError
 from bridge.primitive.dispatch import Choice, candidate
 from bridge.primitive.registry import Snapshot
 from bridge.primitive.rules import Rule, Rules
+from bridge.signature import check_rtol
 
 if TYPE_CHECKING:
     from bridge.primitive.operator import OperatorCall
@@ -106,14 +107,17 @@ def debug_mode(
             reference. By default two thirds of the dtype's digits: ``eps ** (2 / 3)``, 2.4e-5 for float32.
 
     Raises:
-        TypeError: ``reference`` or ``nan`` is none of these.
+        SignatureError: An argument is none of these.
         DebugError: On leaving: a program for several devices has found something.
     """
     if not isinstance(reference, bool | str) or nan not in (True, False, "any"):
-        raise TypeError(
+        raise SignatureError(
             f"debug_mode got reference={reference!r} and nan={nan!r}, expected True, False or the name of a backend, "
             "and True, False or 'any'."
         )
+    if not (isinstance(outputs, bool) and isinstance(inputs, bool)):
+        raise SignatureError(f"debug_mode got outputs={outputs!r} and inputs={inputs!r}, expected True or False.")
+    check_rtol(rtol, "debug_mode")
     mode = Mode(
         outputs=bool(outputs),
         inputs=bool(inputs),
@@ -189,7 +193,7 @@ def _parsed(text: str) -> Mode:
         elif name == "rtol" and _is_number(value):
             chosen[name] = float(value)
         else:
-            raise ValueError(
+            raise SignatureError(
                 f"{VARIABLE} is {text!r}, in which {item!r} is no check. Set it to 1, or to some of outputs, inputs, "
                 "reference, reference=BACKEND, nan, nan=any and rtol=NUMBER, separated by commas."
             )

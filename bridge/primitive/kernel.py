@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
-from bridge.errors import ParameterError, SignatureError
+from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.primitive.debug import in_current_mode
 from bridge.primitive.derivatives import apply
 from bridge.primitive.dispatch import NO_WINNERS, Choice, candidate, choose
@@ -32,7 +33,7 @@ from bridge.primitive.registry import (
 from bridge.primitive.rules import Dimensions, Rule
 from bridge.primitive.tuning import Tuning, device_of, entrants, race, winner_of
 from bridge.primitive.winners import Request, Winners
-from bridge.signature import Outputs
+from bridge.signature import Outputs, check_arrays, check_rtol
 
 
 class XLACustomKernel:
@@ -73,9 +74,9 @@ class XLACustomKernel:
 
     def __init__(self, name: str, outs: Callable[..., Any] | None = None, has_side_effect: bool = False):
         if not isinstance(name, str) or not name:
-            raise TypeError(f"XLACustomKernel got the name {name!r}, expected a non-empty string.")
+            raise SignatureError(f"XLACustomKernel got the name {name!r}, expected a non-empty string.")
         if outs is not None and not callable(outs):
-            raise TypeError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
+            raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
         self.name = name
         self._outs = outs
         self._has_side_effect = has_side_effect
@@ -118,8 +119,7 @@ class XLACustomKernel:
 
         Raises:
             BackendError: The platform is unknown.
-            TypeError: The generator is not callable, or ``configurations`` is malformed.
-            ValueError: ``configurations`` is empty.
+            SignatureError: ``backend`` is no name, the generator is not callable, or ``configurations`` is malformed.
         """
         self._register(backend, platform, generator, asdefault, configurations=configurations)
 
@@ -252,13 +252,14 @@ class XLACustomKernel:
             rule: ``rule(cotangents, *others, outs, **parameters)``: a list of cotangents, and the other arguments in
                 order. Returns the cotangent of the operand.
         """
-        if isinstance(operand, bool) or not isinstance(operand, int) or operand < 0:
-            raise TypeError(f"{self.name}: operand is {operand!r}, expected the index of an argument.")
+        if isinstance(operand, bool) or not isinstance(operand, int | np.integer) or operand < 0:
+            raise SignatureError(f"{self.name}: operand is {operand!r}, expected the index of an argument.")
         self._declare(
             "transpose rule",
             rule,
             lambda rules: replace(
-                rules, transposes=tuple(sorted({**dict(rules.transposes), operand: rule}.items(), key=lambda p: p[0]))
+                rules,
+                transposes=tuple(sorted({**dict(rules.transposes), int(operand): rule}.items(), key=lambda p: p[0])),
             ),
         )
 
@@ -271,17 +272,20 @@ class XLACustomKernel:
             dimensions: Names of the dimensions of each argument and result, as ``"b i, i -> b"``. Equal names mean
                 equal extents.
             split: Names of those that the operator treats element by element: a call on a part of them gives that
-                part of each result. All others are gathered.
+                part of each result. All others are gathered. A string of names separated by spaces will do.
 
         Raises:
-            ValueError: The notation is malformed, or a dimension to split is not one of every result.
+            SignatureError: The notation is malformed, or a dimension to split is not one of every result.
         """
-        parsed = Dimensions.parse(dimensions, frozenset(split), self.name)
+        if not isinstance(split, Iterable):
+            raise SignatureError(f"{self.name}: split is {split!r}, expected names of dimensions.")
+        names = frozenset(split.split() if isinstance(split, str) else split)
+        parsed = Dimensions.parse(dimensions, names, self.name)
         self._registry.declare(lambda rules: replace(rules, dimensions=parsed))
 
     def _declare(self, what: str, rule: Rule, change: Callable[[Any], Any]) -> None:
         if not callable(rule):
-            raise TypeError(f"{self.name}: the {what} is {rule!r}, expected a function.")
+            raise SignatureError(f"{self.name}: the {what} is {rule!r}, expected a function.")
         self._registry.declare(change)
 
     def set_default(self, platform: str, backend: str) -> None:
@@ -319,7 +323,7 @@ class XLACustomKernel:
         """
         outputs, static = self._checked(args, outs, parameters)
         snapshot = self._registry.snapshot
-        preferred = preferred_backends() if backend is None else (backend,)
+        preferred = self._preferred(backend)
         winners = NO_WINNERS
         if DEFAULT in preferred:
             winners = self._winners.find(snapshot, args, outputs.specs, static).references
@@ -368,6 +372,8 @@ class XLACustomKernel:
                 with fails; no candidate is right; or a kernel changes its inputs.
             SignatureError: As for a call; or an argument is traced or lies on several devices.
         """
+        check_arrays(args, self.name)
+        check_rtol(rtol, self.name)
         arrays, device = device_of(args, self.name)
         outputs, static = self._checked(arrays, outs, parameters)
         platform = canonical_platform(device.platform, self.name)
@@ -409,10 +415,17 @@ class XLACustomKernel:
         """
         outputs, static = self._checked(args, outs, parameters)
         snapshot = self._registry.snapshot
-        preferred = preferred_backends() if backend is None else (backend,)
+        preferred = self._preferred(backend)
         found = self._winners.find(snapshot, args, outputs.specs, static)
         choose(snapshot, preferred, self.name, found.references)
         return explain(self.name, snapshot, preferred, preference_source(backend), found.winners)
+
+    def _preferred(self, backend: str | None) -> tuple[str, ...]:
+        if backend is None:
+            return preferred_backends()
+        if not isinstance(backend, str):
+            raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
+        return (backend,)
 
     def _choose(self, snapshot: Snapshot, preferred: tuple[str, ...], winners: Mapping[str, str]) -> Choice:
         """As :func:`choose`; answers are kept, for an eager call asks each time."""
@@ -430,12 +443,7 @@ class XLACustomKernel:
         self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]
     ) -> tuple[Outputs, tuple[tuple[str, Any], ...]]:
         """The outputs and static parameters of a call."""
-        for index, arg in enumerate(args):
-            if not jax.tree_util.all_leaves([arg]):
-                raise SignatureError(
-                    f"{self.name}: argument {index} is a {type(arg).__name__}, expected an array. "
-                    "Pass each array as an argument of its own."
-                )
+        check_arrays(args, self.name)
         static = self._static(parameters)
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self.name)
         outputs.check_precision(self.name)
@@ -468,7 +476,9 @@ class XLACustomKernel:
         return tuple(sorted(parameters.items()))
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function takes a keyword argument of this name."""
+def _takes(function: Any, name: str) -> bool:
+    """Whether this is a function that takes a keyword argument of this name."""
+    if not callable(function):
+        return False
     parameters = inspect.signature(function).parameters
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -36,6 +36,7 @@ class OperatorCall:
         has_side_effect: Run it even if nothing uses its results.
         batches: Extent and input axes of each surrounding ``vmap``, innermost first.
         debug: The checks of :func:`bridge.debug_mode`, where it was in force.
+        kinds: Of each parameter, what tells it from another that is equal to it, such as 1.0 from 1 and -0.0 from 0.0.
     """
 
     name: str
@@ -46,6 +47,10 @@ class OperatorCall:
     has_side_effect: bool = False
     batches: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
     debug: Debug | None = None
+    kinds: tuple[Any, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(_kind(value) for _, value in self.parameters))
 
     def __repr__(self) -> str:
         return f"{self.name}[{', '.join(f'{c.platform}: {c.reference}' for c in self.choice)}]"
@@ -102,6 +107,12 @@ class OperatorCall:
                 "call and these results agree."
             )
         return arrays
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_kind, value))
+    return (type(value), repr(value)) if isinstance(value, float | complex | np.generic) else type(value)
 
 
 def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:

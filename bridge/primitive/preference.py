@@ -7,6 +7,8 @@ import contextvars
 import os
 from collections.abc import Iterator
 
+from bridge.errors import SignatureError
+
 VARIABLE = "KERNEL_BRIDGE_BACKEND"
 """Environment variable with names of backends, separated by commas, for calls outside of :func:`use_backend`."""
 
@@ -34,10 +36,10 @@ def use_backend(*names: str) -> Iterator[None]:
         *names: Backends, the preferred one first.
 
     Raises:
-        TypeError: There is no name, or one is no string.
+        SignatureError: There is no name, or one is no string.
     """
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise TypeError(f"use_backend got {names!r}, expected the names of one or more backends.")
+        raise SignatureError(f"use_backend got {names!r}, expected the names of one or more backends.")
     token = _preferred.set(names)
     try:
         yield

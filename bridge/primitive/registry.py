@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from bridge.errors import BackendError
+from bridge.errors import BackendError, SignatureError
+from bridge.primitive.preference import DEFAULT
 from bridge.primitive.rules import Rules
 
 Generator = Callable[..., Callable[..., Any]]
@@ -30,7 +31,7 @@ def canonical_platform(platform: str, name: str) -> str:
     Raises:
         BackendError: JAX has no such platform.
     """
-    canonical = _ALIASES.get(platform, platform)
+    canonical = _ALIASES.get(platform, platform) if isinstance(platform, str) else None
     if canonical not in PLATFORMS:
         raise BackendError(f"{name}: platform is {platform!r}, expected one of {', '.join((*PLATFORMS, *_ALIASES))}.")
     return canonical
@@ -59,6 +60,8 @@ class Snapshot:
 
     def find(self, platform: str, reference: str) -> tuple[str, str | None] | None:
         """The backend, and its configuration if it has any, that ``"backend"`` or ``"backend:configuration"`` names."""
+        if not isinstance(reference, str):
+            return None
         backends = self.kernels.get(platform, {})
         named = self.configurations.get(platform, {})
         if reference in backends:
@@ -100,12 +103,17 @@ class Registry:
 
         Raises:
             BackendError: The platform is unknown.
-            TypeError: The generator cannot be called, or the configurations are malformed.
-            ValueError: There is no configuration, or the backend cannot be told from those that it has.
+            SignatureError: The backend has no name that a call could use, the generator cannot be called, or the
+                configurations are malformed.
         """
         platform = canonical_platform(platform, self._name)
+        if not isinstance(backend, str) or not backend or backend == DEFAULT or set(backend) & set(":,"):
+            raise SignatureError(
+                f"{self._name}: the backend is {backend!r}, expected a name other than {DEFAULT!r}, without colon "
+                "('backend:configuration' names a configuration) or comma."
+            )
         if not callable(generator):
-            raise TypeError(
+            raise SignatureError(
                 f"{self._name}: the kernel generator for {backend} on {platform} is {generator!r}, expected a function "
                 "that takes keyword parameters and returns a function of the input arrays."
             )
@@ -157,25 +165,27 @@ class Registry:
 def _check(configurations: Configurations, backend: str, name: str) -> Configurations:
     """A copy of what a user passes as configurations."""
     if not isinstance(configurations, Mapping):
-        raise TypeError(
+        raise SignatureError(
             f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "
             "parameters."
         )
-    if not configurations or ":" in backend:
-        raise ValueError(
-            f"{name}: {backend} has {len(configurations)} configurations, expected at least one, and a backend without "
-            "a colon in its name: 'backend:configuration' names a configuration."
-        )
+    if not configurations:
+        raise SignatureError(f"{name}: {backend} has no configurations, expected at least one, or None.")
     for configuration, parameters in configurations.items():
         if not isinstance(configuration, str) or not configuration or not isinstance(parameters, Mapping):
-            raise TypeError(
+            raise SignatureError(
                 f"{name}: {backend} has the configuration {configuration!r}: {parameters!r}, expected a name and a "
                 "mapping from keyword parameters to values."
+            )
+        if not all(isinstance(parameter, str) for parameter in parameters):
+            raise SignatureError(
+                f"{name}: the configuration {backend}:{configuration} is {parameters!r}, expected names of keyword "
+                "parameters."
             )
         try:
             hash(tuple(parameters.values()))
         except TypeError as error:
-            raise TypeError(
+            raise SignatureError(
                 f"{name}: the configuration {backend}:{configuration} has values that are not hashable: {parameters!r}."
             ) from error
     return MappingProxyType({each: MappingProxyType(dict(given)) for each, given in configurations.items()})

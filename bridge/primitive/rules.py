@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bridge.errors import SignatureError
+
 Rule = Callable[..., Any]
 
 
@@ -49,19 +51,21 @@ class Dimensions:
         """Reads the notation.
 
         Raises:
-            ValueError: It is malformed, or a dimension to split is not one of every result.
+            SignatureError: It is malformed, or a dimension to split is not one of every result.
         """
+        if not isinstance(text, str):
+            raise SignatureError(f"{name}: the dimensions are {text!r}, expected a string such as 'b i, i -> b'.")
         operands, arrow, results = text.partition("->")
         parsed = tuple(tuple(tuple(array.split()) for array in side.split(",")) for side in (operands, results))
         names = {dimension for side in parsed for array in side for dimension in array}
         if not arrow or not all(dimension.isidentifier() for dimension in names):
-            raise ValueError(
+            raise SignatureError(
                 f"{name}: the dimensions are {text!r}, expected names of the dimensions of each operand and result, as "
                 "'b i, i -> b'."
             )
         for dimension in sorted(split):
             if not all(dimension in array for array in parsed[1]):
-                raise ValueError(
+                raise SignatureError(
                     f"{name}: the dimension {dimension!r} cannot be split, because it is not one of every result of "
                     f"{text!r}."
                 )

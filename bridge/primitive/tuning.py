@@ -192,7 +192,7 @@ def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Devi
     """The arguments as arrays on a device, and that device.
 
     Raises:
-        SignatureError: An argument is traced, or they lie on several devices.
+        SignatureError: An argument is traced or no array, or they lie on several devices.
     """
     for index, arg in enumerate(args):
         if isinstance(arg, jax.core.Tracer):
@@ -200,6 +200,10 @@ def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Devi
                 f"{name}: argument {index} of tune is a traced value ({jax.typeof(arg)}), but tuning runs and times "
                 "the kernels. Call tune outside of jax.jit and other transformations, on arrays; the traced calls of "
                 "the same shapes use what it finds."
+            )
+        if isinstance(arg, jax.ShapeDtypeStruct):
+            raise SignatureError(
+                f"{name}: argument {index} of tune is {arg}, expected an array: tuning runs the kernels."
             )
     arrays = [arg if isinstance(arg, jax.Array) else jnp.asarray(arg) for arg in args]
     devices = {device for array in arrays or [jnp.zeros(())] for device in array.devices()}
@@ -232,7 +236,7 @@ def entrants(
             f"{snapshot.describe()}). Register one with def_kernel, or put the arguments on another device."
         )
     reference = candidate(snapshot, platform, REFERENCE) or everything[0]
-    wanted = None if backends is None else [backends] if isinstance(backends, str) else list(backends)
+    wanted = None if backends is None else list(backends) if _is_listing(backends) else [backends]
     if wanted is None:
         return everything, reference
     known = {each.backend for each in everything} | {each.reference for each in everything}
@@ -267,6 +271,10 @@ def winner_of(
         microseconds=chosen.microseconds,
         tuned_at=datetime.now(UTC),
     )
+
+
+def _is_listing(names: Any) -> bool:
+    return isinstance(names, Iterable) and not isinstance(names, str)
 
 
 def race(

@@ -14,7 +14,7 @@ import warp as wp
 
 from bridge.errors import LaunchError, SignatureError
 from bridge.ffi.call import Call, bind
-from bridge.signature import Outputs
+from bridge.signature import Outputs, check_known_shapes
 from bridge.warp.code import WarpCode
 from bridge.warp.launch import Argument, Spec
 from bridge.warp.parameters import Parameter, Role, Static, concrete, extremes_of, instantiated
@@ -191,8 +191,9 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
     given = iter(statics)
     values = {p.name: next(given).as_type(kernel, p) for p in parameters if not p.is_array}
     inputs = [p for p in parameters if p.is_array and p.role is not Role.OUTPUT]
+    check_known_shapes(arrays, kernel.key)
     for parameter, array in zip(inputs, arrays, strict=True):
-        _check_extents(kernel.key, str(parameter), array.shape)
+        _check_extents(kernel.key, parameter, array.shape)
     shapes = {p.name: tuple(a.shape[: p.ndim]) for p, a in zip(inputs, arrays, strict=True)}
     dims = options.launch_dims
     if dims is None:
@@ -225,18 +226,15 @@ def _output_shape(kernel: wp.Kernel, parameter: Parameter, output_dims: OutputDi
             f"output_dims={{{parameter.name!r}: (...)}} with {parameter.ndim} extents"
             + (f", or with those of each element after them: {parameter.inner}." if parameter.inner else ".")
         )
-    _check_extents(kernel.key, str(parameter), outer)
+    _check_extents(kernel.key, parameter, outer)
     return tuple(outer)
 
 
-def _check_extents(name: str, array: str, shape: Sequence[Any]) -> None:
-    if not all(isinstance(extent, int) for extent in shape):
-        raise SignatureError(
-            f"{name}: {array} has the symbolic shape {list(shape)}, but a Warp launch is compiled for known extents. "
-            "Export one program for each shape."
-        )
+def _check_extents(name: str, parameter: Parameter, shape: Sequence[int]) -> None:
     if max(shape, default=0) > MAX_EXTENT:
-        raise SignatureError(f"{name}: {array} has the shape {list(shape)}, expected extents of at most {MAX_EXTENT}.")
+        raise SignatureError(
+            f"{name}: {parameter} got the shape {list(shape)}, expected extents of at most {MAX_EXTENT}."
+        )
 
 
 def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:

@@ -70,7 +70,7 @@ def jaxinfo_to_warpinfo(info: Any) -> Any:
         SignatureError: As for :func:`jaxtype_to_warptype`; or Warp has no arrays of this rank: it has those of one to
             four dimensions.
     """
-    if not (hasattr(info, "shape") and hasattr(info, "dtype")):
+    if not (hasattr(info, "shape") and hasattr(info, "dtype") and hasattr(info.shape, "__len__")):
         raise SignatureError(
             f"got {info!r} of type {type(info).__name__}, expected a jax.ShapeDtypeStruct or an array."
         )

@@ -10,8 +10,6 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from bridge import (
     KernelCompileError,
-    KernelTypeError,
-    LaunchError,
     PlatformError,
     SignatureError,
     XLACustomKernel,
@@ -104,23 +102,6 @@ class TestAnywhere:
         assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
         assert launch.grid == (4, 1, 1)
         assert launch.block == (256, 1, 1)
-
-    @pytest.mark.parametrize(
-        ("options", "error", "message"),
-        [
-            ({"source": 3}, KernelTypeError, "expected two strings"),
-            ({"name": ""}, KernelTypeError, "expected two strings"),
-            ({"scalars": (3,)}, SignatureError, "scalar 0 is 3 of type int, expected a NumPy scalar"),
-            ({"scalars": (np.complex64(1),)}, SignatureError, "expected a NumPy scalar"),
-            ({"grid": 4}, LaunchError, "one needs the other"),
-            ({"launch_dims": None}, LaunchError, "neither"),
-            ({"outs": None}, SignatureError, "outs"),
-        ],
-    )
-    def test_bad_arguments(self, options, error, message):
-        good = {"source": SOURCE, "name": "add", "outs": OUT, "launch_dims": N, "scalars": (np.int32(N),)}
-        with pytest.raises(error, match=message):
-            cuda_raw_kernel(**{**good, **options})
 
     def test_what_nvrtc_says_reaches_the_user(self):
         with pytest.raises(KernelCompileError, match=r'cannot compile f for sm_90:(.|\n)*identifier "y" is undefined'):

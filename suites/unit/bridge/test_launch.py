@@ -39,29 +39,6 @@ def test_launch_dims_are_covered_by_blocks_within_the_limit(dims, threads):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, r"neither \(grid, block\) nor launch_dims given"),
-        ({"grid": 1, "block": 1, "launch_dims": 1}, r"both \(grid, block\) and launch_dims given"),
-        ({"grid": 1}, "grid is 1 and block is None, but one needs the other"),
-        ({"block": 1, "launch_dims": 4}, "grid is None and block is 1"),
-        ({"grid": 1.5, "block": 1}, "grid is 1.5, expected integers; 1.5 is of type float"),
-        ({"grid": True, "block": 1}, "grid is True, expected integers; True is of type bool"),
-        ({"grid": (1, 2, 3, 4), "block": 1}, r"grid is \(1, 2, 3, 4\), expected one to three integers"),
-        ({"grid": 1, "block": 0}, "block is 0, expected integers of at least 1"),
-        ({"grid": -1, "block": 1}, "grid is -1, expected integers of at least 0"),
-        ({"launch_dims": 4, "threads_per_block": 0}, "threads_per_block is 0"),
-        ({"launch_dims": 4, "shared_mem": -1}, "shared_mem is -1"),
-    ],
-)
-def test_arguments_that_make_no_sense(arguments, message):
-    with pytest.raises(LaunchError, match=f"k: {message}"):
-        launch_shape("k", **arguments)
-    with pytest.raises(ValueError, match="k: "):
-        launch_shape("k", **arguments)
-
-
-@pytest.mark.parametrize(
     ("shape", "static", "message"),
     [
         (LaunchShape((1, 1, 1), (1025, 1, 1)), 0, "a block of 1025x1x1 is 1025 threads, but .* at most 1024"),

@@ -1,4 +1,4 @@
-"""numba_kernel: bad input gets an error that says what was received, what was expected, and what to do."""
+"""numba_kernel: what is wrong with a kernel, or goes wrong in it, reaches the caller with the place."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-import bridge
-from bridge import KernelCompileError, KernelTypeError, PlatformError, SignatureError, numba_kernel
+from bridge import KernelCompileError, PlatformError, SignatureError, numba_kernel
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -15,82 +14,11 @@ OUT = Spec((3,), np.float32)
 X = jnp.arange(3.0)
 
 
-@pytest.mark.parametrize(
-    "kernel", [lambda x, out: None, 3, numba.vectorize(lambda x: x)], ids=["function", "int", "ufunc"]
-)
-def test_a_kernel_must_come_from_njit(kernel):
-    with pytest.raises(KernelTypeError, match=r"numba_kernel got .* expected a function decorated with numba\.njit"):
-        numba_kernel(kernel, OUT)
-    with pytest.raises(AssertionError):
-        numba_kernel(kernel, OUT)
-
-
-@pytest.mark.parametrize(
-    ("outs", "message"),
-    [
-        (None, r"outs contains None of type NoneType, expected jax\.ShapeDtypeStruct"),
-        ([], r"outs is \[\], which declares no output"),
-        ((3,), "outs contains 3 of type int"),
-        ([OUT, "float32"], "outs contains 'float32' of type str"),
-    ],
-)
-def test_outs_must_be_specs(outs, message):
-    with pytest.raises(SignatureError, match=f"copy: {message}"):
-        numba_kernel(kernels.copy, outs)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"vmap_method": "vectorized"}, "vmap_method is 'vectorized', expected one of"),
-        ({"input_output_aliases": [0]}, "expected a dict from input index to output index"),
-        ({"input_output_aliases": {"x": 0}}, "expected a dict from input index to output index"),
-        ({"input_output_aliases": {-1: 0}}, "expected a dict from input index to output index"),
-        ({"input_output_aliases": {0: 0, 1: 0}}, "maps two inputs to one output"),
-    ],
-)
-def test_options_must_be_well_formed(options, message):
-    with pytest.raises(SignatureError, match=message):
-        numba_kernel(kernels.copy, OUT, **options)
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ((), r"copy\(x, out\) got 0 inputs and has 1 outputs declared in outs, 1 arrays in all, expected 2"),
-        ((X, X), r"copy\(x, out\) got 2 inputs .* 3 arrays in all, expected 2"),
-        (([0.0, 1.0, 2.0],), "argument 0 is a list, expected an array"),
-        ((None,), "argument 0 is a NoneType, expected an array"),
-    ],
-)
-def test_arguments_must_fit(args, message):
-    with pytest.raises(SignatureError, match=message):
-        numba_kernel(kernels.copy, OUT)(*args)
-
-
 def test_arguments_that_are_no_arrays_are_jax_errors():
     with pytest.raises(TypeError, match="str"):
         numba_kernel(kernels.copy, OUT)("text")
     with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
         numba_kernel(kernels.copy, OUT)(x=X)
-
-
-@pytest.mark.parametrize(
-    ("aliases", "args", "message"),
-    [
-        (
-            {0: 0},
-            (X[:2],),
-            r"input 0 \(float32\[2\]\) to output 0 \(float32\[3\]\); an alias needs one shape and dtype",
-        ),
-        ({0: 0}, (X.astype(np.int32),), r"input 0 \(int32\[3\]\) to output 0"),
-        ({0: 1}, (X,), "maps input 0 to output 1, but the call has 1 inputs and 1 outputs"),
-        ({1: 0}, (X,), "maps input 1 to output 0, but the call has 1 inputs and 1 outputs"),
-    ],
-)
-def test_aliases_must_fit(aliases, args, message):
-    with pytest.raises(SignatureError, match=message):
-        numba_kernel(kernels.copy, OUT, input_output_aliases=aliases)(*args)
 
 
 def test_more_arrays_than_a_call_can_hold():
@@ -236,8 +164,3 @@ def test_another_platform_is_refused_when_lowering():
     wrapped = numba_kernel(kernels.copy, OUT)
     with pytest.raises(PlatformError, match=r"copy runs on cpu, but is being lowered for cuda.*XLACustomKernel"):
         jax.jit(wrapped).trace(X).lower(lowering_platforms=("cuda",))
-
-
-def test_every_error_has_one_base():
-    names = [name for name in bridge.__all__ if name.endswith("Error")]
-    assert all(issubclass(getattr(bridge, name), bridge.BridgeError) for name in names)

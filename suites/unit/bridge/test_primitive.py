@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import BackendError, DifferentiationError, ParameterError, SignatureError, XLACustomKernel, numba_kernel
+from bridge import BackendError, DifferentiationError, SignatureError, XLACustomKernel, numba_kernel
 from bridge.primitive.dispatch import choose
 from bridge.primitive.registry import Registry
 from suites.unit.bridge import kernels
@@ -69,29 +69,6 @@ class TestRegistration:
         np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
         np.testing.assert_array_equal(twin(X, outs=OUT), jnp.full(4, 5))
 
-    @pytest.mark.parametrize(
-        ("register", "error", "message"),
-        [
-            (
-                lambda op: op.def_kernel("a", "quantum", scale_generator),
-                BackendError,
-                "platform is 'quantum', expected one of cpu",
-            ),
-            (lambda op: op.def_kernel("a", "cpu", None), TypeError, "generator for a on cpu is None"),
-            (
-                lambda op: op.set_default("cpu", "warp"),
-                BackendError,
-                r"'warp' cannot be the default.*registered: cpu: numba",
-            ),
-            (lambda op: op.set_default("cuda", "numba"), BackendError, r"not registered for it"),
-            (lambda op: XLACustomKernel(""), TypeError, "expected a non-empty string"),
-        ],
-    )
-    def test_bad_registrations(self, op, register, error, message):
-        with pytest.raises(error, match=message):
-            register(op)
-        assert op.defaults == {"cpu": "numba"}
-
 
 class TestDispatch:
     """choose is a pure function of a snapshot and a request."""
@@ -142,6 +119,12 @@ class TestCalls:
         for factor in (3.0, 4.0, 3.0):
             np.testing.assert_array_equal(op(X, outs=OUT, factor=factor), factor * X)
 
+    def test_equal_parameters_of_another_type_or_sign_are_others(self):
+        op = XLACustomKernel("spy")
+        op.def_kernel("a", "cpu", lambda outs, value: lambda x: x + hash(repr(value)) % 1000)
+        for value in (0, 0.0, -0.0, False, (0,), (-0.0,), np.float32(-0.0)):
+            np.testing.assert_array_equal(op(X, outs=OUT, value=value), X + hash(repr(value)) % 1000)
+
     def test_results_have_the_container_of_outs(self, op):
         assert isinstance(op(X, outs=OUT), jax.Array)
         for outs in ([OUT], (OUT,), {"y": OUT}, {"y": [OUT]}):
@@ -184,33 +167,15 @@ class TestCalls:
         with pytest.raises(ZeroDivisionError):
             op(X, outs=OUT)
 
-    def test_a_traced_parameter_is_refused_with_the_cure(self, op):
-        with pytest.raises(ParameterError, match=r"parameter 'factor' is a traced value.*static_argnames='factor'"):
-            jax.jit(lambda x, factor: op(x, outs=OUT, factor=factor))(X, 2.0)
+    def test_a_parameter_may_be_a_static_argument_of_jit(self, op):
         static = jax.jit(lambda x, factor: op(x, outs=OUT, factor=factor), static_argnames="factor")
         np.testing.assert_array_equal(static(X, factor=2.0), 2 * X)
-
-    @pytest.mark.parametrize("value", [[1], {"a": 1}, np.ones(2), jnp.ones(2)], ids=["list", "dict", "numpy", "jax"])
-    def test_an_unhashable_parameter_is_refused_with_the_cure(self, op, value):
-        with pytest.raises(ParameterError, match=r"parameter 'factor' is .* not hashable.*pass arrays as arguments"):
-            op(X, outs=OUT, factor=value)
-
-    @pytest.mark.parametrize("arg", [[1.0, 2.0], (X,), {"x": X}, None])
-    def test_a_container_is_no_array(self, op, arg):
-        with pytest.raises(SignatureError, match=rf"scale: argument 0 is a {type(arg).__name__}, expected an array"):
-            op(arg, outs=OUT)
 
     def test_an_operator_without_inputs_runs_alone_and_in_vmap(self):
         op = XLACustomKernel("fill")
         op.def_numba_kernel(lambda outs: numba_kernel(kernels.fill, outs[0]))
         np.testing.assert_array_equal(op(outs=OUT), [0, 1, 2, 3])
         np.testing.assert_array_equal(jax.vmap(lambda x: x + op(outs=OUT)[2])(X), X + 2)
-
-    def test_bad_outs(self, op):
-        with pytest.raises(SignatureError, match="scale: outs contains 3"):
-            op(X, outs=3)
-        with pytest.raises(TypeError, match="outs"):
-            op(X)
 
 
 class TestTransformations:

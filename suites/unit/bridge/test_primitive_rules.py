@@ -137,10 +137,6 @@ class TestTranspose:
         with pytest.raises(SignatureError, match=r"operand 1 returned float32\[16\], expected float32\[5\]"):
             jax.grad(lambda x: matvec(A, x).sum())(X)
 
-    def test_operand_must_be_an_index(self, matvec):
-        with pytest.raises(TypeError, match="operand is 'x', expected the index"):
-            matvec.def_transpose("x", lambda *_: None)
-
 
 class TestVjp:
     def test_reverse_mode_with_integer_operands_and_results(self, square):
@@ -212,11 +208,6 @@ class TestJvp:
         with pytest.raises(DifferentiationError, match=r"square has no derivative.*def_vjp.*def_jvp.*def_transpose"):
             jax.grad(lambda x: square(x, N)[0].sum())(V)
 
-    @pytest.mark.parametrize("declare", ["def_jvp", "def_batching"])
-    def test_rules_are_functions(self, square, declare):
-        with pytest.raises(TypeError, match=r"square: the .*rule is 3, expected a function"):
-            getattr(square, declare)(3)
-
 
 class TestBatching:
     def test_a_declared_rule_replaces_the_native_batch(self, matvec):
@@ -285,10 +276,6 @@ class TestPartitioning:
         close(exported.call(A, X), A @ X)
 
     def test_names_that_do_not_fit_are_refused(self, matvec, mesh):
-        with pytest.raises(ValueError, match="expected names of the dimensions"):
-            matvec.def_partitioning("b i, i", split="b")
-        with pytest.raises(ValueError, match="'i' cannot be split"):
-            matvec.def_partitioning("b i, i -> b", split="i")
         matvec.def_partitioning("b, i -> b", split="b")
         rows = jax.device_put(A, NamedSharding(mesh, PartitionSpec("d")))
         with pytest.raises(SignatureError, match=r"operands have \[2, 1\] dimensions"):
@@ -334,10 +321,6 @@ class TestPreference:
             thread.join()
         assert "cpu: numba" in seen[0]
 
-    def test_names_are_strings(self):
-        with pytest.raises(TypeError, match="expected the names of one or more backends"), use_backend():
-            pass
-
 
 class TestRegistrationMethods:
     def test_each_backend_and_its_platforms(self):
@@ -368,10 +351,6 @@ class TestRegistrationMethods:
         op.def_jnp_kernel(lambda outs, count: lambda x: jnp.broadcast_to(x, outs[0].shape))
         assert op(X, count=3).shape == (3, 5)
         assert op(X, outs=Spec((2, 5), X.dtype), count=2).shape == (2, 5)
-        with pytest.raises(SignatureError, match="outs is missing"):
-            XLACustomKernel("other")(X)
-        with pytest.raises(TypeError, match="outs is 3, expected a function"):
-            XLACustomKernel("other", outs=3)
 
     def test_a_side_effect_keeps_a_call_whose_results_are_unused(self):
         calls = []

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import BackendError, ParameterError, SignatureError, XLACustomKernel, use_backend
+from bridge import BackendError, ParameterError, XLACustomKernel, use_backend
 from bridge.content import PROCESS_LOCAL
 from bridge.primitive import tuning, winners
 from bridge.primitive.dispatch import choose
@@ -122,10 +122,6 @@ class TestTune:
         apart = {fastest: [1.0, 1.1, 1.2], default: [2.0, 2.1, 2.2]}
         assert [trial.status for trial in tuning._judge(checked, apart, default)] == ["chosen", "slower"]
 
-    def test_traced_arguments_are_refused(self, op):
-        with pytest.raises(SignatureError, match=r"argument 0 of tune is a traced value .* outside of jax.jit"):
-            jax.jit(lambda x: op.tune(x, outs=OUT))(X)
-
     def test_a_kernel_that_changes_its_inputs_is_an_error(self, op):
         x = jnp.array(X)
         memory = (ctypes.c_float * 4).from_address(x.unsafe_buffer_pointer())
@@ -137,12 +133,6 @@ class TestTune:
         op.def_kernel("overwriting", "cpu", lambda outs: lambda x: jax.pure_callback(overwrite, OUT, x))
         with pytest.raises(BackendError, match="overwriting changed its inputs"):
             op.tune(x, outs=OUT)
-
-    def test_the_requested_backends_must_be_there(self, op):
-        with pytest.raises(BackendError, match=r"asked for 'warp', expected .* \(registered: cpu: slow, fast\)"):
-            op.tune(X, outs=OUT, backends=["warp"])
-        with pytest.raises(BackendError, match="no kernel for platform 'cpu'"):
-            XLACustomKernel("empty").tune(X, outs=OUT)
 
 
 class TestRightness:
@@ -226,22 +216,6 @@ class TestConfigurations:
         with pytest.raises(ParameterError, match="passes turns, but so does the configuration of turning:long"):
             op(X, outs=OUT, turns=8)
 
-    @pytest.mark.parametrize(
-        ("backend", "configurations", "error"),
-        [
-            ("a", {}, ValueError),
-            ("a:b", {"c": {}}, ValueError),
-            ("a", ["c"], TypeError),
-            ("a", {"c": 3}, TypeError),
-            ("a", {"": {}}, TypeError),
-            ("a", {"c": {"block": []}}, TypeError),
-        ],
-    )
-    def test_malformed(self, op, backend, configurations, error):
-        with pytest.raises(error, match="scale: "):
-            op.def_kernel(backend, "cpu", slow, configurations=configurations)
-        assert list(op._kernels["cpu"]) == ["turning", "one"]
-
 
 class TestPrecedence:
     def test_a_named_or_preferred_backend_comes_before_the_winner(self, op, monkeypatch):
@@ -309,8 +283,6 @@ class TestExplain:
         assert str(op.explain(X, outs=OUT, backend="only")["cpu"]) == (
             "cpu: nothing ('only', named by the call, is not registered for it)"
         )
-        with pytest.raises(BackendError, match="'none' is not registered"):
-            op.explain(X, outs=OUT, backend="none")
         with pytest.raises(KeyError):
             op.explain(X, outs=OUT)["rocm"]
 

@@ -22,55 +22,48 @@ pytestmark = pytest.mark.skipif(
 X = jnp.linspace(0.0, 1.0, 12)
 TABLE = jnp.asarray(np.random.default_rng(2).integers(-99, 99, (6, 4)), jnp.float32)
 ONES = jnp.ones(1)
+ALL_DEVICES = wp.JaxModulePreloadMode.ALL_DEVICES if WARPS_OWN else None
+REVERSE = kernels.REVERSE
 
 CALLS = {
-    "array": ("reverse_float", {}, (X,)),
-    "vectors": ("reverse_vec3", {}, (X.reshape(4, 3),)),
-    "half precision": ("reverse_half", {}, (X.astype(jnp.float16),)),
-    "two dimensions": ("index2", {}, (jnp.arange(6, dtype=jnp.int32).reshape(2, 3),)),
-    "value": ("scale", {}, (X, 3.0)),
-    "whole number as float": ("scale", {}, (X, 3)),
-    "truth value as float": ("scale", {}, (X, True)),
-    "int dims": ("count1", {"launch_dims": 5}, ()),
-    "list dims": ("count4", {"launch_dims": [2, 1, 3, 2]}, ()),
-    "array dims": ("count4", {"launch_dims": np.array([2, 1, 3, 2])}, ()),
-    "launch and output dims": ("extremes", {"num_outputs": 2, "launch_dims": 6, "output_dims": 6}, (TABLE,)),
-    "inferred launch": ("extremes", {"num_outputs": 2, "output_dims": (6,)}, (TABLE,)),
+    "array": (REVERSE["float32"], {}, (X,)),
+    "vectors": (REVERSE["vec3"], {}, (X.reshape(4, 3),)),
+    "half precision": (REVERSE["float16"], {}, (X.astype(jnp.float16),)),
+    "two dimensions": (kernels.index2, {}, (jnp.arange(6, dtype=jnp.int32).reshape(2, 3),)),
+    "value": (kernels.scale, {}, (X, 3.0)),
+    "whole number as float": (kernels.scale, {}, (X, 3)),
+    "truth value as float": (kernels.scale, {}, (X, True)),
+    "int dims": (kernels.count1, {"launch_dims": 5}, ()),
+    "list dims": (kernels.count4, {"launch_dims": [2, 1, 3, 2]}, ()),
+    "array dims": (kernels.count4, {"launch_dims": np.array([2, 1, 3, 2])}, ()),
+    "launch and output dims": (kernels.extremes, {"num_outputs": 2, "launch_dims": 6, "output_dims": 6}, (TABLE,)),
+    "inferred launch": (kernels.extremes, {"num_outputs": 2, "output_dims": (6,)}, (TABLE,)),
     "output dims by name": (
-        "extremes",
+        kernels.extremes,
         {"num_outputs": 2, "launch_dims": (6,), "output_dims": {"low": 6, "high": (6,)}},
         (TABLE,),
     ),
-    "output dims with those of elements": ("reverse_vec3", {"output_dims": (4, 3)}, (X.reshape(4, 3),)),
-    "in/out": ("increment", {"in_out_argnames": ["x"]}, (X,)),
+    "output dims with those of elements": (REVERSE["vec3"], {"output_dims": (4, 3)}, (X.reshape(4, 3),)),
+    "in/out": (kernels.increment, {"in_out_argnames": ["x"]}, (X,)),
     "in/out and output": (
-        "exchange",
+        kernels.exchange,
         {"num_outputs": 3, "in_out_argnames": ["total", "old"], "output_dims": 12},
         (X, 2 * X, ONES),
     ),
-    "side effects": ("scale", {"has_side_effect": True}, (X, 2.0)),
-    "empty": ("reverse_float", {}, (X[:0],)),
-    "preloaded": ("scale", {"module_preload_mode": getattr(wp, "JaxModulePreloadMode", None)}, (X, 2.0)),
+    "side effects": (kernels.scale, {"has_side_effect": True}, (X, 2.0)),
+    "empty": (REVERSE["float32"], {}, (X[:0],)),
+    "preloaded": (kernels.scale, {"module_preload_mode": ALL_DEVICES}, (X, 2.0)),
     "tiles": (
-        "tile_sums",
+        kernels.tile_sums,
         {"launch_dims": (3, 1), "output_dims": 3, "block_dim": 1},
         (jnp.arange(3.0 * kernels.TILE).reshape(3, -1),),
     ),
 }
-INSTANCES = {"reverse_float": "float32", "reverse_vec3": "vec3", "reverse_half": "float16"}
-
-
-def case(name):
-    kernel, options, args = CALLS[name]
-    if name == "preloaded":
-        options = {"module_preload_mode": wp.JaxModulePreloadMode.ALL_DEVICES}
-    kernel = kernels.REVERSE[INSTANCES[kernel]] if kernel in INSTANCES else getattr(kernels, kernel)
-    return kernel, options, args
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_equal(name):
-    kernel, options, args = case(name)
+    kernel, options, args = CALLS[name]
     expected = WARPS_OWN(kernel, **options)(*args)
     got = bridge.jax_kernel(kernel, **options)(*args)
     assert len(got) == len(expected)

@@ -219,9 +219,3 @@ class TestExport:
     def test_another_platform_is_refused_when_lowering(self):
         with pytest.raises(PlatformError, match=r"logistic runs on cpu or cuda, but is being lowered for tpu"):
             jax.jit(logistic).trace(RATE, X).lower(lowering_platforms=("tpu",))
-
-    def test_shapes_that_are_left_open_are_refused(self):
-        (n,) = jax.export.symbolic_shape("n")
-        call = jax_kernel(kernels.increment, in_out_argnames=["x"])
-        with pytest.raises(bridge.BridgeError, match="increment"):
-            self.export(lambda x: call(x)[0], Spec((n,), np.float32), platforms=("cpu",))

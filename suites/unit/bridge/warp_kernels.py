@@ -29,12 +29,8 @@ def reverse(x: wp.array(dtype=Any), out: wp.array(dtype=Any)):
 
 
 SCALARS = [
-    name
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "bfloat16", "float32", "float64"),
-    )
-    if hasattr(wp, name)
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
 ]
 ELEMENTS = {
     **{name: getattr(wp, name) for name in SCALARS},
