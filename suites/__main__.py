@@ -41,6 +41,7 @@ def _bench(options: argparse.Namespace, more: list[str]) -> int:
 def _validate(options: argparse.Namespace, more: list[str]) -> int:
     from suites.run import run
 
+    more = [*(["--summary", options.summary] if options.summary else []), *more]
     return _exit_code(run(_selection(options, options.operators, more)).code)
 
 
@@ -156,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     validate = add("validate", _validate, "run every check of every operator, backend and dtype, and record them")
     validate.add_argument("operators", **sources)  # type: ignore[arg-type]
     add_workers(validate, "full")
+    validate.add_argument("--summary", metavar="FILE", help="append the grid as Markdown to this file")
     mutants = add("mutants", _mutants, "run the checks on broken kernels; print which check catches which")
     add_workers(mutants, "quick")
     special = add(

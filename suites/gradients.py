@@ -64,7 +64,7 @@ class Gradient:
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
     """Cotangents of the outputs, normally distributed; those of integers have JAX's type for that, ``float0``."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng([seed, 1])  # another stream than that of the inputs, which may start with the seed
     return [
         random.standard_normal(out.shape).astype(out.dtype)
         if np.dtype(out.dtype).kind == "f"

@@ -100,6 +100,15 @@ def samples(platform: str) -> list[Any]:
     return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check)]
 
 
+def eager(platform: str) -> list[Any]:
+    """As :func:`samples`, but the reference at the last size only: each of its operations is compiled alone."""
+    return [
+        param
+        for param in samples(platform)
+        if param.values[0].backend.compiled or param.values[0].size == param.values[0].operator.sizes.check[-1]
+    ]
+
+
 def large(platform: str) -> list[Any]:
     """Every kernel in every dtype at a size that takes several threads, blocks and passes."""
     return [_param(case) for case in _grid(platform, lambda operator: (operator.sizes.large,))]
@@ -249,6 +258,7 @@ def speeds(platform: str, profile: str) -> list[Any]:
 
 TABLES: dict[str, Callable[[str], list[Any]]] = {
     "sample_case": samples,
+    "eager_case": eager,
     "large_case": large,
     "edge_case": edges,
     "batch_case": batches,

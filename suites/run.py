@@ -73,7 +73,7 @@ def run(selection: Selection, quietly: bool = False) -> Session:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jobs = default_jobs() if selection.jobs is None else selection.jobs
     command = [str(HERE / name) for name in checks.files()]
-    command += ["-c", str(HERE / "pytest.ini"), "--rootdir", str(Path.cwd()), "--record"]
+    command += ["-c", str(HERE / "recorded.ini"), "--rootdir", str(Path.cwd()), "--record"]
     command += ["--device", selection.device, "--cells", selection.cells]
     command += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "100"] if jobs else []
     command += ["--timeout", f"{selection.timeout_s:g}", "--timeout-method", "thread"]

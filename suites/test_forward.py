@@ -6,12 +6,12 @@ from reports import Status
 from suites.check import check_results, fingerprint, precision
 
 
-def test_eager_call_is_right_and_leaves_inputs_alone(sample_case, evidence):
-    inputs = sample_case.inputs()
+def test_eager_call_is_right_and_leaves_inputs_alone(eager_case, evidence):
+    inputs = eager_case.inputs()
     before = fingerprint(inputs)
-    with precision(sample_case.dtype), jax.default_device(sample_case.device):
-        results = sample_case.operator.build(sample_case.backend, inputs)(*map(jax.device_put, inputs))
-    evidence.require(check_results(sample_case.operator, inputs, results))
+    with precision(eager_case.dtype), jax.default_device(eager_case.device):
+        results = eager_case.operator.build(eager_case.backend, inputs)(*map(jax.device_put, inputs))
+    evidence.require(check_results(eager_case.operator, inputs, results))
     if fingerprint(inputs) != before:
         evidence.fail(Status.INPUT_MUTATED, "an input has other bits after the call than before")
 

@@ -92,10 +92,12 @@ class ValidationSession:
             run = environment.header(f"{PROFILE} {config.getoption('--cells')}", self._platform, False, None)
         except RuntimeError as error:
             raise pytest.UsageError(
-                f"--device {self._platform}: JAX finds no such device here ({error}). Choose another one, or install JAX "
-                "for it: the extras cuda12 and cuda13 do."
+                f"--device {self._platform}: JAX finds no such device here ({error}). Choose another one, or install "
+                "JAX for it: the extras cuda12 and cuda13 do."
             ) from error
         self.writer = RunWriter(run_path(run.run_id), run)
+        if config.option.xmlpath is None:  # --junitxml
+            config.option.xmlpath = str(self.writer.path.with_suffix(".xml"))
         self._expected: dict[str, None] = {}
         self._recorded: set[str] = set()
         self._started: dict[str, float] = {}

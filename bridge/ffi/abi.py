@@ -145,7 +145,14 @@ ATTRIBUTE = _constants(
     SCALAR_VALUE=_word("XLA_FFI_Scalar", "value"),
 )
 
-ARRAY = _constants("Array", DATA=_word("XLA_FFI_Array", "data"))
+ARRAY = _constants(
+    "Array",
+    DTYPE_BYTE=_byte("XLA_FFI_Array", "dtype"),
+    SIZE=_word("XLA_FFI_Array", "size"),
+    DATA=_word("XLA_FFI_Array", "data"),
+    INT32=header.constant("XLA_FFI_DataType_S32"),
+    INT64=header.constant("XLA_FFI_DataType_S64"),
+)
 
 EXTENSION = _constants(
     "Extension",

@@ -14,7 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
-from bridge.ffi import embedded
+from bridge.ffi import aliasing, embedded
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.poison import fills, poisoning
 from bridge.ffi.target import Entry, Target, key_of
@@ -141,6 +141,8 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
     elif available(platform):
         call.code.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
+    if call.aliases and platform == "cuda":
+        attributes["aliases"] = aliasing.pairs(call.aliases, ctx.avals_out)
     if ctx.module_context.lowering_parameters.for_export and platform == "cuda" and embedded.is_wanted():
         attributes["code"] = call.code.entry(platform).embedded()
     if call.poison is not None:

@@ -1,11 +1,11 @@
-"""What native code reads from a call frame: its buffers, its stream and its device."""
+"""What native code reads from a call frame: its buffers, its attributes, its stream and its device."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bridge.errors import SignatureError
-from bridge.ffi.abi import API, FRAME, ORDINAL, STREAM
+from bridge.ffi.abi import API, ARRAY, ATTRIBUTE, FRAME, ORDINAL, STREAM
 from bridge.ffi.handler import c_string, native
 from bridge.ffi.memory import call, load, load_int32, stack_words, store
 
@@ -35,6 +35,17 @@ def collect_buffers(frame, inputs, outputs, buffers):
     for index in range(outputs):
         store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
     return True
+
+
+@native
+def array_attribute(frame, dtype):
+    """Address of the array among the attributes whose elements have this type (there is one at most), or 0."""
+    for index in range(load(frame, FRAME.ATTR_COUNT)):
+        if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.ARRAY_TYPE:
+            array = load(load(frame, FRAME.ATTRS), index)
+            if load_int32(array, ARRAY.DTYPE_BYTE) == dtype:
+                return array
+    return 0
 
 
 @native

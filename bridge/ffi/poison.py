@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from bridge.ffi import driver
-from bridge.ffi.abi import ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME
-from bridge.ffi.frame import stream_and_device
+from bridge.ffi.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.frame import array_attribute, stream_and_device
 from bridge.ffi.handler import c_function, c_string, create_error, native
-from bridge.ffi.memory import call2, call3, call4, load, load_int32, stack_words, store
+from bridge.ffi.memory import call2, call3, call4, load, stack_words, store
 from bridge.ffi.target import Target
 
 PATTERNS = (0xFF, 0x5A)
@@ -65,10 +65,7 @@ def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream
 
     @native
     def run(frame, plan):
-        words = np.int64(0)
-        for index in range(load(frame, FRAME.ATTR_COUNT)):
-            if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.ARRAY_TYPE:
-                words = load(load(load(frame, FRAME.ATTRS), index), ARRAY.DATA)
+        words = load(array_attribute(frame, ARRAY.INT64), ARRAY.DATA)
         where = stack_words(2)
         store(where, 0, 0)
         if on_stream:

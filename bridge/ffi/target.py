@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi import callback, driver, embedded, handler, host
+from bridge.ffi import aliasing, callback, driver, embedded, handler, host
 from bridge.ffi.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
 from bridge.ffi.table import NativeTable
 from bridge.ffi.trampoline import Trampoline
@@ -264,10 +264,10 @@ _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.host.HostPlan`."""
 
-CUDA = Target("bridge_cuda", "cuda", driver.make_execute, traits=METADATA.COMMAND_BUFFER)
+CUDA = Target("bridge_cuda", "cuda", lambda: aliasing.copying(driver.make_execute()), traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.device.DevicePlan`."""
 
-CUDA_PYTHON = Target("bridge_cuda_python", "cuda", callback.make_execute)
+CUDA_PYTHON = Target("bridge_cuda_python", "cuda", lambda: aliasing.copying(callback.make_execute()))
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.callback.CallbackPlan`."""
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)
