@@ -26,6 +26,7 @@ Allocate = Callable[[Any, int], Any]
 _KEPT_BYTES = 256 * 2**20
 
 _active = threading.local()
+_pattern: int | None = None
 
 
 @contextlib.contextmanager
@@ -37,6 +38,17 @@ def allocating_with(allocate: Allocate) -> Iterator[None]:
         yield
     finally:
         _active.allocate = previous
+
+
+@contextlib.contextmanager
+def filled_with(byte: int) -> Iterator[None]:
+    """Temporaries of calls in the block, from whatever thread, begin with this byte everywhere: for tests."""
+    global _pattern
+    previous, _pattern = _pattern, byte
+    try:
+        yield
+    finally:
+        _pattern = previous
 
 
 def hook(context: Any) -> None:
@@ -80,6 +92,9 @@ class StreamMemory:
         else:
             status, pointer = cu.cuMemAllocFromPoolAsync(size, _pool(self._ordinal), self._stream)
             check(status, f"allocating {size} bytes on CUDA device {self._ordinal}")
+        if _pattern is not None and size:
+            (status,) = cu.cuMemsetD8Async(pointer, _pattern, size, self._stream)
+            check(status, f"filling {size} bytes on CUDA device {self._ordinal}")
         address = int(pointer)
         memory = AutoFreePointer(
             weakref.proxy(context), pointer, size, finalizer=functools.partial(self._release, pointer, address, size)

@@ -86,7 +86,8 @@ def _matrix(
         + (f"; survived: {', '.join(alive)}" if alive else ""),
         *run_notes(rows),
     ]
-    return Table(f"Mutants on {device_name(rows[0])}", tuple(columns), tuple(lines), tuple(notes))
+    title, best = f"Mutants on {device_name(rows[0])}", "no other check caught it"
+    return Table(title, tuple(columns), tuple(lines), tuple(notes), best=best)
 
 
 def _by_check(

@@ -10,7 +10,7 @@ WIDTH = 120
 
 
 def render(tables: Iterable[Table], width: int = WIDTH) -> str:
-    """Returns each table under a heading, its notes as a list; the fastest of a row is bold."""
+    """Returns each table under a heading, its notes as a list; the best of a row is bold."""
     return "\n".join(_render(part) for table in tables for part in fit(table, width - _group_width(table)))
 
 
@@ -22,7 +22,7 @@ def _render(table: Table) -> str:
         lines.append("(none)")
     lines.append("")
     marked = any(text.style is Style.BEST for row in table.rows for text in row.cells)
-    lines += ["- **bold**: fastest of its row"] if marked and table.notes else []
+    lines += [f"- **bold**: {table.best}"] if marked and table.notes else []
     lines += [f"- {escape(note)}" for note in table.notes]
     return "\n".join(lines) + ("\n" if table.notes else "")
 

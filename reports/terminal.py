@@ -101,7 +101,7 @@ def _cell(text: Text, width: int, column: Column) -> RichText:
 
 def _print_notes(console: Console, table: Table, width: int) -> None:
     marked = any(text.style is Style.BEST for row in table.rows for text in row.cells)
-    for note in (*(["*: fastest of its row"] if marked and table.notes else []), *table.notes):
+    for note in (*([f"*: {table.best}"] if marked and table.notes else []), *table.notes):
         lines = RichText(note).wrap(console, max(20, width - 4))
         for number, line in enumerate(lines):
             line.rstrip()

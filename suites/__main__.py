@@ -24,7 +24,11 @@ COULD_NOT_RUN = 3
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    options, more = _parser().parse_known_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # After "--" all is pytest's: argparse would take the value of an option that it does not know for an operator.
+    end = given.index("--") if "--" in given else len(given)
+    options, more = _parser().parse_known_args(given[:end])
+    more += given[end + 1 :]
     command: Callable[[argparse.Namespace, list[str]], int] = options.command
     return command(options, more)
 
@@ -125,7 +129,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    more = "Further arguments go to pytest."
+    more = "Further options go to pytest; put those with a value after --, as in: -- -k vmap"
     parser = _Parser("python -m suites", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 

@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
 
 from reports import Status
 from suites.accuracy import Verdict, judge
 from suites.backends import Backend, specs
+from suites.leftovers import leftovers
 from suites.operator import Inputs, Operator
 from suites.repetition import judge_all
 
@@ -122,10 +122,11 @@ def compile_poisoned(call: Callable[..., Any], outs: Sequence[Any], arguments: S
 
 
 def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], byte: int) -> list[Array]:
-    """Results of a program of :func:`compile_poisoned` whose outputs held ``byte`` everywhere before."""
+    """Results of a program of :func:`compile_poisoned` where outputs, and :func:`leftovers`, held ``byte`` everywhere."""
     poison = [_filled(out, byte) for out in outs]
     addresses = [array.unsafe_buffer_pointer() for array in poison]
-    results = jax.block_until_ready(program(poison, *arguments))
+    with leftovers(program, byte, next(iter(poison[0].devices()))):
+        results = jax.block_until_ready(program(poison, *arguments))
     for result, address, out in zip(results, addresses, outs, strict=True):
         same_type = result.shape == tuple(out.shape) and result.dtype == out.dtype
         if result.size and same_type and result.unsafe_buffer_pointer() != address:
@@ -135,9 +136,10 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
 
 def _filled(out: Any, byte: int) -> jax.Array:
     dtype = np.dtype(out.dtype)
-    pattern = np.full(int(np.prod(out.shape)) * dtype.itemsize, byte, np.uint8)
-    # A copy by XLA: memory borrowed from NumPy cannot be donated.
-    return jnp.array(pattern.view(dtype).reshape(out.shape), copy=True).block_until_ready()
+    # Memory that JAX borrows from NumPy cannot be donated; what begins at no multiple of 64 bytes is copied.
+    # (jnp.array(copy=True) would compile a program for each shape.)
+    pattern = np.full(8 + int(np.prod(out.shape)) * dtype.itemsize, byte, np.uint8)[8:]
+    return jax.device_put(pattern.view(dtype).reshape(out.shape)).block_until_ready()
 
 
 def _disagreement(deterministic: bool, first: list[Array], second: list[Array]) -> Verdict | None:

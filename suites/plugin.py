@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SpeedSession(config), PLUGIN)
     elif config.getoption("--record"):
         prepare()
-        if not is_worker:
+        if not is_worker and not config.option.collectonly:
             from suites.validation import PLUGIN as VALIDATION
             from suites.validation import ValidationSession
 

@@ -194,7 +194,8 @@ def _edges(dtype):
         cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, bool))
     # A weight that no spike reaches has no say, whatever it is.
     vector = vectors(dtype)["nan"]
-    cases["silent_nan"] = (vector, np.arange(5, dtype=np.int32), np.array([0, 5], np.int32), ~np.isnan(vector))
+    columns, ends = np.arange(vector.size, dtype=np.int32), np.array([0, vector.size], np.int32)
+    cases["silent_nan"] = (vector, columns, ends, ~np.isnan(vector))
     return cases
 
 
