@@ -122,7 +122,7 @@ def compile_poisoned(call: Callable[..., Any], outs: Sequence[Any], arguments: S
 
 
 def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], byte: int) -> list[Array]:
-    """Results of a program of :func:`compile_poisoned` where outputs, and :func:`leftovers`, held ``byte`` everywhere."""
+    """Results of a program of :func:`compile_poisoned` whose outputs, and :func:`leftovers`, held ``byte`` before."""
     poison = [_filled(out, byte) for out in outs]
     addresses = [array.unsafe_buffer_pointer() for array in poison]
     with leftovers(program, byte, next(iter(poison[0].devices()))):

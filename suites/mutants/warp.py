@@ -4,7 +4,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
 
@@ -39,18 +38,10 @@ def clipped_input_warp(dtype):
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
-    if np.dtype(dtype).kind == "f":
-
-        @wp.func
-        def clipped(x: vector, i: int):
-            return wp.where(x[i] <= element(0), element(0), x[i])
-
-    else:
-
-        @wp.func
-        def clipped(x: vector, i: int):
-            x[i] = wp.max(x[i], element(0))
-            return x[i]
+    @wp.func
+    def clipped(x: vector, i: int):
+        x[i] = wp.max(x[i], element(0))
+        return x[i]
 
     @wp.kernel(module="unique", enable_backward=False)
     def relu(x: vector, out: vector):
@@ -424,8 +415,8 @@ MUTANTS = (
         RELU,
         "clipped_input",
         WarpKernel(clipped_input_warp),
-        "integers are clipped where they lie, in a function that the bridge does not look into",
-        dtypes=("float32", "int32"),
+        "clips its input where it lies, in a function that the bridge does not look into",
+        dtypes=("int32",),
     ),
     _warp(RELU, "lost_nan", WarpKernel(lost_nan_warp), "NaN becomes zero"),
     _warp(LIF_STEP, "unwritten_spikes", WarpKernel(silent_threshold_warp), "neurons that do not spike are not written"),
