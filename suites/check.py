@@ -139,7 +139,8 @@ def _filled(out: Any, byte: int) -> jax.Array:
     # Memory that JAX borrows from NumPy cannot be donated; what begins at no multiple of 64 bytes is copied.
     # (jnp.array(copy=True) would compile a program for each shape.)
     pattern = np.full(8 + int(np.prod(out.shape)) * dtype.itemsize, byte, np.uint8)[8:]
-    return jax.device_put(pattern.view(dtype).reshape(out.shape)).block_until_ready()
+    filled: jax.Array = jax.device_put(pattern.view(dtype).reshape(out.shape)).block_until_ready()
+    return filled
 
 
 def _disagreement(deterministic: bool, first: list[Array], second: list[Array]) -> Verdict | None:

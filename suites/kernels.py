@@ -20,6 +20,13 @@ ONE_THREAD_BELOW = 1 << 15
 _reassociated = numba.njit(fastmath={"reassoc"})
 
 
+@numba.njit
+def copy_to(out, x):
+    """``out[:] = x`` of vectors, but for what Numba compiles for that: broadcasting, which takes seconds."""
+    for i in range(out.size):
+        out[i] = x[i]
+
+
 @_reassociated
 def block_sum(x):
     """Sum of a few elements, in any order."""

@@ -58,7 +58,7 @@ def _fill_shared_memory(ordinal: int, byte: int) -> None:
 @functools.cache
 def _filler() -> Any:
     @cuda.jit
-    def fill(byte):
+    def fill(byte: Any) -> None:
         shared = cuda.shared.array(0, np.uint8)
         i = cuda.threadIdx.x
         while i < _SHARED_BYTES:

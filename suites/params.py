@@ -7,7 +7,7 @@ Parameters with one kernel are adjacent, so that what it compiled is still at ha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,12 +73,12 @@ class Case:
         """Sample inputs, or those of the edge case; they must not be modified."""
         if self.size:
             return sample(self.operator, self.dtype, self.size, SEED)
-        return self.operator.edges(self.dtype)[str(self.variant)]
+        return edges_of(self.operator, self.dtype)[str(self.variant)]
 
     @property
     def has_inputs(self) -> bool:
         """Whether :meth:`inputs` has what the test uses."""
-        return bool(self.size) or self.variant in self.operator.edges(self.dtype)
+        return bool(self.size) or self.variant in edges_of(self.operator, self.dtype)
 
     @property
     def error(self) -> ErrorCase:
@@ -95,18 +95,20 @@ def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
     return inputs
 
 
+@functools.lru_cache(maxsize=256)
+def edges_of(operator: Operator, dtype: str) -> Mapping[str, Inputs]:
+    """The edge cases of an operator, made once; they must not be modified."""
+    return operator.edges(dtype)
+
+
 def samples(platform: str) -> list[Any]:
     """Every dtype at every size for checks."""
     return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check)]
 
 
 def eager(platform: str) -> list[Any]:
-    """As :func:`samples`, but the reference at the last size only: each of its operations is compiled alone."""
-    return [
-        param
-        for param in samples(platform)
-        if param.values[0].backend.compiled or param.values[0].size == param.values[0].operator.sizes.check[-1]
-    ]
+    """Every dtype at the last of the sizes for checks; at the others a call in a compiled program shows as much."""
+    return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check[-1:])]
 
 
 def large(platform: str) -> list[Any]:
@@ -119,7 +121,7 @@ def edges(platform: str) -> list[Any]:
     return [
         _param(Case(case.operator, case.backend, case.dtype, 0, platform, edge))
         for case in _grid(platform, lambda operator: (0,))
-        for edge in case.operator.edges(case.dtype)
+        for edge in edges_of(case.operator, case.dtype)
     ]
 
 

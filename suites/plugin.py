@@ -178,7 +178,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Gives the report of a check what is to be recorded of it, see :class:`suites.validation.Finding`."""
     report = yield
-    if item.config.getoption("--record") and _case(item) is not None:
+    decides = report.when == "call" or not report.passed
+    if decides and item.config.getoption("--record") and _case(item) is not None:
         from suites.validation import finding
 
         # An attribute that a report does not have by itself comes along from a worker.

@@ -34,7 +34,7 @@ def test_drawn_structure_is_right(sparse_case, evidence, data):
 
 
 # Each example is a program of its own.
-@settings(DRAWN, max_examples=max(1, settings.default.max_examples // 5))
+@settings(DRAWN, max_examples=max(1, settings().max_examples // 5))
 @given(data=st.data())
 def test_drawn_batch_is_right(drawn_batch_case, evidence, data):
     operator, backend, dtype = drawn_batch_case.operator, drawn_batch_case.backend, drawn_batch_case.dtype

@@ -123,12 +123,11 @@ class ValidationSession:
         """Records the phase that decides: the call, or what kept it from being made."""
         if report.nodeid not in self._expected or report.nodeid in self._recorded:
             return
-        if report.when == "call" or not report.passed:
-            found = getattr(report, "finding", None)
-            if found is not None:
-                self._append(report.nodeid, msgspec.convert(found, Finding))
-            elif report.failed:  # not a report of a test: that of a worker which is no more
-                self._lost(report.nodeid, str(report.longrepr))
+        found = getattr(report, "finding", None)
+        if found is not None:
+            self._append(report.nodeid, msgspec.convert(found, Finding))
+        elif report.failed:  # not a report of a test: that of a worker which is no more
+            self._lost(report.nodeid, str(report.longrepr))
 
     def _lost(self, nodeid: str, reason: str) -> None:
         seconds = time.monotonic() - self._started.get(nodeid, time.monotonic())

@@ -18,7 +18,7 @@ from suites.backends import Backend, CudaKernel, WarpKernel
 from suites.cuda_kernels import cuda, kernel, rows_of
 from suites.edges import values, vectors
 from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW, rows_of_part
+from suites.kernels import ONE_THREAD_BELOW, copy_to, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
 from suites.sparse import csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp
@@ -37,7 +37,7 @@ def scatter_rows(data, indices, indptr, x, out, first, last):
 def csr_rmatvec(data, indices, indptr, x, y, out):
     if indptr.size != x.size + 1 or data.size != indices.size:
         raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
-    out[:] = y
+    copy_to(out, y)
     scatter_rows(data, indices, indptr, x, out, 0, x.size)
 
 

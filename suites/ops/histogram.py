@@ -16,7 +16,7 @@ from suites.accuracy import Truth, exact
 from suites.backends import Backend, CudaKernel, WarpCallable
 from suites.cuda_kernels import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
 from suites.edges import vectors
-from suites.kernels import BLOCK, ONE_THREAD_BELOW
+from suites.kernels import BLOCK, ONE_THREAD_BELOW, copy_to
 from suites.operator import Operator, total_bytes
 from suites.warp_kernels import scalar, wp
 
@@ -51,7 +51,7 @@ def add_counts(x, out):
 
 @numba.njit
 def histogram(x, counts, out):
-    out[:] = counts
+    copy_to(out, counts)
     add_counts(x, out)
 
 
@@ -65,7 +65,7 @@ def histogram_parallel(x, counts, out):
         partials = np.zeros((parts, counts.size), counts.dtype)
         for part in numba.prange(parts):
             add_counts(x[x.size * part // parts : x.size * (part + 1) // parts], partials[part])
-        out[:] = counts
+        copy_to(out, counts)
         for part in range(parts):
             for i in range(counts.size):
                 out[i] += partials[part, i]

@@ -37,7 +37,8 @@ def distances_from(i, coordinates, out):
     Each coordinate of all points is contiguous, so that a vector register is filled by one load.
     """
     squares, axes = out[i], coordinates.shape[0]
-    squares[:] = 0
+    for j in range(squares.size):
+        squares[j] = 0
     for axis in range(0, axes - 3, 4):
         a, b, c, d = coordinates[axis], coordinates[axis + 1], coordinates[axis + 2], coordinates[axis + 3]
         ai, bi, ci, di = a[i], b[i], c[i], d[i]

@@ -16,7 +16,7 @@ from suites.cuda_kernels import THREADS, cuda, kernel, load, tile, tile_count
 from suites.edges import values as some_values
 from suites.edges import vectors
 from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
+from suites.kernels import ONE_THREAD_BELOW, copy_to
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
 from suites.warp_kernels import scalar, wp
 
@@ -35,7 +35,7 @@ def scatter_part(values, targets, factor, out, first, last):
 def scatter_add(values, targets, scale, acc, out):
     if values.size != targets.size:
         raise ValueError("scatter_add: values and targets must have one length")
-    out[:] = acc
+    copy_to(out, acc)
     scatter_part(values, targets, scale[0], out, 0, values.size)
 
 

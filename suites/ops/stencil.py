@@ -17,7 +17,7 @@ from suites.backends import Backend, CudaKernel, WarpCallable, WarpKernel
 from suites.cuda_kernels import LOADS, THREADS, cuda, device, kernel
 from suites.edges import values, vectors
 from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
+from suites.kernels import ONE_THREAD_BELOW, copy_to
 from suites.operator import Operator, total_bytes
 from suites.warp_kernels import TILE, blocks, scalar, tile_count, wp
 
@@ -30,7 +30,7 @@ def stencil_row(u, rate, out, i):
     """One row, which may be a rim."""
     rows, columns = u.shape
     if i == 0 or i == rows - 1 or columns < 3:
-        out[i] = u[i]
+        copy_to(out[i], u[i])
     else:
         four = u.dtype.type(4)
         # Rows as arrays of their own: nothing then tells LLVM that a column may count from the end.
