@@ -13,7 +13,7 @@ from bridge.errors import LaunchError
 
 Dimensions = tuple[int, int, int]
 
-_MOST = 2**31 - 1
+MOST = 2**31 - 1
 """No limit of a device is higher."""
 
 
@@ -138,8 +138,8 @@ def _integers(name: str, argument: str, value: Any, least: int) -> tuple[int, ..
             raise LaunchError(
                 f"{name}: {argument} is {value!r}, expected integers; {number!r} is of type {type(number).__name__}."
             )
-        if not least <= number.__index__() <= _MOST:
-            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers from {least} to {_MOST}.")
+        if not least <= number.__index__() <= MOST:
+            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers from {least} to {MOST}.")
     return tuple(number.__index__() for number in values)
 
 

@@ -107,8 +107,9 @@ def samples(platform: str) -> list[Any]:
 
 
 def eager(platform: str) -> list[Any]:
-    """Every dtype at the last of the sizes for checks; at the others a call in a compiled program shows as much."""
-    return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check[-1:])]
+    """Every kernel in every dtype at the last of the sizes for checks: at the others, compiled calls show as much."""
+    cases = _grid(platform, lambda operator: operator.sizes.check[-1:])
+    return [_param(case) for case in cases if case.backend.compiled]
 
 
 def large(platform: str) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bridge.launch import Limits
+from bridge.launch import MOST, Limits
 from suites.operator import Inputs, Operator
 
 Array = np.ndarray[Any, Any]
@@ -329,9 +329,9 @@ def oversized_launches(limits: Limits) -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def _beyond(draw: st.DrawFn, most: tuple[int, int, int], product: int) -> tuple[int, ...]:
     """Extents of which one is over its limit, or all together are."""
-    axis = draw(st.integers(0, 2))
+    axis = draw(st.sampled_from([axis for axis in range(3) if most[axis] < MOST]))
     extents = [draw(st.sampled_from([1, 2])) for _ in range(3)]
-    extents[axis] = most[axis] + draw(st.integers(1, 1000))
+    extents[axis] = min(most[axis] + draw(st.integers(1, 1000)), MOST)
     if math.prod(most) > product and draw(st.booleans()):
         return most[0], draw(st.integers(product // most[0] + 1, most[1])), 1
     return tuple(extents)

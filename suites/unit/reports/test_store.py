@@ -168,7 +168,7 @@ def test_published_runs_are_compressed(path):
         RunWriter(packed, make_run())
 
 
-@pytest.mark.parametrize("damage", [b"not gzip", gzip.compress(b"{}" * 100)[:-12]])
+@pytest.mark.parametrize("damage", [b"not gzip", gzip.compress(b"{}" * 100)[:-12]], ids=["no archive", "cut off"])
 def test_a_broken_archive_is_unreadable(tmp_path, damage):
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(damage)

@@ -1,5 +1,6 @@
 """The error bounds of gradients are neither too tight to hold nor too wide to mean anything."""
 
+import itertools
 from dataclasses import replace
 
 import jax
@@ -39,10 +40,13 @@ def test_condition_is_at_least_what_the_jacobian_sums_up(operator):
     expected = true_cotangents(operator, inputs, cotangents).outputs
     with jax.enable_x64(True):
         wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in inputs]
-        jacobians = jax.jacrev(operator.reference, argnums=indices)(*wide)
+        floats = [out.dtype.kind == "f" for out in operator.outputs(*inputs)]
+        jacobians = jax.jacrev(lambda *wide: list(itertools.compress(operator.reference(*wide), floats)), indices)(
+            *wide
+        )
     for place, index in enumerate(indices):
         sums = np.zeros(inputs[index].shape)
-        for jacobian, cotangent in zip(jacobians, cotangents, strict=True):
+        for jacobian, cotangent in zip(jacobians, itertools.compress(cotangents, floats), strict=True):
             flat = np.abs(jacobian[place]).reshape(cotangent.size, -1)
             sums += (np.abs(cotangent).reshape(1, -1) @ flat).reshape(sums.shape)
         # The margin is the condition times as many roundings as are declared, and what may be flushed to zero.
@@ -59,6 +63,8 @@ def test_gradient_that_is_off_by_a_factor_is_refused(operator, factor):
     right = [each.value.astype(np.float32) for each in truth.outputs]
     assert judge(right, truth).status is Status.PASSED
     for place, each in enumerate(right):
+        if not each.any():  # constant in this input: its factor says nothing
+            continue
         wrong = [np.float32(factor) * other if other is each else other for other in right]
         assert judge(wrong, truth).status is Status.WRONG_VALUE, f"input {list(operator.gradient.terms)[place]}"
 

@@ -77,7 +77,7 @@ def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
     single = dataclasses.replace(operators()["add"], name="single", batchable=False)
     monkeypatch.setattr(params, "operators", lambda: {"single": single})
     reasons = {param.values[0].backend: param.marks[0].kwargs["reason"] for param in params.batches("cpu")}
-    assert set(reasons) == {Backend.JNP, Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
+    assert set(reasons) == {Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
     assert set(reasons.values()) == {"jax.vmap over single makes no sense"}
 
 
