@@ -44,7 +44,7 @@ CHECKS = (
     Check(
         "repeat",
         "test_forward.py::test_eager_call_repeats_its_bits",
-        "results that vary from call to call, where they must not",
+        "results that vary from call to call where they must not; the others run once or twice",
     ),
     Check(
         "compiled",
@@ -58,10 +58,20 @@ CHECKS = (
     ),
     Check("twice", "test_jit.py::test_jit_around_two_calls_keeps_both", "calls that disturb each other in one program"),
     Check("edges", "test_edges.py::test_edge_case_is_right", "special values, empty inputs, degenerate structures"),
-    Check("drawn", "test_property.py::test_drawn_inputs_are_right", "inputs that nobody thought of"),
-    Check("drawn csr", "test_property.py::test_drawn_structure_is_right", "sparse structures that nobody thought of"),
     Check(
-        "drawn vmap", "test_property.py::test_drawn_batch_is_right", "axes and nesting of batches in any combination"
+        "drawn",
+        "test_property.py::test_drawn_inputs_are_right",
+        "inputs that nobody thought of; other ones each time in the long profile",
+    ),
+    Check(
+        "drawn csr",
+        "test_property.py::test_drawn_structure_is_right",
+        "sparse structures that nobody thought of; other ones each time in the long profile",
+    ),
+    Check(
+        "drawn vmap",
+        "test_property.py::test_drawn_batch_is_right",
+        "axes, nesting and shared operands of batches in any combination, which vmap has five of",
     ),
     Check(
         "vmap", "test_vmap.py::test_each_element_of_a_batch_is_right", "strides and shared operands of batched calls"
@@ -69,17 +79,23 @@ CHECKS = (
     Check("vmap0", "test_vmap.py::test_batch_of_none_gives_results_of_none", "batches without elements"),
     Check("scan", "test_control_flow.py::test_each_step_of_a_scan_is_right", "what one step leaves for the next"),
     Check(
-        "cond", "test_control_flow.py::test_branch_that_is_taken_is_right", "a call in a branch that may not be taken"
+        "cond",
+        "test_control_flow.py::test_branch_that_is_taken_is_right",
+        "a call in a branch that may not be taken: XLA may move it out, or share its buffers",
     ),
     Check(
         "donate",
         "test_donation.py::test_donated_inputs_give_right_results_and_others_stay",
-        "reading an input after its memory was given to an output",
+        "reading an input after XLA was allowed to reuse its memory, on versions that do",
     ),
     Check("shard", "test_sharding.py::test_each_shard_is_right", "state of one device used on another"),
     Check("export", "test_export.py::test_exported_program_is_right", "what a serialised program does not carry along"),
     Check("x64", "test_x64.py::test_the_other_precision_mode_changes_nothing", "dtypes that follow JAX's x64 mode"),
-    Check("threads", "test_threads.py::test_concurrent_calls_are_right", "state shared by calls that overlap"),
+    Check(
+        "threads",
+        "test_threads.py::test_concurrent_calls_are_right",
+        "state shared by calls that overlap on one device; shard overlaps those of several",
+    ),
     Check(
         "grad",
         "test_grad.py::test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel",
@@ -88,10 +104,18 @@ CHECKS = (
     Check(
         "grad eager",
         "test_grad.py::test_eager_gradient_is_right_and_integers_have_none",
-        "the derivative outside jit, and cotangents of integers",
+        "the derivative outside jit, changed inputs, and cotangents of integers",
     ),
-    Check("vmap grad", "test_grad.py::test_batch_of_gradients_is_right", "batches of derivatives"),
-    Check("grad vmap", "test_grad.py::test_gradient_of_a_batch_is_right", "derivatives of a batched call"),
+    Check(
+        "vmap grad",
+        "test_grad.py::test_batch_of_gradients_is_right",
+        "batches of derivatives: the rule of the adjoint, which grad vmap need not use",
+    ),
+    Check(
+        "grad vmap",
+        "test_grad.py::test_gradient_of_a_batch_is_right",
+        "derivatives of a batched call: the adjoint of the rule, which vmap grad need not use",
+    ),
     Check(
         "grad diff",
         "test_grad.py::test_gradient_agrees_with_differences",

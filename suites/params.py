@@ -90,15 +90,22 @@ class Case:
 def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
     """Sample inputs, made once for all backends and read-only."""
     inputs = sample_of(operator, dtype, size, seed)
+    _protect(inputs)
+    return inputs
+
+
+def _protect(inputs: Inputs) -> None:
     for array in inputs:
         array.flags.writeable = False
-    return inputs
 
 
 @functools.lru_cache(maxsize=256)
 def edges_of(operator: Operator, dtype: str) -> Mapping[str, Inputs]:
-    """The edge cases of an operator, made once; they must not be modified."""
-    return operator.edges(dtype)
+    """The edge cases of an operator, made once for all backends and read-only."""
+    cases = operator.edges(dtype)
+    for inputs in cases.values():
+        _protect(inputs)
+    return cases
 
 
 def samples(platform: str) -> list[Any]:
@@ -231,8 +238,13 @@ def small_gradients(platform: str) -> list[Any]:
 
 
 def without_gradient(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` that have none."""
-    return [param for param in kernels(platform) if not _has_gradient(param.values[0])]
+    """The kernels of :func:`kernels` that have none, but whose results are floats."""
+    return [
+        param
+        for param in kernels(platform)
+        if not _has_gradient(case := param.values[0])
+        and np.dtype(case.operator.outputs(*case.inputs())[0].dtype).kind == "f"
+    ]
 
 
 def repeatable(platform: str) -> list[Any]:
