@@ -146,7 +146,8 @@ _EXTREMES = ("atomic_max", "atomic_min")
 
 
 def _tree(kernel: wp.Kernel) -> ast.AST:
-    return ast.parse(textwrap.dedent(kernel.adj.source))
+    with LOCK:
+        return ast.parse(textwrap.dedent(kernel.adj.source))
 
 
 def called_name(node: ast.Call) -> str:

@@ -12,7 +12,11 @@ import warp as wp
 from bridge.errors import SignatureError
 
 LOCK = threading.RLock()
-"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread."""
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread.
+
+Also while the bridge parses source itself: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth
+mismatch") in a thread that another one, which is in it as well, takes over from.
+"""
 
 MAX_DIMENSIONS = 4
 """Of a Warp array, and of a launch."""
