@@ -12,6 +12,7 @@ import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.ffi.call import Call, Code, bind
+from bridge.ffi.frame import check_count
 from bridge.ffi.target import Target
 from bridge.signature import Outputs, check_aliased_types, check_aliases, check_vmap_method
 
@@ -109,4 +110,5 @@ def _check_inputs(kernel: Kernel, args: tuple[Any, ...], output_count: int) -> l
             f"outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one "
             "array for each input, and declare one output in outs for each output parameter."
         )
+    check_count(kernel.name, given)
     return [jax.typeof(arg) for arg in args]

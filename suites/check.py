@@ -45,20 +45,21 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
     In this order: it compiles, the compiled program contains the custom call, it runs, its inputs are unchanged, every
     output was written (and equal inputs give equal bits), results are right.
     """
-    with precision(*(array.dtype for array in inputs)), jax.default_device(device):
+    where = device or jax.config.jax_default_device
+    with precision(*(array.dtype for array in inputs)), jax.default_device(where):
         arguments = [jax.device_put(array) for array in inputs]
+        on_host = all(each.platform == "cpu" for array in arguments for each in array.devices())
+        platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
-            program = _program(operator, backend, specs(inputs), device)
+            program = _program(operator, backend, specs(inputs), where)
         except Exception as error:
             return Verdict(Status.COMPILE_ERROR, described(error), None)
         # XLA drops a call whose results are all empty.
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
-        platform = _platform(device)
         missing = missing_custom_call(program.as_text(), backend, platform, calls)
         if missing:
             return Verdict(Status.COMPILE_ERROR, missing, None)
-        on_host = all(each.platform == "cpu" for array in arguments for each in array.devices())
         before = fingerprint(inputs) if on_host else ""
         try:
             runs = [run_poisoned(program, outs, arguments, poison) for poison in POISONS]
@@ -166,11 +167,6 @@ def described(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
 
 
-def _platform(device: jax.Device | None) -> str:
-    """The platform of a device (None: JAX's default) in our terms; JAX calls a device of the platform cuda a gpu."""
-    return "cpu" if (device or jax.devices()[0]).platform == "cpu" else "cuda"
-
-
 def _same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
     pairs = zip(arrays, others, strict=True)
     return all(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)) for a, b in pairs)
@@ -178,7 +174,7 @@ def _same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _program(
-    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], device: jax.Device | None
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device | str | None
 ) -> Any:
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 

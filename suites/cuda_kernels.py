@@ -54,6 +54,9 @@ PARTIALS = 1024
 ONE_BLOCK_UP_TO = 1 << 12
 """Elements that one block reduces by itself: a second launch would take longer."""
 
+LONG = 32
+"""Terms per lane of a row above which all threads of a block share it."""
+
 
 def kernel(function: Callable[..., None]) -> Any:
     """``numba.cuda.jit``, or the function itself where there is no numba-cuda."""
@@ -98,6 +101,12 @@ def rows_of(rows: int, terms: float) -> dict[str, Any]:
         lanes *= 2
     # Kernels go on to further rows where there are more than a million blocks' worth.
     return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
+
+
+def csr_rows_of(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of a kernel of :func:`csr_row_sums`, from the arrays of a call: ``data`` is the first."""
+    rows = outs[0].shape[0]
+    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
 # What kernels are made of.
@@ -205,3 +214,48 @@ def add_up(x, sums):
     total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
     if cuda.threadIdx.x == 0:
         sums[cuda.blockIdx.x] = total
+
+
+def csr_row_sums(part: Callable[..., Any]) -> Any:
+    """The kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
+
+    Rows are summed by a few lanes each, as many as the mean row keeps busy (:func:`csr_rows_of`); far longer ones by
+    the whole block. Lanes of short rows would idle in a warp per row, and a long row would keep a single lane, and with
+    it the block, for as long as it has elements.
+
+    Args:
+        part: Of ``(data, indices, x, first, stop, step)``, on the device: the sum over those elements of a row.
+    """
+
+    @kernel
+    def row_sums(data, indices, indptr, x, out):
+        shared = cuda.shared.array(THREADS, out.dtype)
+        rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+        lane = np.uint64(cuda.threadIdx.x)
+        first = np.uint64(cuda.blockIdx.x) * height
+        while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+            row = first + np.uint64(cuda.threadIdx.y)
+            start, stop = np.uint64(0), np.uint64(0)
+            if row < rows:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+            is_long = stop - start > lanes * np.uint64(LONG)
+            total = data.dtype.type(0)
+            if not is_long:
+                total = part(data, indices, x, start + lane, stop, lanes)
+            total = sum_lanes(shared, total, cuda.blockDim.x)
+            if lane == np.uint64(0) and row < rows and not is_long:
+                out[row] = total
+            if cuda.syncthreads_or(1 if is_long else 0):
+                place = np.uint64(cuda.threadIdx.y) * lanes + lane
+                row = first
+                while row < rows and row < first + height:
+                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                    if stop - start > lanes * np.uint64(LONG):
+                        total = part(data, indices, x, start + place, stop, np.uint64(THREADS))
+                        total = sum_lanes(shared, total, THREADS)
+                        if place == np.uint64(0):
+                            out[row] = total
+                    row += np.uint64(1)
+            first += np.uint64(cuda.gridDim.x) * height
+
+    return row_sums

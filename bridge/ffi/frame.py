@@ -13,15 +13,23 @@ MAX_BUFFERS = 256
 """Arrays of a call, inputs and outputs together."""
 
 
+def check_count(name: str, count: int) -> None:
+    """Refuses a call that has more arrays than native code can hold, before anything is compiled for it.
+
+    Raises:
+        SignatureError: It has.
+    """
+    if count > MAX_BUFFERS:
+        raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
+
+
 def miscounted(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> int:
     """Address of the message for a frame that has other numbers of buffers.
 
     Raises:
         SignatureError: There are more buffers than native code can hold.
     """
-    count = len(inputs) + len(outputs)
-    if count > MAX_BUFFERS:
-        raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
+    check_count(name, len(inputs) + len(outputs))
     return c_string(f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs")
 
 

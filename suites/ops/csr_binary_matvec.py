@@ -12,7 +12,7 @@ import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
 from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
+from suites.cuda_kernels import csr_row_sums, csr_rows_of, device
 from suites.edges import vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
@@ -51,10 +51,6 @@ def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
             csr_binary_rows(data, indices, indptr, spikes, out, first, last)
 
 
-LONG = 32
-"""Non-zeros per lane above which all threads of a block share a row."""
-
-
 @device
 def active_part(data, indices, spikes, first, stop, step):
     """What one lane adds up of a row: four spikes are looked up at a time, then the weights of those that are there."""
@@ -76,42 +72,7 @@ def active_part(data, indices, spikes, first, stop, step):
     return total
 
 
-@kernel
-def csr_binary_matvec_cuda(data, indices, indptr, spikes, out):
-    """Rows are shared out as in csr_matvec."""
-    shared = cuda.shared.array(THREADS, out.dtype)
-    rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
-    lane = np.uint64(cuda.threadIdx.x)
-    first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
-        row = first + np.uint64(cuda.threadIdx.y)
-        start, stop = np.uint64(0), np.uint64(0)
-        if row < rows:
-            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-        is_long = stop - start > lanes * np.uint64(LONG)
-        total = data.dtype.type(0)
-        if not is_long:
-            total = active_part(data, indices, spikes, start + lane, stop, lanes)
-        total = sum_lanes(shared, total, cuda.blockDim.x)
-        if lane == np.uint64(0) and row < rows and not is_long:
-            out[row] = total
-        if cuda.syncthreads_or(1 if is_long else 0):
-            place = np.uint64(cuda.threadIdx.y) * lanes + lane
-            row = first
-            while row < rows and row < first + height:
-                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-                if stop - start > lanes * np.uint64(LONG):
-                    total = active_part(data, indices, spikes, start + place, stop, np.uint64(THREADS))
-                    total = sum_lanes(shared, total, THREADS)
-                    if place == np.uint64(0):
-                        out[row] = total
-                row += np.uint64(1)
-        first += np.uint64(cuda.gridDim.x) * height
-
-
-def _launch(inputs, outs):
-    rows = outs[0].shape[0]
-    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
+csr_binary_matvec_cuda = csr_row_sums(active_part)
 
 
 @functools.cache
@@ -208,7 +169,7 @@ OPERATOR = Operator(
     kernels={
         Backend.NUMBA: csr_binary_matvec,
         Backend.NUMBA_PARALLEL: csr_binary_matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, _launch),
+        Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
         Backend.WARP: WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),

@@ -14,7 +14,7 @@ import numpy as np
 import bridge
 from suites.accuracy import Truth, bounded, wide
 from suites.backends import Backend, CudaKernel, WarpCallable
-from suites.cuda_kernels import LOADS, THREADS, cuda, device, kernel
+from suites.cuda_kernels import LOADS, LONG, THREADS, cuda, device, kernel
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
@@ -72,10 +72,6 @@ def csr_matmat_parallel(data, indices, indptr, X, out):
             csr_product_rows(data, indices, indptr, X, out, first, last)
 
 
-LONG = 32
-"""Non-zeros per lane above which all lanes of a block share a row."""
-
-
 @device
 def product_part(data, indices, X, j, first, stop, step):
     """What one lane adds up of a row for column j, in four chains that do not wait for each other."""
@@ -120,7 +116,7 @@ def sum_columns(shared, value, lane, lanes):
 def csr_matmat_cuda(data, indices, indptr, X, out):
     """Columns lie along x, so that neighbours read neighbours of X; along y lanes share a row, along z lie rows.
 
-    Far longer rows are shared by all lanes of the block, as in csr_matvec.
+    Far longer rows are shared by all lanes of the block, as by csr_row_sums.
     """
     shared = cuda.shared.array(THREADS, out.dtype)
     rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])

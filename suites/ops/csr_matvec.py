@@ -13,7 +13,7 @@ import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
 from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of, sum_lanes
+from suites.cuda_kernels import csr_row_sums, csr_rows_of, device
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
@@ -59,10 +59,6 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
             csr_rows(data, indices, indptr, x, out, first, last)
 
 
-LONG = 32
-"""Non-zeros per lane above which all threads of a block share a row."""
-
-
 @device
 def sparse_part(data, indices, x, first, stop, step):
     """What one lane adds up of a row, in four chains: the elements of x are far apart, so each load takes its time."""
@@ -81,46 +77,7 @@ def sparse_part(data, indices, x, first, stop, step):
     return (a + b) + (c + d)
 
 
-@kernel
-def csr_matvec_cuda(data, indices, indptr, x, out):
-    """Rows are summed by a few lanes each, as many as the mean row keeps busy; far longer ones by the whole block.
-
-    Lanes of short rows would idle in a warp per row, and a long row would keep a single lane, and with it the block,
-    for as long as it has elements.
-    """
-    shared = cuda.shared.array(THREADS, out.dtype)
-    rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
-    lane = np.uint64(cuda.threadIdx.x)
-    first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
-        row = first + np.uint64(cuda.threadIdx.y)
-        start, stop = np.uint64(0), np.uint64(0)
-        if row < rows:
-            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-        is_long = stop - start > lanes * np.uint64(LONG)
-        total = data.dtype.type(0)
-        if not is_long:
-            total = sparse_part(data, indices, x, start + lane, stop, lanes)
-        total = sum_lanes(shared, total, cuda.blockDim.x)
-        if lane == np.uint64(0) and row < rows and not is_long:
-            out[row] = total
-        if cuda.syncthreads_or(1 if is_long else 0):
-            place = np.uint64(cuda.threadIdx.y) * lanes + lane
-            row = first
-            while row < rows and row < first + height:
-                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-                if stop - start > lanes * np.uint64(LONG):
-                    total = sparse_part(data, indices, x, start + place, stop, np.uint64(THREADS))
-                    total = sum_lanes(shared, total, THREADS)
-                    if place == np.uint64(0):
-                        out[row] = total
-                row += np.uint64(1)
-        first += np.uint64(cuda.gridDim.x) * height
-
-
-def _launch(inputs, outs):
-    rows = outs[0].shape[0]
-    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
+csr_matvec_cuda = csr_row_sums(sparse_part)
 
 
 @functools.cache
@@ -218,7 +175,7 @@ OPERATOR = Operator(
     kernels={
         Backend.NUMBA: csr_matvec,
         Backend.NUMBA_PARALLEL: csr_matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_matvec_cuda, _launch),
+        Backend.NUMBA_CUDA: CudaKernel(csr_matvec_cuda, csr_rows_of),
         Backend.WARP: WarpKernel(csr_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),

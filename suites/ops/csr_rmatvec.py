@@ -15,7 +15,7 @@ import numpy as np
 
 from suites.accuracy import Truth, bounded, wide
 from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import cuda, kernel, rows_of
+from suites.cuda_kernels import LONG, cuda, kernel, rows_of
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, copy_to, rows_of_part
@@ -65,13 +65,9 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
             out[column] = total
 
 
-LONG = 32
-"""Non-zeros per lane above which all threads of a block share a row."""
-
-
 @kernel
 def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
-    """Adds to ``out``, which lies in the memory of ``y``. Rows are shared out as in csr_matvec, but nobody waits."""
+    """Adds to ``out``, which lies in the memory of ``y``. Rows are shared out as by csr_row_sums, but nobody waits."""
     rows, lanes, height = np.uint64(x.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     first = np.uint64(cuda.blockIdx.x) * height
     place = np.uint64(cuda.threadIdx.y) * lanes + np.uint64(cuda.threadIdx.x)

@@ -59,6 +59,7 @@ def has_gpu():
 
 HAS_GPU = has_gpu()
 gpu = pytest.mark.skipif(not HAS_GPU, reason="there is no NVIDIA GPU")
+PLATFORM = "cuda" if HAS_GPU else "cpu"
 
 
 def scale(factor=2.0, **options):

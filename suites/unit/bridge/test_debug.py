@@ -136,7 +136,7 @@ class TestDevices:
 
     @pytest.fixture
     def mesh(self):
-        return jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+        return jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices("cpu")[:8])
 
     def sharded(self, op, mesh):
         def total(x):

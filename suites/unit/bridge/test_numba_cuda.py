@@ -23,6 +23,7 @@ from bridge.numba_cpu import DTYPES
 cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
 HAS_GPU = cuda.is_available()
 gpu = pytest.mark.skipif(not HAS_GPU, reason="there is no NVIDIA GPU")
+PLATFORM = "cuda" if HAS_GPU else "cpu"
 Spec = jax.ShapeDtypeStruct
 N = 1000
 OUT = Spec((N,), np.float32)
