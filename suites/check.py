@@ -45,10 +45,11 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
     In this order: it compiles, the compiled program contains the custom call, it runs, its inputs are unchanged, every
     output was written (and equal inputs give equal bits), results are right.
     """
-    where = device or jax.config.jax_default_device
-    with precision(*(array.dtype for array in inputs)), jax.default_device(where):
+    placed = jax.default_device(device) if device else contextlib.nullcontext()
+    with precision(*(array.dtype for array in inputs)), placed:
         arguments = [jax.device_put(array) for array in inputs]
-        on_host = all(each.platform == "cpu" for array in arguments for each in array.devices())
+        where = frozenset(each for array in arguments for each in array.devices())
+        on_host = all(each.platform == "cpu" for each in where)
         platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
@@ -174,7 +175,7 @@ def _same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _program(
-    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device | str | None
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: frozenset[jax.Device]
 ) -> Any:
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
