@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import jax
 import pytest
 
 
+@contextlib.contextmanager
+def default(platform: str) -> Iterator[None]:
+    """What names no device is on this platform, also in other threads: :func:`jax.default_device` is for one alone."""
+    before = jax.config.jax_default_device
+    jax.config.update("jax_default_device", jax.devices(platform)[0])
+    try:
+        yield
+    finally:
+        jax.config.update("jax_default_device", before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Arrays that belong to a module are made when it is imported."""
+    with default("cpu"):
+        return (yield)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def default_platform(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What names no device is on the CPU, or on the module's ``PLATFORM``; in processes that a test starts too."""
+    """The platform is the module's ``PLATFORM``, else the CPU, which is then all that a process of its tests sees."""
     platform = getattr(request.module, "PLATFORM", "cpu")
-    before = jax.config.jax_default_device
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DEFAULT_DEVICE", platform)
-        jax.config.update("jax_default_device", jax.devices(platform)[0])
+    with default(platform), pytest.MonkeyPatch.context() as patch:
+        if platform == "cpu":
+            patch.setenv("JAX_PLATFORMS", "cpu")
         yield
-        jax.config.update("jax_default_device", before)

@@ -258,7 +258,8 @@ def run(name, *args, **options):
 
 
 def export_warp(shape):
-    return jax.export.export(jax.jit(wrap("reverse")), disabled_checks=bridge.export_checks())(Spec(shape, np.float32))
+    call = jax.jit(wrap("reverse"))
+    return jax.export.export(call, platforms=("cpu",), disabled_checks=bridge.export_checks())(Spec(shape, np.float32))
 
 
 WARP = {

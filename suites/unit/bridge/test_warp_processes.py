@@ -91,7 +91,7 @@ def program(x):
 
 def test_an_exported_program_runs_where_the_same_kernels_are_defined_and_not_before(tmp_path):
     blob = tmp_path / "program.bin"
-    exported = jax.export.export(jax.jit(program), disabled_checks=bridge.export_checks())(X)
+    exported = jax.export.export(jax.jit(program), platforms=("cpu",), disabled_checks=bridge.export_checks())(X)
     blob.write_bytes(exported.serialize())
     (tmp_path / "another.py").write_text(ANOTHER)
     (tmp_path / "run.py").write_text(RUN)
@@ -105,7 +105,7 @@ def test_an_exported_program_runs_where_the_same_kernels_are_defined_and_not_bef
 
 def test_export_asks_for_the_checks_to_be_disabled():
     with pytest.raises(ValueError, match="bridge_cpu"):
-        jax.export.export(jax.jit(program))(X)
+        jax.export.export(jax.jit(program), platforms=("cpu",))(X)
 
 
 def test_the_persistent_cache_serves_a_fresh_process(tmp_path):

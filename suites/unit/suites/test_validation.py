@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from reports import Status, find_run, read_run
+from reports.store import RUNS_VARIABLE
 from suites import checks
 from suites.accuracy import Verdict
 from suites.evidence import CheckFailed, Evidence, outcome
@@ -41,7 +42,7 @@ def outside(tmp_path_factory):
     command += ["--", "-k", "not (drawn_batch and (cube_wrong or cube_known))"]
     # The folder of this project stays importable where it is not installed.
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths}
+    environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
     records = read_run(find_run("latest", folder / "runs"))
     return SimpleNamespace(
