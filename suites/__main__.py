@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     add_workers(validate, "full")
     validate.add_argument("--summary", metavar="FILE", help="append the grid as Markdown to this file")
     mutants = add("mutants", _mutants, "run the checks on broken kernels; print which check catches which")
-    add_workers(mutants, "quick")
+    add_workers(mutants, "full")
     special = add(
         "special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently", ""
     )

@@ -284,6 +284,7 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
     "batch_case": batches,
     "error_case": errors,
     "kernel_case": kernels,
+    "threads_case": kernels,
     "sparse_case": sparse,
     "drawn_batch_case": drawn_batches,
     "direct_case": direct,
@@ -298,11 +299,35 @@ TABLES: dict[str, Callable[[str], list[Any]]] = {
 """The parameters of a test, by the name of its argument."""
 
 
-def quick(cells: Iterable[Any]) -> list[Any]:
-    """Of these cells, those in the first dtype of each kernel: what another dtype costs is another compilation."""
-    cells = list(cells)
-    first = {_kernel(cell.values[0]) for cell in cells if _in_first_dtype(cell.values[0])}
-    return [cell for cell in cells if _in_first_dtype(cell.values[0]) or _kernel(cell.values[0]) not in first]
+def quick(table: str, cells: Iterable[Any]) -> list[Any]:
+    """Of these cells of a table, what two cores check in three minutes: most of the time goes into compilation.
+
+    That is each kernel in its first dtype at the largest of the sizes, and of the layouts of a batch the two that
+    differ most. Not the reference, nor the transformations of a parallel kernel that has a serial twin: the same code
+    takes both through them.
+    """
+    others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
+    first = {_kernel(cell.values[0]) for cell in others if _in_first_dtype(cell.values[0])}
+    largest: dict[tuple[Operator, Backend], int] = {}
+    for cell in others:
+        kernel = _kernel(cell.values[0])
+        largest[kernel] = max(largest.get(kernel, 0), cell.values[0].size)
+    return [
+        cell
+        for cell in others
+        if (_in_first_dtype(cell.values[0]) or _kernel(cell.values[0]) not in first)
+        and cell.values[0].size == largest[_kernel(cell.values[0])]
+        and not (table == "batch_case" and cell.values[0].variant in _LATER_LAYOUTS)
+        and not (table in _TRANSFORMED and _has_serial_twin(cell.values[0]))
+    ]
+
+
+_LATER_LAYOUTS = {"first_axis", "last_axis", "only_first_input"}
+_TRANSFORMED = {"batch_case", "drawn_batch_case", "kernel_case"}
+
+
+def _has_serial_twin(case: Case) -> bool:
+    return case.backend is Backend.NUMBA_PARALLEL and Backend.NUMBA in case.operator.kernels
 
 
 def _in_first_dtype(case: Case) -> bool:

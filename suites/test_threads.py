@@ -12,12 +12,12 @@ THREADS = 4
 CALLS = 8
 
 
-def test_concurrent_calls_are_right(kernel_case, evidence):
-    operator = kernel_case.operator
-    own = [operator.sample(kernel_case.dtype, kernel_case.size, SEED + seed) for seed in range(THREADS)]
+def test_concurrent_calls_are_right(threads_case, evidence):
+    operator = threads_case.operator
+    own = [operator.sample(threads_case.dtype, threads_case.size, SEED + seed) for seed in range(THREADS)]
     together = Barrier(THREADS)
-    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
-        call = operator.build(kernel_case.backend, own[0])
+    with precision(threads_case.dtype), jax.default_device(threads_case.device):
+        call = operator.build(threads_case.backend, own[0])
         program = jax.jit(call).lower(*own[0]).compile()
         arguments = [list(map(jax.device_put, inputs)) for inputs in own]
 

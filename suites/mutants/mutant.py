@@ -38,9 +38,9 @@ def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str
         backend: The backend whose kernel is replaced.
         kernel: The broken kernel, as an operator declares it for that backend.
         fault: What is wrong with it, in a few words.
-        **changes: Other fields of the operator, such as ``dtypes``. It has no error cases unless they are given: a
-            kernel that lacks its checks of inputs as well has two faults.
+        **changes: Other fields of the operator, such as ``dtypes``, by default the first alone. It has no error cases
+            unless they are given: a kernel that lacks its checks of inputs as well has two faults.
     """
-    changes = {"errors": ()} | changes
+    changes = {"dtypes": of.dtypes[:1], "errors": ()} | changes
     operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)
     return Mutant(operator, backend, fault)

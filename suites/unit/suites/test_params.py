@@ -111,3 +111,46 @@ def test_samples_are_shared_and_read_only():
     assert case.inputs() is case.inputs()
     with pytest.raises(ValueError, match="read-only"):
         case.inputs()[0][0] = 1
+
+
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def tables(request):
+    """By name, all cells of a table, and the quick ones of them."""
+    found = {}
+    for name, table in params.TABLES.items():
+        cells = table(request.param)
+        found[name] = tuple([param.values[0] for param in some] for some in (cells, params.quick(name, cells)))
+    return found
+
+
+class TestQuick:
+    """Every kernel stays in every check, unless the same function compiled otherwise does."""
+
+    def test_every_kernel_stays_in_every_check(self, tables):
+        for name, (cells, quick) in tables.items():
+            lost = {(case.operator.name, case.backend) for case in cells}
+            lost -= {(case.operator.name, case.backend) for case in quick}
+            transformed = name in ("kernel_case", "batch_case", "drawn_batch_case")
+            allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if transformed else {Backend.JNP}
+            assert {backend for _, backend in lost} <= allowed, name
+
+    def test_every_edge_and_error_case_of_the_first_dtype_stays(self, tables):
+        for name in ("edge_case", "error_case"):
+            cells, quick = (
+                {
+                    (case.operator.name, case.backend, case.variant)
+                    for case in some
+                    if case.dtype == case.operator.dtypes[0]
+                }
+                for some in tables[name]
+            )
+            assert {cell for cell in cells if cell[1] is not Backend.JNP} == quick
+
+    def test_one_dtype_and_size_of_a_kernel(self, tables):
+        for cells in (quick for name, (_, quick) in tables.items() if name != "error_case"):
+            seen = {(case.operator.name, case.backend, case.dtype, case.size) for case in cells}
+            assert len(seen) == len({kernel[:2] for kernel in seen})
+
+    def test_batches_keep_two_layouts(self, tables):
+        _, quick = tables["batch_case"]
+        assert {case.variant for case in quick} == {"nested", "only_last_input"}
