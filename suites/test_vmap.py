@@ -68,7 +68,7 @@ def test_each_element_of_a_batch_is_right(batch_case, compiled, evidence):
 
 def test_batch_of_none_gives_results_of_none(kernel_case, evidence):
     inputs = kernel_case.inputs()
-    with precision(kernel_case.dtype):
+    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
         call = kernel_case.operator.build(kernel_case.backend, inputs)
         empty = [np.zeros((0, *array.shape), array.dtype) for array in inputs]
         results = jax.vmap(call)(*empty)
