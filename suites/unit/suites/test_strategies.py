@@ -55,6 +55,14 @@ def test_elementwise_operators_are_right_on_any_values(name, data):
 
 @pure
 @given(data=st.data())
+def test_infinite_and_subnormal_numbers_never_come_together(data):
+    drawn = np.concatenate(data.draw(strategies.samples(operators()["scale_add"], dtypes=("float32",), sizes=(33,))))
+    subnormal = (drawn != 0) & (np.abs(drawn) < np.finfo(np.float32).tiny)
+    assert not (np.isinf(drawn).any() and subnormal.any())
+
+
+@pure
+@given(data=st.data())
 def test_samples_change_long_inputs_alone_and_keep_parameters(data):
     *_, parameter = data.draw(strategies.samples(operators()["exp_trace"], dtypes=("float64",)))
     assert parameter.tolist() == [1 / 20]
