@@ -13,6 +13,9 @@ Array = np.ndarray[Any, Any]
 MEAN = 32
 """Non-zeros of a row on average."""
 
+SOME_LONG_ROWS = (*[1] * 200, 31, 32, 33, 47, 64, 65, 100)
+"""Lengths of rows around the one from which on a whole block of a GPU shares a row, see :mod:`suites.cuda_kernels`."""
+
 
 def row_lengths(count: int, random: np.random.Generator) -> Array:
     """Lengths of rows that have ``count`` non-zeros together, :data:`MEAN` on average.

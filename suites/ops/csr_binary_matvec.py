@@ -17,7 +17,7 @@ from suites.edges import vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import Operator, total_bytes
-from suites.sparse import csr, row_lengths
+from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
 RATE = 0.05
@@ -144,6 +144,7 @@ def _edges(dtype):
         "all_rows_empty": matrix([0, 0, 0]),
         "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
         "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
+        "some_long_rows": matrix(SOME_LONG_ROWS),
         "no_spikes": matrix([5, 7, 3], rate=-1),
         "all_spike": matrix([5, 7, 3], rate=2),
     }

@@ -19,7 +19,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.sparse import csr, row_lengths
+from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp
 
 COLUMNS = 8
@@ -255,6 +255,7 @@ def _edges(dtype):
         "all_rows_empty": matrices([0, 0, 0]),
         "first_and_last_empty": matrices([0, 4, 0, 0, 3, 0]),
         "one_long_row": matrices([1, 0, 5000, 2, 0, 1]),
+        "some_long_rows": matrices(SOME_LONG_ROWS),
         "one_element": matrices([1], 1, 1),
         "no_columns": matrices([5, 7, 3], columns=0),
         "one_column": matrices([5, 0, 700, 3], columns=1),

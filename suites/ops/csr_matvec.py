@@ -18,7 +18,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
-from suites.sparse import csr, row_lengths
+from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
 
@@ -147,6 +147,7 @@ def _edges(dtype):
         "all_rows_empty": matrix([0, 0, 0]),
         "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
         "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
+        "some_long_rows": matrix(SOME_LONG_ROWS),
         "one_element": matrix([1], 1),
     }
     data, indices, indptr, x = matrix([5, 7, 3])

@@ -20,7 +20,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, copy_to, rows_of_part
 from suites.operator import ErrorCase, Failure, Operator, total_bytes
-from suites.sparse import csr, row_lengths
+from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp
 
 
@@ -176,6 +176,7 @@ def _edges(dtype):
         "all_rows_empty": call([0, 0, 0]),
         "first_and_last_empty": call([0, 4, 0, 0, 3, 0]),
         "one_long_row": call([1, 0, 5000, 2, 0, 1]),
+        "some_long_rows": call(SOME_LONG_ROWS),
         "one_element": call([1], 1),
         "most_columns_empty": call([5, 0, 7], 1031),
     }

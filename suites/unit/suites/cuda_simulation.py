@@ -27,6 +27,7 @@ EDGES = (
     "all_rows_empty",
     "first_and_last_empty",
     "one_long_row",
+    "some_long_rows",
     "no_values",
     "long_and_narrow",
 )
