@@ -48,8 +48,8 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
         arguments = [jax.device_put(array) for array in inputs]
-        where = frozenset(each for array in arguments for each in array.devices())
-        on_host = all(each.platform == "cpu" for each in where)
+        (where,) = jax.device_put(0).devices()
+        on_host = where.platform == "cpu"
         platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
@@ -174,9 +174,7 @@ def _same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _program(
-    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: frozenset[jax.Device]
-) -> Any:
+def _program(operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device) -> Any:
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 
