@@ -106,8 +106,6 @@ class Operator:
         bytes_read: Bytes that one call has to read at least.
         bytes_written: Bytes that one call has to write at least.
         flops: Floating-point (or integer) operations of one call.
-        feedback: Index of the input that receives the first element of the first output when calls are chained in a
-            loop, so that no call can be left out or moved out of the loop.
         sizes: The ladder of nominal sizes.
         limitations: What is known not to work.
         gradient: How it is differentiated; None where its derivative is undefined or zero throughout.
@@ -132,7 +130,6 @@ class Operator:
     bytes_read: Callable[..., int]
     bytes_written: Callable[..., int]
     flops: Callable[..., int]
-    feedback: int = 0
     errors: tuple[ErrorCase, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: tuple[Limitation, ...] = ()
@@ -154,6 +151,10 @@ class Operator:
         declared = self.gradient.backends
         kernels = backend.has_adjoints if declared is None else backend in declared
         return (kernels or backend is Backend.JNP) and dtype in (self.gradient.dtypes or self.dtypes)
+
+    def float_input(self, inputs: Inputs) -> int | None:
+        """The index of the first input of real floats, with respect to which one may differentiate; None without."""
+        return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
 
     def is_direct(self, backend: Backend) -> bool:
         """Whether the callable of a backend is the bridge's own, and not made around it."""

@@ -238,12 +238,13 @@ def small_gradients(platform: str) -> list[Any]:
 
 
 def without_gradient(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` that have none, but whose results are floats."""
+    """The kernels of :func:`kernels` that have none, but whose results and one of whose inputs are floats."""
     return [
         param
         for param in kernels(platform)
         if not _has_gradient(case := param.values[0])
         and np.dtype(case.operator.outputs(*case.inputs())[0].dtype).kind == "f"
+        and case.operator.float_input(case.inputs()) is not None
     ]
 
 
