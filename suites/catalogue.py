@@ -17,6 +17,7 @@ from types import ModuleType
 
 from suites import ops
 from suites.backends import Backend
+from suites.contradictions import verify
 from suites.errors import CatalogueError as CatalogueError
 from suites.errors import OperatorError
 from suites.operator import Operator
@@ -80,7 +81,7 @@ def check(platform: str) -> None:
         return
     for operator in operators().values():
         try:
-            operator.verify()
+            verify(operator)
         except OperatorError as error:
             raise CatalogueError(str(error)) from error
     reasons = {operator.name: _why_not(operator, platform) for operator in operators().values()}
@@ -129,7 +130,8 @@ def _place(error: BaseException, path: Path) -> str:
     """Where in a user's file an error came from; nothing if it did not get as far as that, or says so itself."""
     if isinstance(error, SyntaxError):
         return ""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
     return f" ({path}:{lines[-1]})" if lines else ""
 
 
