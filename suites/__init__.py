@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         WarpCallable,
         WarpKernel,
     )
+    from suites.derived import derived_truth
     from suites.edges import values, vectors
     from suites.errors import CatalogueError, OperatorError
     from suites.gradients import Gradient, no_sums, sums_of_products
@@ -52,6 +53,7 @@ _MODULES = {
         "WarpCallable",
         "WarpKernel",
     ),
+    "derived": ("derived_truth",),
     "edges": ("values", "vectors"),
     "errors": ("CatalogueError", "OperatorError"),
     "gradients": ("Gradient", "no_sums", "sums_of_products"),
@@ -79,6 +81,7 @@ __all__ = [
     "WarpKernel",
     "blocked_terms",
     "bounded",
+    "derived_truth",
     "exact",
     "no_sums",
     "sums_of_products",

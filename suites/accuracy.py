@@ -260,6 +260,6 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
 
 def _number(value: Any) -> float | str:
     """A float where it holds the value, else text."""
-    if isinstance(value, np.integer) and abs(int(value)) > 2**53:
+    if np.iscomplexobj(value) or (isinstance(value, np.integer) and abs(int(value)) > 2**53):
         return str(value)
     return float(value)

@@ -58,6 +58,11 @@ class Reference(Answer):
     field = "reference"
     takes = "JAX's arrays"
 
+    def __init__(self, operator: Operator, given: Given | None):
+        super().__init__(operator, given)
+        if self.given is None:
+            raise OperatorError(f"{self.where} is None, expected a function of {self.takes}.")
+
     def __call__(self, *inputs: Any) -> list[jax.Array]:
         assert self.given is not None
         leaves = jax.tree.leaves(self.given(*inputs))
@@ -360,7 +365,8 @@ def _input_count(where: str, reference: Any) -> int:
     named = [each.name for each in needed if each.kind is each.KEYWORD_ONLY]
     if named:
         raise OperatorError(
-            f"{where}: the reference needs the keyword {named[0]!r}, which nothing passes. Give it a default."
+            f"{where} is not given, and the reference needs the keyword {named[0]!r}, which nothing passes. Give that "
+            "a default."
         )
     if not needed:
         raise OperatorError(f"{where} is not given, and the reference takes no array. {cure}")

@@ -51,6 +51,8 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
     found = accept(kernel)
     if found is not None:
         return found
+    if backend is Backend.WARP_TILE and _is_warp(kernel):
+        raise OperatorError(f"{where} is {_described(kernel)}, expected {expected}. {cure}")
     others = [
         other.id for other in Backend if other is not backend and other in _LANGUAGES and other not in _ANY_FUNCTION
         and _LANGUAGES[other][0](kernel) is not None

@@ -115,7 +115,7 @@ def _imported(source: str) -> ModuleType:
     except ModuleNotFoundError as error:
         # Without operators is not the same as with a missing dependency.
         if error.name not in (source, source.partition(".")[0]) or is_file:
-            raise CatalogueError(f"{source}: {error}.{_place(error, path)}") from error
+            raise CatalogueError(f"{source}: {error}{_place(error, path)}") from error
         near = Path(f"{source}.py")
         hint = f"Did you mean {near}?" if near.is_file() else "Give the path of a Python file, or the name of a module."
         raise CatalogueError(f"{source}: there is no such module. {hint}") from error

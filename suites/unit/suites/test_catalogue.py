@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,33 +36,132 @@ def test_a_module_is_named_with_dots():
     assert list(catalogue.operators()) == ["add"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, r"my_ops\.py: there is no such file"),
-        ("x = 1", r"my_ops\.py: holds no operator; expected a suites\.operator\.Operator"),
-        ("import no_such_thing", r"my_ops\.py: No module named 'no_such_thing'"),
-        ("1 / 0", r"my_ops\.py: cannot be imported, ZeroDivisionError: division by zero"),
-        (
-            "from dataclasses import replace\nfrom suites.ops.add import OPERATOR as A\nB = replace(A)",
-            r"my_ops\.py: a second operator is named 'add'",
-        ),
-    ],
-    ids=["absent", "empty", "dependency", "broken", "twice"],
-)
-def test_what_is_wrong_with_a_file_is_said(tmp_path, text, message):
+SMALL = """
+import numba
+from suites import Operator
+
+@numba.njit
+def cube(x, out):
+    for i in range(x.size):
+        out[i] = x[i] ** 3
+
+OPERATOR = Operator(name="cube", reference=lambda x: x**3, kernels={"numba": cube})
+"""
+
+WRONG = {
+    "absent": (None, r"my_ops\.py: there is no such file"),
+    "empty": (
+        "x = 1",
+        r"my_ops\.py: holds no operator\. Give it one under a public name: OPERATOR = suites\.Operator\(",
+    ),
+    "dependency": ("\nimport no_such_thing", r"my_ops\.py: No module named 'no_such_thing' \(.*/my_ops\.py:2\)$"),
+    "broken": (
+        "def f():\n    return 1 / 0\nf()",
+        r"my_ops\.py: cannot be imported, ZeroDivisionError: division by zero \(.*/my_ops\.py:2\)$",
+    ),
+    "syntax": (
+        "x = (1,\n",
+        r"my_ops\.py: cannot be imported, SyntaxError: '\(' was never closed \(my_ops.py, line 1\)$",
+    ),
+    "many_lines": (
+        "raise ValueError('one\\ntwo')",
+        r"my_ops\.py: cannot be imported, ValueError: one \(.*my_ops\.py:1\)$",
+    ),
+    "exit": ("import sys\nsys.exit('bye')", r"my_ops\.py: cannot be imported, SystemExit: bye \(.*/my_ops\.py:2\)$"),
+    "operator": (
+        SMALL.replace('"numba":', '"nunba":'),
+        r"my_ops\.py: cube: kernels: there is no backend 'nunba'. Did you mean 'numba'\? .* \(.*/my_ops\.py:10\)$",
+    ),
+    "twice": (
+        "from dataclasses import replace\nfrom suites.ops.add import OPERATOR as A\nB = replace(A)",
+        r"my_ops\.py: a second operator is named 'add'\. Rename one",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, text, message):
     file = tmp_path / "my_ops.py"
     if text is not None:
         file.write_text(text, encoding="utf-8")
-    with pytest.raises(CatalogueError, match=message):
+    with pytest.raises(CatalogueError, match=message) as error:
         catalogue.use([str(file)])
+    assert "\n" not in str(error.value)
 
 
-def test_an_unknown_module_is_named_with_what_is_expected():
+def test_operators_of_one_name_in_two_files_are_told_with_both(tmp_path):
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(SMALL, encoding="utf-8")
+    one, two = str(tmp_path / "one.py"), str(tmp_path / "two.py")
+    with pytest.raises(
+        CatalogueError, match=rf"^{two}: a second operator is named 'cube', as one of {one}. Rename one"
+    ):
+        catalogue.use([one, two])
+
+
+def test_an_unknown_module_is_named_with_what_is_expected(tmp_path, monkeypatch):
     with pytest.raises(
         CatalogueError, match=r"no_such_ops: .* Give the path of a Python file, or the name of a module"
     ):
         catalogue.use(["no_such_ops"])
+    (tmp_path / "near_ops.py").write_text(SMALL, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry])
+    with pytest.raises(CatalogueError, match=r"near_ops: there is no such module. Did you mean near_ops\.py\?"):
+        catalogue.use(["near_ops"])
+
+
+@pytest.mark.parametrize("name", ["random", "numba", "operator", "suites", "add", "accuracy", "conftest", "test_jit"])
+def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
+    """In a process of its own, so that what comes later is imported beside the file."""
+    (tmp_path / f"{name}.py").write_text(f"from {name}_beside import NAME\n{SMALL}", encoding="utf-8")
+    (tmp_path / f"{name}_beside.py").write_text("NAME = 1", encoding="utf-8")
+    code = (
+        f"from suites import catalogue; catalogue.use([{str(tmp_path / f'{name}.py')!r}]); catalogue.check('cpu'); "
+        "import random, numba, operator, suites.accuracy, suites.ops.add; random.random, numba.njit, operator.add; "
+        "print(*catalogue.operators())"
+    )
+    root = Path(catalogue.__file__).parent.parent
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
+    assert process.stdout.split() == ["cube"], process.stderr
+
+
+class TestCheck:
+    """What a catalogue can tell before any cell runs."""
+
+    def _use(self, tmp_path, text):
+        file = tmp_path / "my_ops.py"
+        file.write_text(text, encoding="utf-8")
+        catalogue.use([str(file)])
+
+    def test_right_operators_pass(self, tmp_path):
+        self._use(tmp_path, SMALL)
+        catalogue.check("cpu")
+
+    def test_built_in_ones_are_not_looked_at(self):
+        catalogue.check("cpu")
+
+    def test_what_a_function_returns_is_looked_at(self, tmp_path):
+        self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", sample=lambda *_: None,'))
+        with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is NoneType None"):
+            catalogue.check("cpu")
+
+    def test_no_kernel_for_the_platform(self, tmp_path):
+        self._use(tmp_path, SMALL)
+        message = r"no operator has a kernel that can run on cuda \(cube: numba runs on cpu, not on cuda\)"
+        with pytest.raises(CatalogueError, match=message):
+            catalogue.check("cuda")
+
+    def test_no_kernel_for_the_dtypes(self, tmp_path):
+        self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", dtypes="float16",'))
+        message = r"no operator has a kernel that can run on cpu \(cube: Numba's CPU target has no float16\)"
+        with pytest.raises(CatalogueError, match=message):
+            catalogue.check("cpu")
+
+    def test_one_kernel_that_can_run_is_enough(self, tmp_path):
+        other = 'HALF = Operator(name="half", reference=lambda x: x, kernels={"numba": cube}, dtypes="float16")'
+        self._use(tmp_path, f"{SMALL}\n{other}")
+        catalogue.check("cpu")
 
 
 def test_what_is_private_is_not_tested(tmp_path):

@@ -1,0 +1,110 @@
+"""A kernel as its language has it gets the default launch: a thread for each element of the first output."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import warp as wp
+
+from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel
+from suites.bare import accepted, declared_dtypes
+from suites.cuda_kernels import MISSING, cuda
+
+
+def _struct(*shape, dtype="float32"):
+    return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_numba_cuda():
+    @cuda.jit
+    def copy(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i]
+
+    kernel = accepted("", Backend.NUMBA_CUDA, copy)
+    assert kernel.dispatcher is copy
+    assert kernel.launch([_struct(9)], [_struct(3, 5), _struct(7)]) == {"launch_dims": 15}
+    assert kernel.launch([_struct(9)], [_struct()]) == {"launch_dims": 1}
+    assert accepted("", Backend.NUMBA_CUDA, kernel) is kernel
+
+
+@pytest.mark.parametrize("backend", [Backend.NUMBA_CUDA_CALLABLE, Backend.NUMBA_CUDA_REPLAY])
+def test_numba_cuda_callable(backend):
+    def launches(x, out, stream):
+        pass
+
+    assert accepted("", backend, launches) == CudaCallable(launches)
+
+
+@wp.kernel
+def lengths(x: wp.array(dtype=wp.vec3), scale: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = scale[0] * wp.length(x[i])
+
+
+@wp.kernel
+def directions(x: wp.array2d(dtype=float), out: wp.array2d(dtype=wp.vec3), count: wp.array(dtype=wp.int32)):
+    i, j = wp.tid()
+    out[i, j] = wp.vec3(x[i, j], 0.0, 0.0)
+    count[0] = 1
+
+
+def test_warp():
+    kernel = accepted("", Backend.WARP, lengths)
+    assert kernel.kernel("float32") is lengths
+    expected = {"launch_dims": (4,), "output_dims": {"out": (4,)}}
+    assert kernel.options([_struct(4, 3), _struct(1)], [_struct(4)]) == expected
+    assert declared_dtypes(kernel) == [("float32", "float32", "float32")]
+
+
+def test_warp_with_vectors_as_results():
+    options = accepted("", Backend.WARP, directions).options
+    outs = [_struct(2, 5, 3), _struct(1, dtype="int32")]
+    expected = {"launch_dims": (2, 5), "output_dims": {"out": (2, 5), "count": (1,)}}
+    assert options([_struct(2, 5)], outs) == expected
+
+
+def test_warp_in_its_class_is_of_all_dtypes():
+    kernel = accepted("", Backend.WARP, WarpKernel(lengths, lambda inputs, outs: {"launch_dims": 1}))
+    assert kernel.kernel("float64") is lengths
+    assert kernel.options([], []) == {"launch_dims": 1}
+
+
+CUDA = {
+    "pointers": ("(const float* x, float* out)", ("float32", "float32"), ()),
+    "size": ("(const double *x, double *__restrict__ out, long long n)", ("float64", "float64"), (np.int64(6),)),
+    "int_size": (
+        "(float const* x, const int32_t* i, unsigned char* out, int n)",
+        ("float32", "int32", "uint8"),
+        (np.int32(6),),
+    ),
+    "unknown_type": ("(const half* x, half* out, size_t n)", (None, None), (np.uint64(6),)),
+    "line_breaks": ("(\n  const unsigned long long* x,  // input\n  bool* out\n)", ("uint64", "bool"), ()),
+}
+
+
+@pytest.mark.parametrize(("parameters", "dtypes", "scalars"), CUDA.values(), ids=CUDA)
+def test_cuda_cpp(parameters, dtypes, scalars):
+    source = f"""
+    /* __global__ void not_this( */
+    __device__ int helper(int i) {{ return i; }}
+    __global__ void copy{parameters} {{}}"""
+    kernel = accepted("", Backend.CUDA_RAW, source)
+    assert isinstance(kernel, RawKernel)
+    assert (kernel.source, kernel.name("float32")) == (source, "copy")
+    launch = kernel.launch([_struct(4)], [_struct(2, 3)])
+    assert launch == {"launch_dims": 6, "scalars": scalars}
+    assert [type(each) for each in launch["scalars"]] == [type(each) for each in scalars]
+    assert declared_dtypes(kernel) == [dtypes]
+
+
+@pytest.mark.parametrize("wrapped", [lambda x: x, jax.jit], ids=["function", "jit"])
+@pytest.mark.parametrize("form", [lambda one: one, lambda one: (one,)], ids=["array", "tuple"])
+def test_pallas(wrapped, form):
+    kernel = accepted("", Backend.PALLAS, wrapped(lambda x: form(2 * x)))
+    assert isinstance(kernel, PallasKernel)
+    inputs = (jnp.ones(3),)
+    (result,) = Backend.PALLAS.build(kernel, inputs, inputs)(*inputs)
+    assert result.tolist() == [2, 2, 2]
