@@ -54,7 +54,8 @@ def wide(array: Array) -> Array:
 
 def finfo(dtype: np.dtype[Any] | str) -> Any:
     """``np.finfo``, which does not know bfloat16, for every dtype of :data:`WIDE`."""
-    return jnp.finfo(dtype)
+    info: Any = jnp.finfo
+    return info(dtype)
 
 
 def gamma(terms: int, dtype: np.dtype[Any] | str) -> float:

@@ -12,10 +12,12 @@ see :func:`derived_truth`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -36,9 +38,10 @@ Arrays = tuple[Array, ...]
 def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None = None) -> Truth:
     """True results of a reference, with the error that any reasonable kernel may have.
 
-    An operation ``f`` adds ``sum |df/dx_i| b_i + C u |f|`` to the errors ``b_i`` of its operands, a sum of k terms
-    ``gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.derived_functions`. Integers and booleans are exact, except where
-    they depend on a rounded number that lies within its error of a threshold: there either answer is accepted.
+    From operands with errors ``b_i``, an operation ``f`` makes the error ``sum |df/dx_i| b_i + C u |f|``, and a sum of
+    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.derived_functions`. Integers and booleans are
+    exact, except where they depend on a rounded number that lies within its error of a threshold: there either answer
+    is accepted.
 
     Where no bound is derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64,
     and the accepted error of an element ``tolerance * (|truth| + max |truth|)``, with the largest finite result of that
@@ -127,7 +130,8 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Estimate]) 
 
     def read(atom: Any) -> Estimate:
         if isinstance(atom, core.Literal):
-            return of_constant(np.asarray(atom.val, atom.aval.dtype))
+            aval: Any = atom.aval
+            return of_constant(np.asarray(atom.val, aval.dtype))
         return known[atom]
 
     for place, equation in enumerate(jaxpr.eqns):
@@ -163,9 +167,10 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
         names = params["platforms"]
         index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
         return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
-    if any(jax.dtypes.issubdtype(out.dtype, np.complexfloating) for out in outs):
-        raise Underivable("no bound is derived for complex numbers")
-    if primitive.name == "iota" or _only_exact_integers(operands, outs):
+    for out in outs:
+        if jnp.issubdtype(out.dtype, jax.dtypes.extended) or np.dtype(out.dtype).kind == "c":
+            raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
+    if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
         results = by_jax(primitive, [operand.value for operand in operands], params)
         return [of_input(result) for result in results]
     if primitive.name in derived_moves.SOURCES:
@@ -177,6 +182,8 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
 
 
 _RULES = derived_rules.RULES | derived_sums.RULES | derived_moves.RULES
+
+_FOR_INTEGERS = derived_rules.FOR_INTEGERS | derived_moves.FOR_INTEGERS
 
 _CALLS = {
     *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_lin"),
@@ -210,7 +217,7 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     stacks: list[list[Estimate]] = [[] for _ in params["jaxpr"].jaxpr.outvars[carries:]]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     for step in order:
-        here = [row.moved(lambda array, step=step: array[step]) for row in rows]
+        here = [row.moved(operator.itemgetter(step)) for row in rows]
         results = _inside(params["jaxpr"], [*fixed, *carry, *here])
         carry = results[:carries]
         for stack, result in zip(stacks, results[carries:], strict=True):
@@ -218,7 +225,10 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     avals = [variable.aval for variable in params["jaxpr"].jaxpr.outvars[carries:]]
     return [
         *carry,
-        *(_stacked(stack[::-1] if params["reverse"] else stack, aval) for stack, aval in zip(stacks, avals, strict=True)),
+        *(
+            _stacked(stack[::-1] if params["reverse"] else stack, aval)
+            for stack, aval in zip(stacks, avals, strict=True)
+        ),
     ]
 
 
@@ -237,16 +247,19 @@ def _default(dtype: np.dtype[Any]) -> float:
 
 def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) -> tuple[Expected, ...]:
     """The reference in float64, with a tolerance relative to each result and to the largest."""
+
+    def results(arrays: Sequence[Array]) -> list[Any]:
+        return jax.tree.leaves(reference(*map(jnp.asarray, arrays)))
+
     with in_double(_needs_x64(inputs)):
         try:
-            dtypes = [leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(lambda: reference(*map(jax.numpy.asarray, inputs))))]
+            dtypes = [np.dtype(leaf.dtype) for leaf in jax.eval_shape(lambda: results(inputs))]
         except jax.errors.JAXTypeError:
-            dtypes = [np.asarray(leaf).dtype for leaf in jax.tree.leaves(reference(*map(jax.numpy.asarray, inputs)))]
+            dtypes = [np.asarray(leaf).dtype for leaf in results(inputs)]
     with in_double():
         widened = [array.astype(np.float64) if array.dtype.name in WIDE else array for array in inputs]
-        leaves = jax.tree.leaves(reference(*map(jax.numpy.asarray, widened)))
-        values = [np.asarray(leaf) for leaf in leaves]
-    return tuple(_near(value, np.dtype(dtype), tolerance) for value, dtype in zip(values, dtypes, strict=True))
+        values = [np.asarray(leaf) for leaf in results(widened)]
+    return tuple(_near(value, dtype, tolerance) for value, dtype in zip(values, dtypes, strict=True))
 
 
 def _near(value: Array, dtype: np.dtype[Any], tolerance: float | None) -> Expected:

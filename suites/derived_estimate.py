@@ -1,9 +1,9 @@
 """Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.derived`.
 
-The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3): each
-operation takes estimates of its operands, computes the true value in a wide type, and adds two things to the error: what
-the errors of the operands become, for which the largest slope within their bounds counts and not that at the value
-alone, and what the operation itself rounds.
+The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
+operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: what the
+errors of the operands become, for which the largest slope within their bounds counts and not that at the value alone,
+and what the operation itself rounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from suites.accuracy import WIDE, Array, finfo
 
 
-class Underivable(Exception):  # noqa: N818 - it says what happened, and never leaves this package
+class Underivable(Exception):
     """No bound is derived; the message says why, after "because"."""
 
 
@@ -100,7 +100,7 @@ def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
 def rounded(
     value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
 ) -> Estimate:
-    """What an operation gives.
+    """The result of an operation.
 
     Args:
         value: Truth.
@@ -110,6 +110,8 @@ def rounded(
         unknown: Where nothing is known of the result, although ``error`` is no infinity beside a finite value.
         flushes: Intermediate results that may be flushed to zero.
     """
+    if dtype.name not in WIDE:
+        raise Underivable("integers that depend on a rounded number are not only added up")
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
     tiny = float(finfo(dtype).tiny)
     size = np.abs(value)

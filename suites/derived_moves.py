@@ -1,4 +1,4 @@
-"""Takes the errors along where operations move elements and compute nothing, or scatter them, for :mod:`suites.derived`.
+"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.derived`.
 
 Most of these are done by JAX on an array of positions: whatever an operation means, each element of its result is one
 of its operands' elements, and the result for positions says which. So the wide type of the values, which JAX may not
@@ -102,9 +102,7 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
     exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
     with in_double():
-        ordered = jax.lax.sort(
-            [*exact, *_positions(operands[:1])], dimension=axis, is_stable=True, num_keys=len(keys)
-        )
+        ordered = jax.lax.sort([*exact, *_positions(operands[:1])], dimension=axis, is_stable=True, num_keys=len(keys))
     return [_taken([operand], np.asarray(ordered[-1])) for operand in operands]
 
 
@@ -212,10 +210,8 @@ RULES: dict[str, Rule] = {
     "squeeze": _moved(lambda array, params: array.squeeze(params["dimensions"])),
     "slice": _moved(_slice),
     "rev": _moved(lambda array, params: np.flip(array, params["dimensions"])),
-    **{
-        name: _keep
-        for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put")
-    },
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient", "optimization_barrier"), _keep),
+    **dict.fromkeys(("sharding_constraint", "device_put"), _keep),
     "gather": _gather,
     "sort": _sort,
     "top_k": _top_k,
@@ -226,6 +222,9 @@ RULES: dict[str, Rule] = {
     "scatter-min": _scatter_extreme(np.minimum),
 }
 """The rule of each primitive, by its name."""
+
+FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
+"""Rules that do with exact integers what XLA does, without compiling anything for it."""
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from suites.accuracy import WIDE, Array
-from suites.derived_estimate import Estimate, Underivable, rounded, unknown
+from suites.derived_estimate import Estimate, Underivable, by_jax, rounded, unknown
 from suites.derived_functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
 
 Params = dict[str, Any]
@@ -35,11 +36,25 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
-    """Integers that depend on a rounded number: they add up as reals do, unless they wrap around."""
+    """Integers, which wrap around if they are exact; those that depend on a rounded number must not."""
+    if error is None:
+        return Estimate(np.asarray(value).astype(dtype, copy=False), None, dtype)
     if (np.abs(np.asarray(value, np.float64)) + error >= np.iinfo(dtype).max).any():
         raise Underivable("integers that depend on a rounded number may wrap around")
     value = np.asarray(value).astype(dtype, copy=False)
     return Estimate(value, np.broadcast_to(error, value.shape), dtype)
+
+
+def _integers(function: Any, rule: Rule) -> Rule:
+    """NumPy wraps exact integers around as XLA does."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        if any(operand.is_float or operand.error is not None for operand in operands):
+            return rule(operands, params, outs)
+        value = np.asarray(function(*(operand.value for operand in operands)))
+        return [Estimate(value, None, outs[0].dtype)]
+
+    return apply
 
 
 def _add(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -189,7 +204,7 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if dtype == np.bool_:
         return [_decided(x.value != 0, np.abs(x.value) <= x.errors, x)]
     if not x.is_float:
-        return [of_integers(x.value, x.errors, dtype)]
+        return [of_integers(x.value, x.error, dtype)]
     value = _saturated(x.value, dtype)
     if x.error is None:
         return [Estimate(value, None, dtype)]
@@ -231,6 +246,11 @@ def _comparison(function: Any) -> Rule:
         return [_decided(value, near | np.isinf(reach), x, y)]
 
     return apply
+
+
+def _in_total_order(primitive: Any) -> Any:
+    """A comparison that also orders zeros and NaNs, by JAX; float64 holds the order of what is decided."""
+    return lambda x, y: by_jax(primitive, [v.astype(np.float64) if v.dtype.kind == "f" else v for v in (x, y)], {})[0]
 
 
 def _is_finite(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -279,10 +299,10 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 RULES: dict[str, Rule] = {
     **{name: _of_one(name) for name in FUNCTIONS},
-    "add": _add,
+    "add": _integers(np.add, _add),
     "add_any": _add,
-    "sub": _sub,
-    "mul": _mul,
+    "sub": _integers(np.subtract, _sub),
+    "mul": _integers(np.multiply, _mul),
     "square": _square,
     "div": _div,
     "integer_pow": _integer_pow,
@@ -305,6 +325,8 @@ RULES: dict[str, Rule] = {
     "le": _comparison(np.less_equal),
     "gt": _comparison(np.greater),
     "ge": _comparison(np.greater_equal),
+    "lt_to": _comparison(_in_total_order(jax.lax.lt_to_p)),
+    "le_to": _comparison(_in_total_order(jax.lax.le_to_p)),
     "is_finite": _is_finite,
     "and": _logical(np.logical_and, False),
     "or": _logical(np.logical_or, True),
@@ -313,3 +335,6 @@ RULES: dict[str, Rule] = {
     "select_n": _select,
 }
 """The rule of each primitive, by its name."""
+
+FOR_INTEGERS = {*("add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "select_n")}
+"""Rules that do with exact integers what XLA does, without compiling anything for it."""

@@ -92,16 +92,17 @@ def _cumprod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
     """Which elements may be the largest (of sign -1: the smallest)."""
-    surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True)
+    surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True, initial=-np.inf)
     return np.asarray(~(sign * x.value + x.errors < surely))
 
 
 def _reduce_extreme(function: Any, sign: int) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), axes = operands, tuple(params["axes"])
-        value, error = np.asarray(function(x.value, axis=axes)), None
+        lowest = -sign * np.inf if x.is_float else (np.iinfo(x.dtype).min if sign > 0 else np.iinfo(x.dtype).max)
+        value, error = np.asarray(function(x.value, axis=axes, initial=lowest)), None
         if x.error is not None:
-            error = np.where(_candidates(x, axes, sign), x.error, 0).max(axis=axes)
+            error = np.where(_candidates(x, axes, sign), x.error, 0).max(axis=axes, initial=0)
         return [Estimate(value, error, x.dtype)]
 
     return apply
