@@ -13,7 +13,7 @@ from suites import bare, declaration
 from suites.accuracy import Truth
 from suites.answers import ANSWERS, inputs_of
 from suites.answers import total_bytes as total_bytes
-from suites.backends import Backend, Kernel, WarpCallable
+from suites.backends import Backend, Kernel, WarpCallable, WarpKernel
 from suites.checks import CHECKS
 from suites.errors import OperatorError
 from suites.gradients import Gradient
@@ -195,7 +195,7 @@ class Operator:
     outputs: Callable[..., list[jax.ShapeDtypeStruct]] = _DEFAULT
     truth: Callable[..., Truth] = _DEFAULT
     tolerance: float | None = None
-    dtypes: Sequence[str] = ("float32", "float64")
+    dtypes: Sequence[Any] = ("float32", "float64")
     sample: Callable[[str, int, int], Inputs] = _DEFAULT
     edges: Callable[[str], Mapping[str, Inputs]] = _DEFAULT
     bytes_read: Callable[..., int] = _DEFAULT
@@ -296,6 +296,15 @@ class Operator:
     def float_input(self, inputs: Inputs) -> int | None:
         """The index of the first input of real floats, with respect to which one may differentiate; None without."""
         return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
+
+    def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
+        """Whether Warp makes an adjoint of the kernel of a backend, whether or not :attr:`gradient` says so."""
+        kernel = self.kernels.get(backend)
+        if not isinstance(kernel, WarpKernel):
+            return False
+        from bridge.warp.code import has_adjoint
+
+        return has_adjoint(kernel.kernel(dtype))
 
     def is_direct(self, backend: Backend) -> bool:
         """Whether the callable of a backend is the bridge's own, and not made around it."""

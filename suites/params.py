@@ -197,11 +197,13 @@ def direct(platform: str) -> list[Any]:
 
 
 def without_half(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` whose backend has no half precision."""
+    """The kernels of :func:`kernels` that take floats, and whose backend has none of half precision."""
     return [
         param
         for param in kernels(platform)
-        if param.values[0].backend.typed and param.values[0].backend.unsupported(platform, "float16")
+        if (case := param.values[0]).backend.typed
+        and case.backend.unsupported(platform, "float16")
+        and case.operator.float_input(case.inputs()) is not None
     ]
 
 
@@ -238,11 +240,15 @@ def small_gradients(platform: str) -> list[Any]:
 
 
 def without_gradient(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` that have none, but whose results and one of whose inputs are floats."""
+    """The kernels of :func:`kernels` that have none, but whose results and one of whose inputs are floats.
+
+    Not those for which Warp generates one that the operator does not declare.
+    """
     return [
         param
         for param in kernels(platform)
         if not _has_gradient(case := param.values[0])
+        and not case.operator.generates_adjoint(case.backend, case.dtype)
         and np.dtype(case.operator.outputs(*case.inputs())[0].dtype).kind == "f"
         and case.operator.float_input(case.inputs()) is not None
     ]
@@ -332,7 +338,7 @@ def _has_serial_twin(case: Case) -> bool:
 
 
 def _in_first_dtype(case: Case) -> bool:
-    return case.dtype == case.operator.dtypes[0]
+    return bool(case.dtype == case.operator.dtypes[0])
 
 
 def _kernel(case: Case) -> tuple[Operator, Backend]:

@@ -46,7 +46,7 @@ def lengths(x: wp.array(dtype=wp.vec3), scale: wp.array(dtype=float), out: wp.ar
 
 @wp.kernel
 def directions(x: wp.array2d(dtype=float), out: wp.array2d(dtype=wp.vec3), count: wp.array(dtype=wp.int32)):
-    i, j = wp.tid()
+    i, j = wp.tid()  # type: ignore[misc]
     out[i, j] = wp.vec3(x[i, j], 0.0, 0.0)
     count[0] = 1
 

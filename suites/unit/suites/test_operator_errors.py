@@ -49,121 +49,153 @@ def _operator(**changes):
 
 CUDA_SOURCE = "__global__ void copy(const float* x, float* out, int n) {}"
 
-DECLARED = {
-    "name_empty": ({"name": ""}, "Operator: name is '', expected a name of letters, digits and _, such as 'my_name'."),
-    "name_of_bytes": ({"name": b"a"}, "Operator: name is b'a', expected a name"),
-    "name_with_brackets": ({"name": "my op[1]"}, "expected letters, digits and _ . ~ only, .* Call it 'my_op_1'."),
-    "name_with_dash": ({"name": "a-b"}, "name is 'a-b', .* part of the ids of tests. Call it 'a_b'."),
-    "name_with_newline": ({"name": "a\n"}, r"name is 'a\\n', .* Call it 'a'."),
-    "name_beyond_ascii": ({"name": "größe"}, "Call it 'gr__e'"),
-    "no_kernels": ({"kernels": {}}, "copy: kernels is empty, expected at least one, such as {'numba': kernel}."),
-    "kernels_no_dict": ({"kernels": kernel}, r"copy: kernels is .*CPUDispatcher.*, expected a dict by backend"),
-    "unknown_backend": (
-        {"kernels": {"nubma": kernel}},
-        "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
-    ),
-    "backend_of_another_type": ({"kernels": {3: kernel}}, "there is no backend 3. Known are jnp"),
-    "backend_twice": ({"kernels": {"numba": kernel, Backend.NUMBA: kernel}}, "kernels has 'numba' twice. Leave one"),
-    "jnp_as_kernel": (
-        {"kernels": {"jnp": jnp.sin}},
-        "kernels has 'jnp', which is the reference. Pass it as reference=",
-    ),
-    "plain_function": (
-        {"kernels": {"numba": plain}},
-        r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with numba.njit. "
-        "Decorate it with numba.njit.",
-    ),
-    "lambda": ({"kernels": {"numba_parallel": lambda x, out: None}}, r"is a lambda, .* numba.njit\(parallel=True\)."),
-    "warp_under_numba": (
-        {"kernels": {"numba": warp_kernel}},
-        r"kernels\['numba'\] is warp_kernel \(warp's Kernel\), expected .* Declare it as 'warp'.",
-    ),
-    "ufunc": (
-        {"kernels": {"numba": numba.vectorize(lambda x: x)}},
-        r"numba's DUFunc\), .* Decorate it with numba.njit",
-    ),
-    "numba_under_cuda": (
-        {"kernels": {"numba_cuda": kernel}},
-        "is kernel .numba's CPUDispatcher.*Declare it as 'numba'.",
-    ),
-    "numba_in_cuda_kernel": ({"kernels": {"numba_cuda": CudaKernel(kernel, dict)}}, "is a CudaKernel, expected"),
-    "numba_under_warp": ({"kernels": {"warp": kernel}}, "expected a function decorated with warp.kernel"),
-    "plain_under_warp": ({"kernels": {"warp": plain}}, "Decorate it with warp.kernel; .* goes into suites.WarpKernel."),
-    "warp_kernel_of_none": ({"kernels": {"warp": WarpKernel(None)}}, "is a WarpKernel, expected"),
-    "bare_tile": (
-        {"kernels": {"warp_tile": warp_kernel}},
-        "expected a suites.WarpKernel .* how its blocks are launched",
-    ),
-    "numba_under_callable": ({"kernels": {"numba_cuda_callable": kernel}}, "expected a Python function that launches"),
-    "numba_under_pallas": (
-        {"kernels": {"pallas": kernel}},
-        "expected a function of JAX arrays.*Declare it as 'numba'.",
-    ),
-    "no_cuda_function": (
-        {"kernels": {"cuda_raw": "int x;"}},
-        r"is a str, .* one __global__ void function.*RawKernel\(",
-    ),
-    "two_cuda_functions": ({"kernels": {"cuda_raw": 2 * CUDA_SOURCE}}, "with one __global__ void function"),
-    "cuda_template": ({"kernels": {"cuda_raw": f"template <typename T> {CUDA_SOURCE}"}}, "no template"),
-    "cuda_scalar": (
-        {"kernels": {"cuda_raw": "__global__ void f(float* x, float a) {}"}},
-        "pointers and at most their size",
-    ),
-    "source_under_numba": ({"kernels": {"numba": CUDA_SOURCE}}, "Declare it as 'cuda_raw'."),
-    "number_as_kernel": ({"kernels": {"numba": 3}}, r"is a int \(3\), expected a function decorated with numba.njit"),
-    "unknown_dtype": (
-        {"dtypes": ("flaot32",)},
-        "copy: dtypes: there is no dtype 'flaot32' here. Did you mean 'float32'?",
-    ),
-    "object_as_dtype": ({"dtypes": (object,)}, "there is no dtype 'object' here. Known are bool, int8"),
-    "no_dtypes": ({"dtypes": ()}, "copy: dtypes is empty, expected at least one dtype."),
-    "dtype_twice": ({"dtypes": ["float32", np.float32]}, "copy: dtypes has the dtype 'float32' twice. Leave one"),
-    "none_as_dtype": ({"dtypes": None}, "there is no dtype 'None' here"),
-    "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
-    "kernel_as_reference": (
-        {"reference": kernel},
-        r"copy: reference is kernel \(numba's CPUDispatcher\), .* Declare the kernel in kernels={'numba': ...}.",
-    ),
-    "array_as_reference": (
-        {"reference": np.ones(2)},
-        r"copy: reference is array.*\(of type ndarray\), expected a function",
-    ),
-    "class_as_reference": ({"reference": dict}, r"reference is <class 'dict'> \(of type type\), expected a function"),
-    "array_as_sample": (
-        {"sample": np.ones(2)},
-        "copy: sample is .*, expected a function of a dtype, a size and a seed.",
-    ),
-    "dict_as_edges": ({"edges": {"nan": 1}}, "copy: edges is .*, expected a function of a dtype."),
-    "number_as_flops": ({"flops": 3}, r"copy: flops is 3 \(of type int\), expected a function of the inputs."),
-    "number_as_shape": ({"shape": 3}, "copy: shape is 3 .*, expected a function of the nominal size."),
-    "after_csr": ({"after_csr": 3}, "copy: after_csr is 3"),
-    "any_number_of_inputs": (
-        {"reference": lambda *arrays: arrays[0]},
-        r"copy: sample is not given, and the reference takes any number of arrays \(\*arrays\). Pass sample=",
-    ),
-    "needed_keyword": (
-        {"reference": lambda x, *, axis: x},
-        "the reference needs the keyword 'axis'.* Give that a default",
-    ),
-    "no_input": ({"reference": lambda: 1}, "copy: sample is not given, and the reference takes no array. Pass sample="),
-    "tolerance_of_text": ({"tolerance": "small"}, "copy: tolerance is 'small', expected a number such as 1e-5."),
-    "negative_tolerance": ({"tolerance": -1e-5}, "copy: tolerance is -1e-05, expected a number"),
-    "tolerance_and_truth": (
-        {"tolerance": 1e-5, "truth": exact},
-        "copy: tolerance is for a derived truth. Leave one of",
-    ),
-    "version": ({"version": 0}, "copy: version: got 0, expected an integer from 1 on."),
-    "sizes": ({"sizes": (1, 2)}, r"copy: sizes is \(1, 2\), expected suites.Sizes\(...\)."),
-    "gradient": ({"gradient": {0: 1}}, r"copy: gradient is \{0: 1\}, expected suites.Gradient\(...\)."),
-    "limitations": ({"limitations": "all"}, r"copy: limitations is 'all' \(of type str\), expected a tuple"),
-    "errors": (
-        {"errors": [ValueError]},
-        r"copy: errors has <class 'ValueError'> .*, expected suites.ErrorCase\(...\).",
-    ),
-    "unknown_tested": ({"tested": ("numba", "wrap")}, "copy: tested: there is no backend 'wrap'. Did you mean 'warp'?"),
-    "tested_without_kernel": ({"tested": ("warp",)}, "copy: tested has 'warp', which has no kernel. Declare one."),
-    "nothing_tested": ({"tested": ()}, "copy: tested is empty, expected at least one backend."),
-}
+
+def _declared():
+    return {
+        "name_empty": (
+            {"name": ""},
+            "Operator: name is '', expected a name of letters, digits and _, such as 'my_name'.",
+        ),
+        "name_of_bytes": ({"name": b"a"}, "Operator: name is b'a', expected a name"),
+        "name_with_brackets": ({"name": "my op[1]"}, "expected letters, digits and _ . ~ only, .* Call it 'my_op_1'."),
+        "name_with_dash": ({"name": "a-b"}, "name is 'a-b', .* part of the ids of tests. Call it 'a_b'."),
+        "name_with_newline": ({"name": "a\n"}, r"name is 'a\\n', .* Call it 'a'."),
+        "name_beyond_ascii": ({"name": "größe"}, "Call it 'gr__e'"),
+        "no_kernels": ({"kernels": {}}, "copy: kernels is empty, expected at least one, such as {'numba': kernel}."),
+        "kernels_no_dict": ({"kernels": kernel}, r"copy: kernels is .*CPUDispatcher.*, expected a dict by backend"),
+        "unknown_backend": (
+            {"kernels": {"nubma": kernel}},
+            "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
+        ),
+        "backend_of_another_type": ({"kernels": {3: kernel}}, "there is no backend 3. Known are jnp"),
+        "backend_twice": (
+            {"kernels": {"numba": kernel, Backend.NUMBA: kernel}},
+            "kernels has 'numba' twice. Leave one",
+        ),
+        "jnp_as_kernel": (
+            {"kernels": {"jnp": jnp.sin}},
+            "kernels has 'jnp', which is the reference. Pass it as reference=",
+        ),
+        "plain_function": (
+            {"kernels": {"numba": plain}},
+            r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with numba.njit"
+            "\\. Decorate it with numba.njit.",
+        ),
+        "lambda": (
+            {"kernels": {"numba_parallel": lambda x, out: None}},
+            r"is a lambda, .* numba.njit\(parallel=True\).",
+        ),
+        "warp_under_numba": (
+            {"kernels": {"numba": warp_kernel}},
+            r"kernels\['numba'\] is warp_kernel \(warp's Kernel\), expected .* Declare it as 'warp'.",
+        ),
+        "ufunc": (
+            {"kernels": {"numba": numba.vectorize(lambda x: x)}},
+            r"numba's DUFunc\), .* Decorate it with numba.njit",
+        ),
+        "numba_under_cuda": (
+            {"kernels": {"numba_cuda": kernel}},
+            "is kernel .numba's CPUDispatcher.*Declare it as 'numba'.",
+        ),
+        "numba_in_cuda_kernel": ({"kernels": {"numba_cuda": CudaKernel(kernel, dict)}}, "is a CudaKernel, expected"),
+        "numba_under_warp": ({"kernels": {"warp": kernel}}, "expected a function decorated with warp.kernel"),
+        "plain_under_warp": (
+            {"kernels": {"warp": plain}},
+            "Decorate it with warp.kernel; .* goes into suites.WarpKernel.",
+        ),
+        "warp_kernel_of_none": ({"kernels": {"warp": WarpKernel(None)}}, "is a WarpKernel, expected"),
+        "bare_tile": (
+            {"kernels": {"warp_tile": warp_kernel}},
+            "expected a suites.WarpKernel .* how its blocks are launched",
+        ),
+        "numba_under_callable": (
+            {"kernels": {"numba_cuda_callable": kernel}},
+            "expected a Python function that launches",
+        ),
+        "numba_under_pallas": (
+            {"kernels": {"pallas": kernel}},
+            "expected a function of JAX arrays.*Declare it as 'numba'.",
+        ),
+        "no_cuda_function": (
+            {"kernels": {"cuda_raw": "int x;"}},
+            r"is a str, .* one __global__ void function.*RawKernel\(",
+        ),
+        "two_cuda_functions": ({"kernels": {"cuda_raw": 2 * CUDA_SOURCE}}, "with one __global__ void function"),
+        "cuda_template": ({"kernels": {"cuda_raw": f"template <typename T> {CUDA_SOURCE}"}}, "no template"),
+        "cuda_scalar": (
+            {"kernels": {"cuda_raw": "__global__ void f(float* x, float a) {}"}},
+            "pointers and at most their size",
+        ),
+        "source_under_numba": ({"kernels": {"numba": CUDA_SOURCE}}, "Declare it as 'cuda_raw'."),
+        "number_as_kernel": (
+            {"kernels": {"numba": 3}},
+            r"is a int \(3\), expected a function decorated with numba.njit",
+        ),
+        "unknown_dtype": (
+            {"dtypes": ("flaot32",)},
+            "copy: dtypes: there is no dtype 'flaot32' here. Did you mean 'float32'?",
+        ),
+        "object_as_dtype": ({"dtypes": (object,)}, "there is no dtype 'object' here. Known are bool, int8"),
+        "no_dtypes": ({"dtypes": ()}, "copy: dtypes is empty, expected at least one dtype."),
+        "dtype_twice": ({"dtypes": ["float32", np.float32]}, "copy: dtypes has the dtype 'float32' twice. Leave one"),
+        "none_as_dtype": ({"dtypes": None}, "there is no dtype 'None' here"),
+        "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
+        "kernel_as_reference": (
+            {"reference": kernel},
+            r"copy: reference is kernel \(numba's CPUDispatcher\), .* Declare the kernel in kernels={'numba': ...}.",
+        ),
+        "array_as_reference": (
+            {"reference": np.ones(2)},
+            r"copy: reference is array.*\(of type ndarray\), expected a function",
+        ),
+        "class_as_reference": (
+            {"reference": dict},
+            r"reference is <class 'dict'> \(of type type\), expected a function",
+        ),
+        "array_as_sample": (
+            {"sample": np.ones(2)},
+            "copy: sample is .*, expected a function of a dtype, a size and a seed.",
+        ),
+        "dict_as_edges": ({"edges": {"nan": 1}}, "copy: edges is .*, expected a function of a dtype."),
+        "number_as_flops": ({"flops": 3}, r"copy: flops is 3 \(of type int\), expected a function of the inputs."),
+        "number_as_shape": ({"shape": 3}, "copy: shape is 3 .*, expected a function of the nominal size."),
+        "after_csr": ({"after_csr": 3}, "copy: after_csr is 3"),
+        "any_number_of_inputs": (
+            {"reference": lambda *arrays: arrays[0]},
+            r"copy: sample is not given, and the reference takes any number of arrays \(\*arrays\). Pass sample=",
+        ),
+        "needed_keyword": (
+            {"reference": lambda x, *, axis: x},
+            "the reference needs the keyword 'axis'.* Give that a default",
+        ),
+        "no_input": (
+            {"reference": lambda: 1},
+            "copy: sample is not given, and the reference takes no array. Pass sample=",
+        ),
+        "tolerance_of_text": ({"tolerance": "small"}, "copy: tolerance is 'small', expected a number such as 1e-5."),
+        "negative_tolerance": ({"tolerance": -1e-5}, "copy: tolerance is -1e-05, expected a number"),
+        "tolerance_and_truth": (
+            {"tolerance": 1e-5, "truth": exact},
+            "copy: tolerance is for a derived truth. Leave one of",
+        ),
+        "version": ({"version": 0}, "copy: version: got 0, expected an integer from 1 on."),
+        "sizes": ({"sizes": (1, 2)}, r"copy: sizes is \(1, 2\), expected suites.Sizes\(...\)."),
+        "gradient": ({"gradient": {0: 1}}, r"copy: gradient is \{0: 1\}, expected suites.Gradient\(...\)."),
+        "limitations": ({"limitations": "all"}, r"copy: limitations is 'all' \(of type str\), expected a tuple"),
+        "errors": (
+            {"errors": [ValueError]},
+            r"copy: errors has <class 'ValueError'> .*, expected suites.ErrorCase\(...\).",
+        ),
+        "unknown_tested": (
+            {"tested": ("numba", "wrap")},
+            "copy: tested: there is no backend 'wrap'. Did you mean 'warp'?",
+        ),
+        "tested_without_kernel": ({"tested": ("warp",)}, "copy: tested has 'warp', which has no kernel. Declare one."),
+        "nothing_tested": ({"tested": ()}, "copy: tested is empty, expected at least one backend."),
+    }
+
+
+DECLARED = _declared()
 
 
 @pytest.mark.parametrize(("changes", "message"), DECLARED.values(), ids=DECLARED)
@@ -173,39 +205,57 @@ def test_declaration_that_makes_no_sense_is_refused_when_it_is_made(changes, mes
 
 
 _FAILURE = Failure(ValueError, "no")
-PARTS = {
-    "negative_size": (
-        lambda: Sizes(check=(1, -3)),
-        "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
-    ),
-    "size_zero": (lambda: Sizes(large=0), "Sizes: large: got 0, expected"),
-    "size_twice": (lambda: Sizes(quick=[8, 8]), "Sizes: quick has the size '8' twice"),
-    "size_of_text": (lambda: Sizes(full="big"), r"Sizes: full is 'big' \(of type str\), expected a tuple of sizes."),
-    "true_as_size": (lambda: Sizes(large=True), "got True, expected an integer"),
-    "no_sizes": (lambda: Sizes(check=()), "Sizes: check is empty"),
-    "no_reason": (lambda: Limitation(" ", "numba"), "Limitation: reason is ' ', expected why"),
-    "limited_backend": (lambda: Limitation("why", ("numbs",)), "Limitation: backends: .* Did you mean 'numba'?"),
-    "limited_dtype": (lambda: Limitation("why", "numba", "float3"), "Limitation: dtypes: there is no dtype 'float3'"),
-    "limited_check": (
-        lambda: Limitation("why", "numba", checks=("vmpa",)),
-        "Limitation: checks: there is no check 'vmpa'. Did you mean 'vmap'?",
-    ),
-    "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
-    "error_inputs": (
-        lambda: ErrorCase("a", (1,), {}),
-        r"ErrorCase 'a': inputs is \(1,\) .*, expected a function of no",
-    ),
-    "error_backend": (lambda: ErrorCase("a", lambda: (), {"numb": _FAILURE}), "ErrorCase 'a': failures: .*'numba'?"),
-    "error_failure": (
-        lambda: ErrorCase("a", lambda: (), {"numba": ValueError}),
-        r"ErrorCase 'a': failures\['numba'\] is <class 'ValueError'>, expected suites.Failure\(...\).",
-    ),
-    "failure_class": (lambda: Failure("ValueError", "no"), "Failure: exception is 'ValueError', expected a class"),
-    "failure_message": (lambda: Failure(ValueError, None), "Failure: message is None, expected a regular expression"),
-    "no_terms": (lambda: Gradient({}), r"Gradient: terms is {}, expected a dict from the index of an input"),
-    "terms_by_name": (lambda: Gradient({"x": 1}), "Gradient: terms has 'x': 1, expected the index of an input"),
-    "gradient_backend": (lambda: Gradient({0: 1}, backends="wrap"), "Gradient: backends: .* Did you mean 'warp'?"),
-}
+
+
+def _parts():
+    return {
+        "negative_size": (
+            lambda: Sizes(check=(1, -3)),
+            "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
+        ),
+        "size_zero": (lambda: Sizes(large=0), "Sizes: large: got 0, expected"),
+        "size_twice": (lambda: Sizes(quick=[8, 8]), "Sizes: quick has the size '8' twice"),
+        "size_of_text": (
+            lambda: Sizes(full="big"),
+            r"Sizes: full is 'big' \(of type str\), expected a tuple of sizes.",
+        ),
+        "true_as_size": (lambda: Sizes(large=True), "got True, expected an integer"),
+        "no_sizes": (lambda: Sizes(check=()), "Sizes: check is empty"),
+        "no_reason": (lambda: Limitation(" ", "numba"), "Limitation: reason is ' ', expected why"),
+        "limited_backend": (lambda: Limitation("why", ("numbs",)), "Limitation: backends: .* Did you mean 'numba'?"),
+        "limited_dtype": (
+            lambda: Limitation("why", "numba", "float3"),
+            "Limitation: dtypes: there is no dtype 'float3'",
+        ),
+        "limited_check": (
+            lambda: Limitation("why", "numba", checks=("vmpa",)),
+            "Limitation: checks: there is no check 'vmpa'. Did you mean 'vmap'?",
+        ),
+        "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
+        "error_inputs": (
+            lambda: ErrorCase("a", (1,), {}),
+            r"ErrorCase 'a': inputs is \(1,\) .*, expected a function of no",
+        ),
+        "error_backend": (
+            lambda: ErrorCase("a", lambda: (), {"numb": _FAILURE}),
+            "ErrorCase 'a': failures: .*'numba'?",
+        ),
+        "error_failure": (
+            lambda: ErrorCase("a", lambda: (), {"numba": ValueError}),
+            r"ErrorCase 'a': failures\['numba'\] is <class 'ValueError'>, expected suites.Failure\(...\).",
+        ),
+        "failure_class": (lambda: Failure("ValueError", "no"), "Failure: exception is 'ValueError', expected a class"),
+        "failure_message": (
+            lambda: Failure(ValueError, None),
+            "Failure: message is None, expected a regular expression",
+        ),
+        "no_terms": (lambda: Gradient({}), r"Gradient: terms is {}, expected a dict from the index of an input"),
+        "terms_by_name": (lambda: Gradient({"x": 1}), "Gradient: terms has 'x': 1, expected the index of an input"),
+        "gradient_backend": (lambda: Gradient({0: 1}, backends="wrap"), "Gradient: backends: .* Did you mean 'warp'?"),
+    }
+
+
+PARTS = _parts()
 
 
 @pytest.mark.parametrize(("make", "message"), PARTS.values(), ids=PARTS)

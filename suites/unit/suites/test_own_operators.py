@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Backend, Gradient, Operator, Truth, bounded, exact, timing, wide
+from suites import Backend, Gradient, Operator, Truth, bounded, exact, params, timing, wide
 from suites.check import check
 from suites.contradictions import verify
 from suites.precision import precision
@@ -221,3 +221,14 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
     inputs = operator.sample("float32", 4096, 0)
     (result,) = timing.plan(operator, Backend.NUMBA, inputs).run()
     assert np.array_equal(result, np.full(4096, 1e9, np.float32))
+
+
+def test_checks_of_errors_leave_out_what_cannot_fail(monkeypatch):
+    """Integers are no half precision, and a kernel with an adjoint that nobody declared has a derivative all the same."""
+    monkeypatch.setattr(params, "operators", lambda: BY_NAME)
+    halves = {param.values[0].operator.name for param in params.without_half("cpu")}
+    assert {"cube", "gather"} <= halves
+    assert not {"powers", "exclusive_or", "twice"} & halves
+    ruleless = {(param.values[0].operator.name, param.values[0].backend.id) for param in params.without_gradient("cpu")}
+    assert {("cube", "numba"), ("gather", "numba")} <= ruleless
+    assert not {("gather", "warp"), ("twice", "warp"), ("positive", "numba")} & ruleless
