@@ -78,8 +78,8 @@ def _declared():
         ),
         "plain_function": (
             {"kernels": {"numba": plain}},
-            r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with numba.njit"
-            "\\. Decorate it with numba.njit.",
+            r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
+            r"numba.njit\. Decorate it with numba.njit.",
         ),
         "lambda": (
             {"kernels": {"numba_parallel": lambda x, out: None}},

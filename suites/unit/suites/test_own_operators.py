@@ -224,7 +224,7 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
 
 
 def test_checks_of_errors_leave_out_what_cannot_fail(monkeypatch):
-    """Integers are no half precision, and a kernel with an adjoint that nobody declared has a derivative all the same."""
+    """Integers are no half precision, and an adjoint that nobody declared is there all the same."""
     monkeypatch.setattr(params, "operators", lambda: BY_NAME)
     halves = {param.values[0].operator.name for param in params.without_half("cpu")}
     assert {"cube", "gather"} <= halves
