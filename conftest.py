@@ -7,9 +7,13 @@ import pytest
 pytest_plugins = ["suites.plugin"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before hypothesis loads the profile that was asked for
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--profile"):
-        from suites.plugin import prepare
+    if config.option.kb_bench:
+        return
+    from hypothesis import settings
 
-        prepare()
+    from suites.plugin import HYPOTHESIS_PROFILE, prepare
+
+    prepare(config)
+    settings.load_profile(HYPOTHESIS_PROFILE)
