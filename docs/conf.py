@@ -1,0 +1,69 @@
+"""Settings of the documentation site; `nox -s docs` builds it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import jupytext
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; nothing here needs a GPU
+
+import bridge  # noqa: E402
+
+project = "kernel-bridge"
+author = "The kernel-bridge authors"
+copyright = "the kernel-bridge authors"
+release = version = bridge.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+# A tutorial is a percent-format script, which `percent_scripts` below makes Markdown of.
+source_suffix = {".md": "markdown", ".py": "markdown"}
+exclude_patterns = ["conf.py", "pictures.py", "tutorials/__init__.py", "tutorials/test_*.py", "**/__pycache__"]
+
+# Every reference must lead somewhere; `sphinx-build -W` makes a warning an error.
+nitpicky = True
+nitpick_ignore_regex = [
+    # Other projects: the site is built without a network, so it has no list of their names.
+    ("py:.*", r"(collections|contextlib|enum|jax|jaxlib|numba|numpy|pandas|pathlib|typing|warp|wp|np)\b.*"),
+    ("py:.*", r"(Any|Array|Callable|DisabledSafetyCheck|Exported|Iterable|Iterator|Mapping|Sequence|Literal|Path)"),
+    ("py:.*", r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
+              r"|RuntimeError|TypeError|ValueError|UserWarning|Enum|StrEnum)"),
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = f"kernel-bridge {release}"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "source_repository": "https://github.com/kernel-bridge/kernel-bridge/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+
+def percent_scripts(app, docname, source):
+    """Makes Markdown of a percent-format script. Nothing is executed: the tutorials run as tests."""
+    if Path(app.env.doc2path(docname)).suffix == ".py":
+        notebook = jupytext.reads(source[0], "py:percent")
+        notebook.metadata = {"jupytext": {"notebook_metadata_filter": "-all"}}
+        # What stands before the first marker is a comment for tools.
+        if notebook.cells and notebook.cells[0].cell_type == "code":
+            notebook.cells = notebook.cells[1:]
+        source[0] = jupytext.writes(notebook, "md")
+
+
+def setup(app):
+    app.connect("source-read", percent_scripts)
