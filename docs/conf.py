@@ -30,6 +30,9 @@ nitpick_ignore_regex = [
     # Other projects: the site is built without a network, so it has no list of their names.
     ("py:.*", r"(collections|contextlib|enum|jax|jaxlib|numba|numpy|pandas|pathlib|typing|warp|wp|np)\b.*"),
     ("py:.*", r"(Any|Array|Callable|DisabledSafetyCheck|Exported|Iterable|Iterator|Mapping|Sequence|Literal|Path)"),
+    # Modules that are named for readers of the source and have no page.
+    ("py:mod", r"(bridge|suites|reports)\..*"),
+    ("py:func", r"suites\.cuda_kernels\..*"),
     ("py:.*", r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
               r"|RuntimeError|TypeError|ValueError|UserWarning|Enum|StrEnum)"),
 ]
@@ -42,6 +45,7 @@ autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_custom_sections = [("Columns", "params_style")]
 
 html_theme = "furo"
 html_title = f"kernel-bridge {release}"
@@ -65,5 +69,23 @@ def percent_scripts(app, docname, source):
         source[0] = jupytext.writes(notebook, "md")
 
 
+NOTHING = "\\ "
+"""Renders as nothing."""
+
+
+def no_types_before_colons(app, what, name, obj, options, lines):
+    """Keeps napoleon from reading "A function of the arrays: ..." as a type and its description.
+
+    In these docstrings, signatures have the types. Napoleon looks for a colon in the first line of a "Returns" section,
+    and of the text of an attribute, so another first line is put there.
+    """
+    if what in ("attribute", "property") and lines:
+        lines.insert(0, NOTHING)
+    for number, line in reversed([*enumerate(lines)]):
+        if line.strip() == "Returns:":
+            lines.insert(number + 1, " " * (line.index("R") + 4) + NOTHING)
+
+
 def setup(app):
     app.connect("source-read", percent_scripts)
+    app.connect("autodoc-process-docstring", no_types_before_colons, priority=400)  # before napoleon

@@ -46,11 +46,14 @@ def test_there_are_examples():
 
 @pages
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
-    chosen = [block for block in blocks(page, "python") if not block.gpu]
-    for block in chosen:
+    run(script_of(block for block in blocks(page, "python") if not block.gpu and not block.file), tmp_path, "cpu")
+
+
+@pages
+def test_the_files_of_a_page_can_be_imported(page, tmp_path):
+    for block in blocks(page, "python"):
         if block.file:
-            (tmp_path / block.file).write_text(block.code, encoding="utf-8")
-    run(script_of(chosen), tmp_path, "cpu")
+            run(script_of([block]), tmp_path, "cpu")
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU")
