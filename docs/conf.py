@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import sys
 from pathlib import Path
 
 import jupytext
+import msgspec
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; nothing here needs a GPU
 
@@ -86,6 +89,16 @@ def no_types_before_colons(app, what, name, obj, options, lines):
             lines.insert(number + 1, " " * (line.index("R") + 4) + NOTHING)
 
 
+def fields_by_name(app, what, name, obj, options, signature, return_annotation):
+    """Shows the fields of data by name alone: their types are listed below, and a default may be a function."""
+    if what == "class" and (dataclasses.is_dataclass(obj) or issubclass(obj, msgspec.Struct)):
+        parameters = inspect.signature(obj).parameters.values()
+        names = [each.name if each.default is each.empty else f"{each.name}=..." for each in parameters]
+        return f"({', '.join(names)})", None
+    return None
+
+
 def setup(app):
     app.connect("source-read", percent_scripts)
     app.connect("autodoc-process-docstring", no_types_before_colons, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", fields_by_name)
