@@ -67,6 +67,16 @@ def dispatch(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site, and fail on broken links."""
+    install(session, "docs")
+    session.run("python", "docs/pictures.py", "--check")
+    session.run("pytest", "-q", "suites/unit/docs/test_links.py")
+    # A fresh environment (-E), because Sphinx says what is wrong with a page only when it reads it.
+    session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and formatting."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))

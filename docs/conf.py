@@ -36,8 +36,11 @@ nitpick_ignore_regex = [
     # Modules that are named for readers of the source and have no page.
     ("py:mod", r"(bridge|suites|reports)\..*"),
     ("py:func", r"suites\.cuda_kernels\..*"),
-    ("py:.*", r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
-              r"|RuntimeError|TypeError|ValueError|UserWarning|Enum|StrEnum)"),
+    (
+        "py:.*",
+        r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
+        r"|RuntimeError|TypeError|ValueError|UserWarning|Enum|StrEnum)",
+    ),
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4

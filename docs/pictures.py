@@ -141,7 +141,8 @@ def picture() -> str:
     drawn += panel(LEFT, "CPU: two cores of a Xeon", "xeon-2core", [path.cpu for path in PATHS])
     drawn += panel(RIGHT, "GPU: one NVIDIA H200", "h200", [path.gpu for path in PATHS])
     drawn.append(text(18, HEIGHT - 42, "Bold, in blue: kernel-bridge.", "ours"))
-    drawn.append(text(18, HEIGHT - 20, "16 elements on the CPU, 1,024 on the GPU. XLA compiles jnp.add into the loop.", "note"))
+    sizes = "16 elements on the CPU, 1,024 on the GPU. XLA compiles jnp.add into the loop."
+    drawn.append(text(18, HEIGHT - 20, sizes, "note"))
     body = "\n".join(f"  {line}" for line in drawn)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
