@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[3]
 README = PROJECT / "README.md"
-PAGES = (README, *sorted((PROJECT / "docs").glob("*.md")))
+PAGES = (README, *sorted((PROJECT / "docs").glob("*.md")), *sorted((PROJECT / "docs" / "api").glob("*.md")))
 
 _FENCE = re.compile(r"^(`{3,})(\S*)[^\n]*\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (?:(gpu)|file: (\S+)) -->\s*\Z")
