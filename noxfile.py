@@ -20,6 +20,9 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 COMMANDS = ".nox/commands"
 """The environment that the sessions of commands share: the second one need not install it again."""
 
+DEVELOPMENT = ".nox/development"
+"""The environment that tests, types and documentation share."""
+
 
 def install(session: nox.Session, *groups: str) -> None:
     """Installs the project in place, with the named dependency groups, and for CUDA if the arguments ask for that."""
@@ -87,11 +90,21 @@ def runs(session: nox.Session) -> None:
     command(session, "runs")
 
 
-@nox.session
+@nox.session(venv_location=DEVELOPMENT)
 def tests(session: nox.Session) -> None:
     """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
     install(session, "test")
     session.run("pytest", *WORKERS, *session.posargs)
+
+
+@nox.session(venv_location=DEVELOPMENT)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site, and fail on broken links."""
+    install(session, "test", "docs")
+    session.run("python", "docs/pictures.py", "--check")
+    session.run("pytest", "-q", "suites/unit/docs/test_links.py")
+    # A fresh environment (-E), because Sphinx says what is wrong with a page only when it reads it.
+    session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
 
 
 @nox.session
@@ -102,7 +115,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
 
 
-@nox.session
+@nox.session(venv_location=DEVELOPMENT)
 def typing(session: nox.Session) -> None:
     """Check types."""
     install(session, "test", "typing")
