@@ -15,7 +15,7 @@ from reports.store import find_run, list_runs, read_run, run_id, runs_directory
 if TYPE_CHECKING:
     from reports.page import Page
 
-_RUN_HELP = "a path, a run id, the beginning of one, or 'latest'"
+_RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -235,7 +235,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     """Returns the file of a run.
 
     Args:
-        name: A path, a run id, the beginning of just one run id, or `latest`.
+        name: A path, a run id, the beginning of just one run id, `latest`, or `previous`, the one before it.
         runs_dir: Where to look for all but a path, see `runs_directory`.
 
     Raises:
@@ -249,6 +249,10 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         raise RunNotFound(f"no runs in {str(folder)!r}. Record one first, or name another folder with --runs.")
     if name == "latest":
         return files[-1]
+    if name == "previous":
+        if len(files) < 2:
+            raise RunNotFound(f"no run before the latest in {str(folder)!r}. Record a second one.")
+        return files[-2]
     ids = {run_id(file): file for file in files}
     fitting = [found for found in ids if found.startswith(str(name))]
     if str(name) in ids:
@@ -259,7 +263,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         raise RunNotFound(f"{str(name)!r} begins {len(fitting)} runs: {', '.join(fitting[:5])}. Give more of the id.")
     raise RunNotFound(
         f"no run {str(name)!r} in {str(folder)!r}, which holds {len(ids)} (the latest is {max(ids)})."
-        " Give a path, a run id, the beginning of one, or 'latest'."
+        " Give a path, a run id, the beginning of one, 'latest' or 'previous'."
     )
 
 

@@ -215,6 +215,7 @@ def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
         ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),
         ("20260101", "20260101T000000-aaaa.jsonl"),
         ("latest", "20260102T000001-cccc.jsonl"),
+        ("previous", "20260102T000000-bbbb.jsonl.gz"),
     ]:
         assert find_run(name, tmp_path) == tmp_path / found
 
@@ -234,6 +235,9 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("latest", tmp_path / "none")
     with pytest.raises(RunNotFound, match="no runs in"):
         find_run("latest", tmp_path)
+    touch(tmp_path, "20260102T000000-bbbb.jsonl")
+    with pytest.raises(RunNotFound, match="no run before the latest"):
+        find_run("previous", tmp_path)
     touch(tmp_path, "20260102T000000-bbbb.jsonl", "20260102T000001-cccc.jsonl")
     with pytest.raises(RunNotFound, match="begins 2 runs"):
         find_run("20260102", tmp_path)
