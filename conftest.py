@@ -9,11 +9,7 @@ pytest_plugins = ["suites.plugin"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.kb_bench:
-        return
-    from hypothesis import settings
+    if not config.option.kb_bench:
+        from suites.plugin import prepare
 
-    from suites.plugin import HYPOTHESIS_PROFILE, prepare
-
-    prepare(config)
-    settings.load_profile(HYPOTHESIS_PROFILE)
+        prepare(config)

@@ -1,8 +1,8 @@
 """Types every command of the documentation in empty environments, as a stranger would, and checks what it prints.
 
 The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must be known to
-:data:`EXPECTED`, which says in which folder it is typed, what shortens it for CI, and what it must print. A command that is
-not known fails the walk.
+:data:`EXPECTED`, which says in which folder it is typed, what shortens it for CI, and what it must print. The walk
+fails at a command that is not known.
 
 Usage: ``python .ci/stranger.py REPOSITORY``. The walk clones the repository into an empty folder.
 """
