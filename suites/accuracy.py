@@ -28,11 +28,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from reports import Accuracy, Status
 
-WIDE: dict[str, type[np.floating[Any]]] = {"float16": np.float64, "float32": np.float64, "float64": np.longdouble}
+WIDE: dict[str, type[np.floating[Any]]] = {
+    "bfloat16": np.float64,
+    "float16": np.float64,
+    "float32": np.float64,
+    "float64": np.longdouble,
+}
 """The type that truth is computed in, by the dtype of the inputs."""
 
 BLOCK = 1024
@@ -46,9 +52,14 @@ def wide(array: Array) -> Array:
     return array.astype(WIDE[array.dtype.name])
 
 
+def finfo(dtype: np.dtype[Any] | str) -> Any:
+    """``np.finfo``, which does not know bfloat16, for every dtype of :data:`WIDE`."""
+    return jnp.finfo(dtype)
+
+
 def gamma(terms: int, dtype: np.dtype[Any] | str) -> float:
     """The relative error bound ``k u / (1 - k u)`` of a chain of ``terms`` roundings; inf where it bounds nothing."""
-    ku = terms * float(np.finfo(dtype).eps) / 2
+    ku = terms * float(finfo(dtype).eps) / 2
     return ku / (1 - ku) if ku < 1 else float("inf")
 
 
@@ -64,7 +75,8 @@ class Expected:
     Attributes:
         value: Truth, in a wide type; in the output's dtype where every bit counts.
         dtype: Dtype of the output.
-        margin: Accepted absolute error of each element; None where every bit counts.
+        margin: Accepted absolute error of each element; None where every bit counts. Integers and booleans have one
+            where they depend on a rounded number: whether it is above a threshold, say.
         signed_zero: Whether a zero must have the sign of the true zero.
     """
 
@@ -125,7 +137,7 @@ def bounded(
         flushed: ``f`` of the error model: how many operands of weight one may be flushed to zero.
         signed_zero: Whether the sign of a zero counts.
     """
-    info = np.finfo(dtype)
+    info = finfo(dtype)
     with np.errstate(all="ignore"):
         # What is not finite has no margin: its place and sign are compared.
         rounded = np.where(np.isfinite(value), ulps * float(info.eps) / 2 * np.abs(value), 0)
@@ -183,13 +195,15 @@ def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | 
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:
-    if got.dtype.kind not in "f":
+    if got.dtype.name not in WIDE:
         wrong = got != expected.value
+        if expected.margin is not None:
+            wrong &= ~(np.abs(got.astype(np.float64) - expected.value.astype(np.float64)) <= expected.margin)
         share = np.where(wrong, np.inf, 0.0)
         return _Comparison(wrong.astype(np.int8), share, share)
     truth = expected.value
     margin = np.zeros(truth.shape) if expected.margin is None else np.broadcast_to(expected.margin, truth.shape)
-    info = np.finfo(got.dtype)
+    info = finfo(got.dtype)
     with np.errstate(all="ignore"):
         difference = np.abs(got.astype(truth.dtype) - truth)
         share = np.where(difference == 0, 0.0, difference / margin)

@@ -172,7 +172,6 @@ class _Facts:
         build: Makes a JAX callable of a kernel and the specs of its inputs and outputs.
         missing_dtypes: Dtypes that no kernel of this backend can take, each with the reason.
         missing: Why it can run nowhere on this machine, None if it can.
-        optional: Whether it makes sense for some operators only; others then have no cell, rather than a skipped one.
         has_adjoints: Whether the kernel language generates adjoints.
         typed: Whether the bridge knows what arrays a kernel takes: of CUDA C++ it sees nothing but sizes.
     """
@@ -182,7 +181,6 @@ class _Facts:
     build: Callable[[Any, Any, Any], Callable[..., Any]]
     missing_dtypes: tuple[tuple[str, str], ...] = ()
     missing: str | None = None
-    optional: bool = False
     has_adjoints: bool = False
     typed: bool = True
 
@@ -208,15 +206,13 @@ class Backend(Enum):
     JNP = _Facts("jnp", _XLA, _build_jnp)
     NUMBA = _Facts("numba", _CPU, _build_numba, _NO_HALF)
     NUMBA_PARALLEL = _Facts("numba_parallel", _CPU, _build_numba, _NO_HALF)
-    NUMBA_CUDA = _Facts("numba_cuda", _CUDA, _build_numba_cuda, (), NO_NUMBA_CUDA, True)
-    NUMBA_CUDA_CALLABLE = _Facts(
-        "numba_cuda_callable", _CUDA_PYTHON, _build_numba_cuda_callable, (), NO_NUMBA_CUDA, True
-    )
-    NUMBA_CUDA_REPLAY = _Facts("numba_cuda_replay", _CUDA, _build_numba_cuda_replay, (), NO_NUMBA_CUDA, True)
+    NUMBA_CUDA = _Facts("numba_cuda", _CUDA, _build_numba_cuda, (), NO_NUMBA_CUDA)
+    NUMBA_CUDA_CALLABLE = _Facts("numba_cuda_callable", _CUDA_PYTHON, _build_numba_cuda_callable, (), NO_NUMBA_CUDA)
+    NUMBA_CUDA_REPLAY = _Facts("numba_cuda_replay", _CUDA, _build_numba_cuda_replay, (), NO_NUMBA_CUDA)
     WARP = _Facts("warp", _CPU | _CUDA, _build_warp, has_adjoints=True)
-    WARP_TILE = _Facts("warp_tile", _CPU | _CUDA, _build_warp, optional=True, has_adjoints=True)
-    CUDA_RAW = _Facts("cuda_raw", _CUDA, _build_cuda_raw, _NOT_IN_CPP, NO_CUDA_CORE, optional=True, typed=False)
-    PALLAS = _Facts("pallas", _PALLAS, _build_pallas, _NOT_IN_TRITON, optional=True)
+    WARP_TILE = _Facts("warp_tile", _CPU | _CUDA, _build_warp, has_adjoints=True)
+    CUDA_RAW = _Facts("cuda_raw", _CUDA, _build_cuda_raw, _NOT_IN_CPP, NO_CUDA_CORE, typed=False)
+    PALLAS = _Facts("pallas", _PALLAS, _build_pallas, _NOT_IN_TRITON)
 
     @property
     def id(self) -> str:
@@ -236,11 +232,6 @@ class Backend(Enum):
     def custom_call(self, platform: str) -> str | None:
         """The FFI target of its calls on a platform; None where a program has no custom call of ours."""
         return self.value.targets.get(platform)
-
-    @property
-    def optional(self) -> bool:
-        """Whether it makes sense for some operators only."""
-        return self.value.optional
 
     @property
     def typed(self) -> bool:

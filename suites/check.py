@@ -24,20 +24,13 @@ from suites.accuracy import Verdict, judge
 from suites.backends import Backend, specs
 from suites.leftovers import leftovers
 from suites.operator import Inputs, Operator
+from suites.precision import precision as precision
 from suites.repetition import judge_all
 
 Array = np.ndarray[Any, Any]
 
 POISONS = (0xFF, 0x5A)
 """Bytes that outputs are filled with: NaN (or -1), and a large ordinary number."""
-
-
-def precision(*dtypes: Any) -> contextlib.AbstractContextManager[Any]:
-    """JAX's x64 mode, on if any of the dtypes needs it: both modes are tested along the way."""
-    on: contextlib.AbstractContextManager[Any] = jax.enable_x64(
-        any(np.dtype(dtype).name in ("float64", "int64", "uint64") for dtype in dtypes)
-    )
-    return on
 
 
 def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:

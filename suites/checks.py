@@ -56,7 +56,11 @@ CHECKS = (
         "test_jit.py::test_large_inputs_are_right",
         "parallel parts and second passes, which small inputs never reach",
     ),
-    Check("twice", "test_jit.py::test_jit_around_two_calls_keeps_both", "calls that disturb each other in one program"),
+    Check(
+        "twice",
+        "test_jit.py::test_jit_around_several_calls_keeps_all",
+        "calls that disturb each other in one program",
+    ),
     Check("edges", "test_edges.py::test_edge_case_is_right", "special values, empty inputs, degenerate structures"),
     Check(
         "drawn",

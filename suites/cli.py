@@ -135,6 +135,7 @@ def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     catalogue.use(selection.sources)
     selection.check()
     params.require_device(selection)
+    catalogue.check(selection.device)
     show(Page.of([make(selection)]), options)
     return Exit.FINE
 

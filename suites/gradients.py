@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from suites import declaration
 from suites.accuracy import Truth, bounded
+from suites.errors import OperatorError
 
 if TYPE_CHECKING:
-    from suites.backends import Backend
     from suites.operator import Limitation, Operator
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +49,8 @@ class Gradient:
             the cotangent, or a function that gives it for the inputs of a call.
         condition: From the reference's pullback, inputs and cotangents of the outputs, in float64, to ``S``, the sum of
             the absolute values of what each element of a cotangent is made of, in the order of ``terms``.
-        backends: Where kernels have an adjoint; None for wherever the backend's language generates one.
+        backends: Where kernels have an adjoint, backends or their names; None for wherever the backend's language
+            generates one.
         dtypes: For which of the operator's dtypes; None for all floats.
         sizes: Nominal sizes for checks; None for those of the operator.
         limitations: What is known not to work.
@@ -56,10 +58,29 @@ class Gradient:
 
     terms: Mapping[int, int | Callable[..., int]]
     condition: Callable[[Pullback, Sequence[Array], Sequence[Array]], Sequence[Array]] = sums_of_products
-    backends: tuple[Backend, ...] | None = None
-    dtypes: tuple[str, ...] | None = None
+    backends: Sequence[Any] | None = None
+    dtypes: Sequence[Any] | None = None
     sizes: tuple[int, ...] | None = None
     limitations: tuple[Limitation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.terms, Mapping) or not self.terms:
+            raise OperatorError(
+                f"Gradient: terms is {self.terms!r}, expected a dict from the index of an input to its number of "
+                "roundings, such as {0: 1}."
+            )
+        for index, terms in self.terms.items():
+            is_index = isinstance(index, int) and index >= 0
+            if not is_index or not (callable(terms) or (isinstance(terms, int) and terms >= 0)):
+                raise OperatorError(
+                    f"Gradient: terms has {index!r}: {terms!r}, expected the index of an input, and its number of "
+                    "roundings or a function of the inputs that gives it."
+                )
+        declaration.function("Gradient: condition", self.condition, "a pullback, inputs and cotangents")
+        optional = {"backends": declaration.backends, "dtypes": declaration.dtypes, "sizes": declaration.sizes}
+        for name, normal in optional.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))
 
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
@@ -104,7 +125,7 @@ def _pullback(operator: Operator) -> Pullback:
             arguments = list(inputs)
             for index, each in zip(indices, floats, strict=True):
                 arguments[index] = each
-            return operator.reference(*arguments)
+            return list(operator.reference(*arguments))
 
         _, vjp = jax.vjp(function, *(inputs[index] for index in indices))
         return list(vjp(cotangents))

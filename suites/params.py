@@ -243,12 +243,13 @@ def small_gradients(platform: str) -> list[Any]:
 
 
 def without_gradient(platform: str) -> list[Any]:
-    """The kernels of :func:`kernels` that have none, but whose results are floats."""
+    """The kernels of :func:`kernels` that have none, but whose results and one of whose inputs are floats."""
     return [
         param
         for param in kernels(platform)
         if not _has_gradient(case := param.values[0])
         and np.dtype(case.operator.outputs(*case.inputs())[0].dtype).kind == "f"
+        and case.operator.float_input(case.inputs()) is not None
     ]
 
 
@@ -391,14 +392,9 @@ def by_id(selection: Selection) -> dict[str, Case]:
 
 
 def backends(operator: Operator, platform: str) -> list[Backend]:
-    """The backends of a platform, but for those that make sense for some operators only and not for this one."""
-    return [
-        backend
-        for backend in Backend
-        if platform in backend.platforms
-        and (not backend.optional or backend in operator.kernels)
-        and (operator.tested is None or backend in operator.tested)
-    ]
+    """The backends of a platform that have cells: the reference and those with a kernel, or those of them tested."""
+    tested = operator.backends() if operator.tested is None else operator.tested
+    return [backend for backend in Backend if platform in backend.platforms and backend in tested]
 
 
 def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
@@ -471,9 +467,7 @@ def _must_fail(limitation: Limitation) -> pytest.MarkDecorator:
 
 def why_skipped(case: Case) -> str | None:
     """Why a case cannot run here, or None if it can."""
-    if case.backend not in case.operator.backends():
-        return f"{case.operator.name} has no {case.backend.id} kernel"
-    return case.backend.unsupported(case.platform, case.dtype) or _absent(case.platform)
+    return case.operator.unsupported(case.backend, case.platform, case.dtype) or _absent(case.platform)
 
 
 @functools.cache

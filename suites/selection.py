@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.record import short_dtype
+from suites.errors import SelectionError as SelectionError
 
 if TYPE_CHECKING:
     from suites.params import Case
-
-
-class SelectionError(ValueError):
-    """A selection names something that does not exist, or selects nothing."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from reports import Stages, median_relative_error
 from suites import gpu
@@ -31,6 +32,9 @@ CHAINED_BELOW_BYTES = 1 << 19
 
 A property of the cell, not of a backend's speed, so that all backends of a cell, and all runs, are timed by one method.
 """
+
+UNCHANGED = np.False_
+"""What a program of :func:`chain` is told when it runs: that no input changes."""
 
 LEAST_SAMPLES = 30
 RELATIVE_ERROR = 0.005
@@ -84,15 +88,17 @@ def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
     """Decides how a cell is timed, and compiles what is needed for it."""
     call = operator.build(backend, inputs)
     arguments = [jax.device_put(array) for array in inputs]
-    if any(device.platform != "cpu" for device in arguments[0].devices()):
+    outs = operator.outputs(*inputs)
+    if any(device.platform != "cpu" for device in jax.device_put(0).devices()):
         return _device_plan(operator, call, inputs, arguments)
-    if operator.bytes_read(*inputs) + operator.bytes_written(*inputs) >= CHAINED_BELOW_BYTES:
+    declared_bytes = operator.bytes_read(*inputs) + operator.bytes_written(*inputs)
+    if declared_bytes >= CHAINED_BELOW_BYTES or not can_chain(outs, inputs):
         function = jax.jit(lambda *arrays: call(*arrays))
         jax.block_until_ready(function(*arguments))
         return Plan("wall", lambda: jax.block_until_ready(function(*arguments)), 1)
-    chained = chain(call, operator.outputs(*inputs), operator.feedback)
+    chained = chain(call, outs, inputs)
     loops = _loops(chained, arguments)
-    return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops, arguments)), loops)
+    return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops, UNCHANGED, arguments)), loops)
 
 
 def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, arguments: list[Any]) -> Plan:
@@ -109,42 +115,65 @@ def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, a
     return Plan(method, run, 1, cache, seconds)
 
 
-def chain(call: Callable[..., Any], outs: Sequence[Any], feedback: int) -> Callable[[Any, list[Any]], Any]:
-    """A program that runs ``call`` a number of times (its first argument), each on data from the one before.
+def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[[Any, Any, list[Any]], Any]:
+    """A program that runs ``call`` a number of times, always on the same inputs.
 
-    All outputs are carried, so each call computes all of them; and the first element of the first output replaces the
-    first element of one input, so no call can start before the one before has ended, be left out, or be moved out of
-    the loop. Replacing one element in place costs next to nothing, where handing over a whole array would cost a copy
-    in those backends that cannot work in place. The barrier keeps XLA from computing only that one element.
+    The program takes the number of calls, a bool and the arguments. The bool is :data:`UNCHANGED`. If it were True, the
+    first element of the first output would replace the first element of an input after each call. XLA does not know
+    what it will be, so it can neither leave a call out nor move one out of the loop; and no input ever changes, so a
+    kernel whose inputs are indices stays within its arrays. The element is written where it lies, which costs next to
+    nothing. All outputs are carried, so that each call computes all of them, and the barrier keeps XLA from computing
+    only the one element.
+
+    Args:
+        call: Takes the inputs and returns the outputs.
+        outs: The outputs, anything with shape and dtype.
+        inputs: The inputs, likewise. See :func:`can_chain`.
     """
-    first = outs[0]
+    index = _written_input(outs, inputs)
 
-    def body(_: Any, carried: tuple[list[jax.Array], list[jax.Array]]) -> tuple[list[jax.Array], list[jax.Array]]:
-        arguments, _ = carried
+    def body(_: Any, carried: Any) -> Any:
+        (arguments, changes, element), _ = carried
         results = jax.tree.leaves(call(*arguments))
-        arguments, results = jax.lax.optimization_barrier((arguments, results))
-        if math.prod(first.shape):
-            fed = arguments[feedback]
-            element = results[0].reshape(-1)[0].astype(fed.dtype)
-            arguments = list(arguments)
-            arguments[feedback] = fed.at[(0,) * fed.ndim].set(element)
-        return arguments, results
+        arguments, results = jax.lax.optimization_barrier((list(arguments), results))
+        if index is not None:
+            new = results[0].reshape(-1)[0]
+            new = (new.real if element.dtype.kind != "c" else new).astype(element.dtype)
+            old = arguments[index]
+            arguments[index] = old.at[(0,) * old.ndim].set(jnp.where(changes, new, element))
+        return (arguments, changes, element), results
 
     @jax.jit
-    def program(loops: Any, arguments: list[jax.Array]) -> Any:
+    def program(loops: Any, changes: Any, arguments: list[jax.Array]) -> Any:
         zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
-        return jax.lax.fori_loop(0, loops, body, (list(arguments), zeros))[1]
+        # Read before the loop: reading it in each turn would cost as much as a short kernel.
+        element = arguments[index].reshape(-1)[0] if index is not None else None
+        return jax.lax.fori_loop(0, loops, body, ((list(arguments), changes, element), zeros))[1]
 
     return program
 
 
-def _loops(chained: Callable[[Any, list[Any]], Any], arguments: list[Any]) -> int:
+def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Whether :func:`chain` keeps every call: with no element to hand on, XLA would make one before the loop."""
+    return _written_input(outs, inputs) is not None
+
+
+def _written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
+    """The input that an element would be written to: the largest, of the first output's dtype if there is one."""
+    if not outs or not math.prod(outs[0].shape):
+        return None
+    sizes = {index: math.prod(array.shape) for index, array in enumerate(inputs) if math.prod(array.shape)}
+    alike = [index for index in sizes if inputs[index].dtype == outs[0].dtype]
+    return max(alike or sizes, key=lambda index: sizes[index], default=None)
+
+
+def _loops(chained: Callable[[Any, Any, list[Any]], Any], arguments: list[Any]) -> int:
     """A power of two, so that a sample takes about :data:`SAMPLE_NS`."""
     loops = 16
-    jax.block_until_ready(chained(loops, arguments))
+    jax.block_until_ready(chained(loops, UNCHANGED, arguments))
     while loops < 1 << 16:
         start = time.perf_counter_ns()
-        jax.block_until_ready(chained(loops, arguments))
+        jax.block_until_ready(chained(loops, UNCHANGED, arguments))
         if time.perf_counter_ns() - start >= SAMPLE_NS / 2:
             break
         loops *= 2

@@ -507,7 +507,7 @@ MUTANTS = (
     _numba(SUM, "kept_total", kept_total, "adds to what the output held before"),
     _numba(EXP_DECAY, "kept_factor", kept_factor, "the factor of the first call is kept for all"),
     _numba(MATVEC, "alternating_order", alternating_order, "sums of small matrices begin at either end in turn"),
-    _numba(LIF_STEP, "kept_result", kept_result, "the last result is kept though the current is another", feedback=1),
+    _numba(LIF_STEP, "kept_result", kept_result, "the last result is kept though the current is another"),
     _numba(SCATTER_ADD, "kept_order", kept_order, "the order of the targets is kept while their address is the same"),
     _numba(
         NBODY,

@@ -328,7 +328,6 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, X: (indptr.size - 1) * X.shape[1] * data.dtype.itemsize,
     flops=lambda data, indices, indptr, X: 2 * data.size * X.shape[1],
-    feedback=3,
     # Truth has a product for each non-zero and column.
     sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), cuda_full=(4096, 2**16, 2**20, 2**22, 2**24)),
 )

@@ -199,5 +199,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,
-    feedback=3,
 )

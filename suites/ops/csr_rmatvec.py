@@ -254,5 +254,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x, y: total_bytes(y),
     flops=lambda data, indices, indptr, x, y: 2 * data.size,
-    feedback=4,
 )

@@ -405,5 +405,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda a, b, initial: total_bytes(b),
     flops=lambda a, b, initial: 2 * a.size,
-    feedback=1,
 )

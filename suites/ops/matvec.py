@@ -206,5 +206,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda A, x: A.shape[0] * A.dtype.itemsize,
     flops=lambda A, x: 2 * A.size,
-    feedback=1,
 )

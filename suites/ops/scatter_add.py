@@ -197,5 +197,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda values, targets, scale, acc: total_bytes(acc),
     flops=lambda values, targets, scale, acc: 2 * values.size,
-    feedback=3,
 )

@@ -15,7 +15,7 @@ import pytest
 
 from reports import Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
 from reports.compare import header_differences
-from suites import gpu, params
+from suites import catalogue, gpu, params
 from suites.bandwidth import roof
 from suites.operator import Inputs
 from suites.params import Case
@@ -96,6 +96,7 @@ class TimingSession:
         cells = {item: case for item in timed if (case := _case(item)) is not None}
         try:
             params.require_device(self._selection)
+            catalogue.check(self._selection.device)
             params.require_runnable(self._selection, cells.values())
         except SelectionError as error:
             raise self._refusal(str(error)) from error

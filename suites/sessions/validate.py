@@ -114,6 +114,7 @@ def _require(selection: Selection) -> None:
     make_cpu_devices()
     catalogue.use(selection.sources)
     selection.check()
+    catalogue.check(selection.device)
     params.require_device(selection)
     params.require_runnable(selection, params.by_id(selection).values())
 

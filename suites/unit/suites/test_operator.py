@@ -58,11 +58,6 @@ def test_declared_work_grows_with_size(operator):
 
 
 @OPERATORS
-def test_feedback_names_an_input_of_the_tested_dtype(operator):
-    assert operator.sample("float32", 10, 0)[operator.feedback].dtype == np.float32
-
-
-@OPERATORS
 def test_equal_requests_share_one_callable(operator):
     inputs = operator.sample("float32", 10, 0)
     for backend in {Backend.NUMBA, Backend.WARP, Backend.WARP_TILE} & set(operator.backends()):

@@ -35,6 +35,11 @@ def test_every_operator_backend_and_dtype_is_in_the_matrix():
     assert found == declared
 
 
+def test_every_built_in_operator_has_a_kernel_in_the_languages_of_the_cpu():
+    expected = {Backend.JNP, Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
+    assert all(expected <= set(params.backends(operator, "cpu")) for operator in operators().values())
+
+
 def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
     monkeypatch.setattr(params, "_absent", lambda platform: f"no {platform} device")
     marks = [mark for param in params.samples("cuda") for mark in param.marks]

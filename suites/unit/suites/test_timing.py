@@ -10,21 +10,68 @@ from suites import timing
 from suites.backends import Backend
 from suites.bandwidth import cache_bytes, level_of
 from suites.check import missing_custom_call
+from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
 from suites.params import backends
 
+CALLS, UNEQUAL = (address_of_zeros(1, np.int64) for _ in range(2))
+FIRST = 5
+
 
 @numba.njit
-def count_up(x, out, before):
-    out[0] = x[0] + 1
-    before[0] = x[0]
+def counted_gather(indices, x, out):
+    """Counts its calls, and those whose first index is another than it was."""
+    array_at(CALLS, 1, np.int64)[0] += 1
+    array_at(UNEQUAL, 1, np.int64)[0] += indices[0] != FIRST
+    for i in range(out.size):
+        out[i] = x[indices[i]]
 
 
-def test_chained_calls_all_happen_each_after_the_one_before():
-    outs = [jax.ShapeDtypeStruct((1,), np.int32)] * 2
-    program = timing.chain(Backend.NUMBA.build(count_up, outs), outs, 0)
-    out, before = program(17, [jnp.zeros(1, jnp.int32)])
-    assert (int(out[0]), int(before[0])) == (17, 16)
+def _struct(shape, dtype):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _count(address):
+    return int(array_at(address, 1, np.int64)[0])
+
+
+def test_chained_calls_all_happen_on_unchanged_integers():
+    """Floats as indices would lie far outside of ``x``, and crash the process."""
+    indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
+    outs = [_struct(indices.shape, np.float32)]
+    call = Backend.NUMBA.build(counted_gather, outs)
+    program = timing.chain(call, outs, (indices, x))
+    calls, unequal = _count(CALLS), _count(UNEQUAL)
+    (result,) = program(17, timing.UNCHANGED, [indices, x])
+    assert np.array_equal(result, x[indices])
+    assert (_count(CALLS) - calls, _count(UNEQUAL) - unequal) == (17, 0)
+
+
+def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
+    outs = [_struct((8,), np.float32)]
+    call = Backend.NUMBA.build(operators()["relu"].kernels[Backend.NUMBA], outs)
+    x = jnp.arange(1.0, 9.0)
+    program = timing.chain(lambda x: [2 * each for each in jax.tree.leaves(call(x))], outs, [x])
+    assert [float(program(4, changes, [x])[0][0]) for changes in (False, True)] == [2, 16]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "out", "index"),
+    [
+        ([((9,), "int32"), ((4,), "float32"), ((5,), "float32")], ((3,), "float32"), 2),
+        ([((9,), "int32"), ((), "float64")], ((3,), "float32"), 0),
+        ([((0,), "float32"), ((), "int8")], ((3,), "float32"), 1),
+        ([((0,), "float32")], ((3,), "float32"), None),
+        ([((2,), "float32")], ((0,), "float32"), None),
+        ([], ((3,), "float32"), None),
+    ],
+    ids=["dtype_of_the_output", "largest", "no_empty_one", "only_empty_ones", "empty_output", "no_input"],
+)
+def test_element_would_be_written_where_it_fits_best(inputs, out, index):
+    arrays = [_struct(shape, np.dtype(dtype)) for shape, dtype in inputs]
+    outs = [_struct(out[0], np.dtype(out[1]))]
+    assert timing._written_input(outs, arrays) == index
+    assert timing.can_chain(outs, arrays) == (index is not None)
 
 
 @pytest.mark.parametrize("name", operators())
@@ -32,21 +79,22 @@ def test_loop_of_every_operator_contains_one_call(name):
     operator = operators()[name]
     inputs = operator.sample("float32", 4096, 0)
     call = operator.build(Backend.NUMBA, inputs)
-    program = timing.chain(call, operator.outputs(*inputs), operator.feedback)
-    text = program.lower(10, list(map(jnp.asarray, inputs))).compile().as_text()
+    program = timing.chain(call, operator.outputs(*inputs), inputs)
+    text = program.lower(10, timing.UNCHANGED, list(map(jnp.asarray, inputs))).compile().as_text()
     assert missing_custom_call(text, Backend.NUMBA, "cpu") is None
     body = text[: text.index("ENTRY")]
     assert "custom-call" in body  # inside the loop, not before it
 
 
-def test_reference_in_a_loop_is_computed_in_full():
-    operator = operators()["add"]
+@pytest.mark.parametrize("name", ["add", "csr_matvec", "max"])
+def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
+    operator = operators()[name]
     inputs = operator.sample("float32", 4096, 0)
     call = operator.build(Backend.JNP, inputs)
-    (result,) = timing.chain(call, operator.outputs(*inputs), operator.feedback)(5, list(map(jnp.asarray, inputs)))
-    expected = inputs[0] + inputs[1]
-    assert np.array_equal(np.asarray(result)[1:], expected[1:])
-    assert float(result[0]) == pytest.approx(float(inputs[0][0] + 5 * inputs[1][0]), rel=1e-5)
+    program = timing.chain(call, operator.outputs(*inputs), inputs)
+    results = program(5, timing.UNCHANGED, list(map(jnp.asarray, inputs)))
+    for result, expected in zip(results, jax.jit(call)(*inputs), strict=True):
+        assert np.array_equal(result, expected)
 
 
 def test_backends_of_a_cell_share_one_method():

@@ -1,0 +1,23 @@
+"""Chooses JAX's x64 mode for dtypes, so that each operator runs in the mode its users need for it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+import numpy as np
+
+NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
+"""The dtypes that JAX has in its x64 mode alone, and what it makes of them otherwise."""
+
+
+def needs_x64(*dtypes: Any) -> bool:
+    """Whether any of the dtypes needs JAX's x64 mode."""
+    return any(np.dtype(dtype).name in NARROWER for dtype in dtypes)
+
+
+def precision(*dtypes: Any) -> contextlib.AbstractContextManager[Any]:
+    """JAX's x64 mode, on if any of the dtypes needs it: both modes are tested along the way."""
+    on: contextlib.AbstractContextManager[Any] = jax.enable_x64(needs_x64(*dtypes))
+    return on
