@@ -59,7 +59,7 @@ DANGEROUS = (
     + """\
 CRASH = operator('a_crash', dangerous, sample=first(666))
 HANG = operator('b_hang', dangerous, sample=first(777))
-UNUSABLE = operator('c_unusable', twice, sample=lambda dtype, size, seed: 1 / (64 - size) or first(1)(dtype, size, seed))
+UNUSABLE = operator('c_unusable', twice, sample=lambda dtype, size, seed: first(1 / (64 - size))(dtype, size, seed))
 RIGHT = operator('d_right', twice)
 """
 )
