@@ -7,9 +7,9 @@ import pytest
 pytest_plugins = ["suites.plugin"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before hypothesis loads the profile that was asked for
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--profile"):
+    if not config.option.kb_bench:
         from suites.plugin import prepare
 
-        prepare()
+        prepare(config)

@@ -17,53 +17,94 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, each with kernels of its own to compile."""
 
+COMMANDS = ".nox/commands"
+"""The environment that the sessions of commands share: the second one need not install it again."""
+
+DEVELOPMENT = ".nox/development"
+"""The environment that tests, types and documentation share."""
+
 
 def install(session: nox.Session, *groups: str) -> None:
     """Installs the project in place, with the named dependency groups, and for CUDA if the arguments ask for that."""
-    project = ".[cuda13]" if any(argument.endswith("cuda") for argument in session.posargs) else "."
-    session.install("-e", project, *nox.project.dependency_groups(PYPROJECT, *groups))
+    extras = "suites,cuda13" if any(argument.endswith("cuda") for argument in session.posargs) else "suites"
+    session.install("-e", f".[{extras}]", *nox.project.dependency_groups(PYPROJECT, *groups))
 
 
-@nox.session
+def command(session: nox.Session, name: str) -> None:
+    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what the user typed."""
+    install(session)
+    session.run("kernel-bridge", name, *session.posargs, env={"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"})
+
+
+@nox.session(venv_location=COMMANDS)
+def bench(session: nox.Session) -> None:
+    """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
+    command(session, "bench")
+
+
+@nox.session(venv_location=COMMANDS)
+def validate(session: nox.Session) -> None:
+    """Check every operator, backend, dtype and transformation, and print the verdicts (`-- my_ops.py`)."""
+    command(session, "validate")
+
+
+@nox.session(venv_location=COMMANDS)
+def mutants(session: nox.Session) -> None:
+    """Run the checks on broken kernels, and print which check catches which."""
+    command(session, "mutants")
+
+
+@nox.session(venv_location=COMMANDS)
+def dispatch(session: nox.Session) -> None:
+    """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
+    command(session, "dispatch")
+
+
+@nox.session(venv_location=COMMANDS)
+def special(session: nox.Session) -> None:
+    """Show where backends treat NaN, infinities, zeros and subnormal numbers differently."""
+    command(session, "special")
+
+
+@nox.session(name="list", venv_location=COMMANDS)
+def list_operators(session: nox.Session) -> None:
+    """List the operators, their backends, and why cells are skipped (`-- my_ops.py`)."""
+    command(session, "list")
+
+
+@nox.session(venv_location=COMMANDS)
+def show(session: nox.Session) -> None:
+    """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
+    command(session, "show")
+
+
+@nox.session(venv_location=COMMANDS)
+def compare(session: nox.Session) -> None:
+    """Compare the times of two recorded runs (`-- BASE HEAD`)."""
+    command(session, "compare")
+
+
+@nox.session(venv_location=COMMANDS)
+def runs(session: nox.Session) -> None:
+    """List the recorded runs."""
+    command(session, "runs")
+
+
+@nox.session(venv_location=DEVELOPMENT)
 def tests(session: nox.Session) -> None:
     """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
     install(session, "test")
     session.run("pytest", *WORKERS, *session.posargs)
 
 
-@nox.session
-def bench(session: nox.Session) -> None:
-    """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
-    install(session)
-    session.run("python", "-m", "suites", "bench", *session.posargs)
-
-
-@nox.session
-def validate(session: nox.Session) -> None:
-    """Check every operator, backend, dtype and transformation, record it, and print the grid (`-- my_ops.py`)."""
-    install(session)
-    session.run("python", "-m", "suites", "validate", *session.posargs)
-
-
-@nox.session
-def mutants(session: nox.Session) -> None:
-    """Run the checks on kernels that are broken on purpose, and print which check catches which."""
-    install(session)
-    session.run("python", "-m", "suites", "mutants", *session.posargs)
-
-
-@nox.session
-def show(session: nox.Session) -> None:
-    """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
-    install(session)
-    session.run("python", "-m", "reports", "show", *session.posargs)
-
-
-@nox.session
-def dispatch(session: nox.Session) -> None:
-    """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
-    install(session)
-    session.run("python", "-m", "suites.dispatch", *session.posargs)
+@nox.session(venv_location=DEVELOPMENT)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site, and fail on broken links."""
+    install(session, "test", "docs")
+    session.run("python", "docs/pictures.py", "--check")
+    session.run("pytest", "-q", "suites/unit/docs/test_links.py")
+    # A fresh environment (-E), because Sphinx says what is wrong with a page only when it reads it.
+    session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
 
 
 @nox.session
@@ -74,7 +115,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
 
 
-@nox.session
+@nox.session(venv_location=DEVELOPMENT)
 def typing(session: nox.Session) -> None:
     """Check types."""
     install(session, "test", "typing")
@@ -87,10 +128,22 @@ def minimum(requirement: str) -> str:
 
 
 @nox.session
+def package(session: nox.Session) -> None:
+    """Build the wheel and the source distribution, and check what they hold and declare."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
+    folder = session.create_tmp()
+    session.run("python", "-m", "build", "--outdir", folder, ".")
+    built = [str(path) for path in Path(folder).iterdir()]
+    session.run("twine", "check", "--strict", *built)
+
+
+@nox.session
 def minimums(session: nox.Session) -> None:
     """Run the tests with the lowest version of each dependency that pyproject.toml declares."""
-    declared = [*PYPROJECT["project"]["dependencies"], *nox.project.dependency_groups(PYPROJECT, "test")]
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    declared = [*PYPROJECT["project"]["dependencies"], *extras["suites"], *extras["warp"]]
+    declared += nox.project.dependency_groups(PYPROJECT, "test")
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
-    session.install("-e", ".", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
+    session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
     session.run("pytest", *session.posargs)

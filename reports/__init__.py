@@ -25,6 +25,7 @@ from reports.errors import (
     ReportError,
     RunNotFound,
     RunUnreadable,
+    RunUnwritable,
 )
 from reports.quantiles import median_relative_error
 from reports.record import (
@@ -63,6 +64,7 @@ __all__ = [
     "Run",
     "RunNotFound",
     "RunUnreadable",
+    "RunUnwritable",
     "RunWriter",
     "Source",
     "Stages",

@@ -25,5 +25,9 @@ class RunUnreadable(ReportError, ValueError):
     """A run file cannot be read, or cannot be continued by this writer."""
 
 
+class RunUnwritable(ReportError, OSError):
+    """A run file cannot be written where it belongs."""
+
+
 class DamagedLineWarning(UserWarning):
     """A damaged line of a run file was left out; every other line was read."""

@@ -1,4 +1,4 @@
-"""Records in, run files out; and back: one JSON line per record, one file per run."""
+"""Keeps runs as files: one JSON line per record, one file per run."""
 
 import gzip
 import os
@@ -20,6 +20,7 @@ from reports.errors import (
     RecordError,
     RunNotFound,
     RunUnreadable,
+    RunUnwritable,
 )
 from reports.record import SCHEMA, Accuracy, Cell, CellKey, Record, Run, Stages, Status, Timing, last_by_cell
 
@@ -51,11 +52,12 @@ class RunWriter:
     share a file.
 
     Args:
-        path: The file, uncompressed; its folder is created.
+        path: The file, uncompressed. Its folder is created now, the file with its first record: no run is empty.
         run: The header that each record repeats.
 
     Raises:
         RunUnreadable: The file belongs to another run, or is compressed.
+        RunUnwritable: The file cannot be written there.
     """
 
     def __init__(self, path: str | Path, run: Run) -> None:
@@ -64,9 +66,10 @@ class RunWriter:
         self._lock = threading.Lock()
         if self.path.suffix == ".gz":
             raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _require_writable(self.path)
         self._index, self._mid_line = self._continue_from()
-        self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file: int | None = None
+        self._closed = False
 
     def append(
         self,
@@ -100,7 +103,7 @@ class RunWriter:
         if header.run_id != self.run.run_id:
             raise RecordError(f"{cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
         with self._lock:
-            if self._file is None:
+            if self._closed:
                 raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
             record = Record(
                 schema=SCHEMA,
@@ -122,13 +125,14 @@ class RunWriter:
                 bandwidth_limit=bandwidth_limit,
                 bandwidth_limit_kind=bandwidth_limit_kind,
             )
-            self._write_line(self._file, encode(record))
+            self._write_line(encode(record))
             self._index += 1
         return record
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
         with self._lock:
+            self._closed = True
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
@@ -157,7 +161,10 @@ class RunWriter:
             mid_line = file.read(1) != b"\n"
         return 1 + max((record.index for record in records), default=-1), mid_line
 
-    def _write_line(self, file: int, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        file = self._file
         data = memoryview((b"\n" if self._mid_line else b"") + line + b"\n")
         # A write that fails half way (a full disk) leaves a fragment: the next record starts a new line.
         self._mid_line = True
@@ -165,6 +172,17 @@ class RunWriter:
             data = data[os.write(file, data) :]
         os.fsync(file)
         self._mid_line = False
+
+
+def _require_writable(path: Path) -> None:
+    """Creates the folder of a run file; raises RunUnwritable where it cannot be, or the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(path if path.exists() else path.parent, os.W_OK) else "permission denied"
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        raise RunUnwritable(f"{path}: cannot be written, {reason}. Name a folder with --runs or {RUNS_VARIABLE}.")
 
 
 def read_run(path: str | Path) -> list[Record]:
@@ -196,7 +214,9 @@ def read_run(path: str | Path) -> list[Record]:
 
 
 def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
-    """Returns the run files of a folder, oldest first; of a run kept in both forms, the uncompressed one.
+    """Returns the run files of a folder that hold something, oldest first.
+
+    Of a run kept in both forms it returns the uncompressed one.
 
     Raises:
         RunNotFound: There is no such folder.
@@ -206,7 +226,8 @@ def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
         raise RunNotFound(f"no folder {str(folder)!r}. Name the folder of the runs with --runs or {RUNS_VARIABLE}.")
     by_id: dict[str, Path] = {}
     for suffix in reversed(SUFFIXES):
-        by_id.update({file.name.removesuffix(suffix): file for file in folder.glob(f"*{suffix}")})
+        files = (file for file in folder.glob(f"*{suffix}") if file.stat().st_size)
+        by_id.update({file.name.removesuffix(suffix): file for file in files})
     return [by_id[run_id] for run_id in sorted(by_id)]
 
 
@@ -214,7 +235,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     """Returns the file of a run.
 
     Args:
-        name: A path, a run id, the beginning of just one run id, or `latest`.
+        name: A path, a run id, the beginning of just one run id, `latest`, or `previous`, the one before it.
         runs_dir: Where to look for all but a path, see `runs_directory`.
 
     Raises:
@@ -228,6 +249,10 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         raise RunNotFound(f"no runs in {str(folder)!r}. Record one first, or name another folder with --runs.")
     if name == "latest":
         return files[-1]
+    if name == "previous":
+        if len(files) < 2:
+            raise RunNotFound(f"no run before the latest in {str(folder)!r}. Record a second one.")
+        return files[-2]
     ids = {run_id(file): file for file in files}
     fitting = [found for found in ids if found.startswith(str(name))]
     if str(name) in ids:
@@ -238,7 +263,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         raise RunNotFound(f"{str(name)!r} begins {len(fitting)} runs: {', '.join(fitting[:5])}. Give more of the id.")
     raise RunNotFound(
         f"no run {str(name)!r} in {str(folder)!r}, which holds {len(ids)} (the latest is {max(ids)})."
-        " Give a path, a run id, the beginning of one, or 'latest'."
+        " Give a path, a run id, the beginning of one, 'latest' or 'previous'."
     )
 
 

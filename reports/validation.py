@@ -1,4 +1,4 @@
-"""A frame of checks in, tables of finished texts out: operator by backend, then check by check."""
+"""Makes the tables of a validation: verdicts by operator and backend, then by check."""
 
 import math
 from collections import Counter
@@ -23,7 +23,11 @@ def is_validation(frame: pd.DataFrame) -> bool:
 
 
 def validation_tables(
-    frame: pd.DataFrame, checks: Sequence[str] = (), baseline: str = BASELINE, reasons: int = 40
+    frame: pd.DataFrame,
+    checks: Sequence[str] = (),
+    baseline: str = BASELINE,
+    reasons: int = 40,
+    failures: bool = True,
 ) -> list[Table]:
     """Returns, for each run and platform, the verdicts by operator and backend; then by check.
 
@@ -32,14 +36,15 @@ def validation_tables(
         checks: The order of the checks; those it does not name follow.
         baseline: The backend that comes first.
         reasons: How many of the reasons for failures and skips are shown at most.
+        failures: Whether the reasons of failures are among them.
     """
     tables = []
     for rows in by_run_and_platform(frame):
-        tables += [_grid(rows, baseline, reasons), _checks(rows, checks)]
+        tables += [_grid(rows, baseline, reasons, failures), _checks(rows, checks)]
     return tables
 
 
-def _grid(rows: Sequence[FrameRow], baseline: str, reasons: int) -> Table:
+def _grid(rows: Sequence[FrameRow], baseline: str, reasons: int, failures: bool) -> Table:
     operators = sorted({row["operator"] for row in rows})
     backends = sorted({row["backend"] for row in rows}, key=lambda backend: backend_order(backend, baseline))
     columns = [Column("operator", align="left")]
@@ -56,7 +61,7 @@ def _grid(rows: Sequence[FrameRow], baseline: str, reasons: int) -> Table:
         Row((Text(operator), *(text for backend in backends for text in _verdict(cells.get((operator, backend), ())))))
         for operator in operators
     ]
-    why = reason_notes(rows)
+    why = reason_notes([row for row in rows if failures or row["status"] == "SKIPPED"])
     notes = [
         "verdict: PASSED where every check passed, else the commonest failure",
         "budget%: largest share of the derived error bound that an element used in any check, in percent",

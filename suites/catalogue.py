@@ -164,3 +164,9 @@ def _held(values: Iterable[object]) -> Iterator[Operator]:
             yield from (each for each in value if isinstance(each, Operator))
         elif isinstance(value, dict):
             yield from (each for each in value.values() if isinstance(each, Operator))
+
+
+def files() -> list[Path]:
+    """The files that the operators in use were taken from; none for those of this package."""
+    modules = [_imported(source) for source in _sources]
+    return [Path(module.__file__) for module in modules if module.__file__]

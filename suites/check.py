@@ -1,4 +1,4 @@
-"""One cell in, its verdict out: builds the callable, compiles it, runs it on poisoned outputs, and judges the results.
+"""Judges one cell: builds the callable, compiles it, runs it on poisoned outputs, and compares the results with truth.
 
 How outputs are poisoned: the checked program takes, besides its inputs, one donated array per output. Donation makes
 XLA use exactly that memory for the output, so what the array was filled with is what an element holds that nothing
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,14 +65,39 @@ def check(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Devi
         if not (fingerprint(after) == before if on_host else _same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         disagreement = _disagreement(operator.deterministic(backend, platform), runs[0], runs[1])
-        if disagreement:
-            return disagreement
-        return judge_all(operator, runs[0], inputs)
+        return with_inputs(disagreement or judge_all(operator, runs[0], inputs), operator, inputs)
 
 
 def check_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
     """Whether results that were computed in some other way (eagerly, under a transformation) are right."""
-    return judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], operator.truth(*inputs))
+    verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], operator.truth(*inputs))
+    return with_inputs(verdict, operator, inputs)
+
+
+SHOWN_ELEMENTS = 8
+"""Inputs of at most so many elements are shown whole beside a failure."""
+
+
+def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+    """The verdict, with the inputs that reproduce it in the reason of one that is not PASSED.
+
+    Short inputs are shown whole, others by shape, with the element at the place of the worst result if there is one.
+    """
+    if verdict.status is Status.PASSED:
+        return verdict
+    place = tuple(verdict.accuracy.worst_index) if verdict.accuracy and verdict.accuracy.worst_index else None
+    names = [*inspect.signature(operator.reference).parameters]
+    named = zip(names if len(names) == len(inputs) else map(str, range(len(inputs))), inputs, strict=True)
+    return replace(verdict, reason=f"{verdict.reason}; inputs: {', '.join(_shown(*one, place) for one in named)}")
+
+
+def _shown(name: str, array: Array, place: tuple[int, ...] | None) -> str:
+    if array.size <= SHOWN_ELEMENTS:
+        return f"{name} = {array.dtype} {array.tolist()}"
+    shape = f"{name}: {array.dtype}{list(array.shape)}"
+    if place is None or len(place) != array.ndim or any(i >= n for i, n in zip(place, array.shape, strict=True)):
+        return shape
+    return f"{shape}, {name}{list(place)} = {array[place]}"
 
 
 def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:

@@ -1,4 +1,4 @@
-"""The operators in, a table out that says which kernels they have, what is checked of each, and why not the rest."""
+"""Lists operators: which kernels they have, in which dtypes these are checked, and why not in others."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from suites import params
 from suites.backends import Backend
 from suites.catalogue import operators
 from suites.operator import Operator
+from suites.selection import Selection
 
 
-def listing(platform: str) -> Table:
-    """One row per operator and backend of a platform."""
+def listing(selection: Selection) -> Table:
+    """One row per operator and backend of a selection."""
+    platform = selection.device
     columns = (
         Column("backend", align="left"),
         Column("dtypes", align="left"),
@@ -22,6 +24,8 @@ def listing(platform: str) -> Table:
         _row(operator, backend, platform)
         for operator in operators().values()
         for backend in params.backends(operator, platform)
+        if (not selection.operators or operator.name in selection.operators)
+        and (not selection.backends or backend.id in selection.backends)
     ]
     return Table(f"Operators on {platform}", columns, tuple(rows), (), "operator")
 

@@ -20,8 +20,8 @@ from reports.record import short_dtype
 from suites.backends import Backend
 from suites.catalogue import operators
 from suites.operator import ErrorCase, Inputs, Limitation, Operator
-from suites.repetition import REPEATED_ABOVE
 from suites.repetition import sample as sample_of
+from suites.selection import Selection, SelectionError
 
 SEED = 20_260
 """Seed of all sample inputs."""
@@ -110,7 +110,12 @@ def edges_of(operator: Operator, dtype: str) -> Mapping[str, Inputs]:
 
 def samples(platform: str) -> list[Any]:
     """Every dtype at every size for checks."""
-    return [_param(case) for case in _grid(platform, lambda operator: operator.sizes.check)]
+    return samples_of(platform, ())
+
+
+def samples_of(platform: str, sizes: Sequence[int]) -> list[Any]:
+    """Every dtype at these sizes; without any, at every size for checks."""
+    return [_param(case) for case in _grid(platform, lambda operator: tuple(sizes) or operator.sizes.check)]
 
 
 def eager(platform: str) -> list[Any]:
@@ -266,14 +271,15 @@ def repeatable(platform: str) -> list[Any]:
     return cells
 
 
-def speeds(platform: str, profile: str) -> list[Any]:
-    """Every cell of a timing profile (``quick`` or ``full``); the backends of one cell follow each other."""
-    cases = _grid(platform, lambda operator: operator.sizes.of(platform, profile))
-    dtypes = {"quick": ("float32", "float64"), "full": ("float32", "float64", "int32", "int64")}[profile]
-    chosen = [case for case in cases if case.dtype in dtypes]
-    if platform == "cuda" and profile == "quick":
-        # Seconds each, for inputs and truth: one dtype shows what memory allows.
-        chosen = [case for case in chosen if case.size < REPEATED_ABOVE or case.dtype == "float32"]
+def speeds(selection: Selection) -> list[Any]:
+    """Every cell of a timing selection; the backends of one cell follow each other.
+
+    The quick profile times each operator in its first dtype, the full one in all that tables compare. Dtypes and sizes
+    that the selection names take the place of those of the profile.
+    """
+    platform, profile = selection.device, selection.profile
+    cases = _grid(platform, lambda operator: selection.sizes or operator.sizes.of(platform, profile))
+    chosen = [case for case in cases if selection.has(case) and (selection.dtypes or _is_timed(case, profile))]
     order = list(Backend)
     return [
         _param(case)
@@ -281,6 +287,14 @@ def speeds(platform: str, profile: str) -> list[Any]:
             chosen, key=lambda case: (case.operator.name, case.dtype, case.size, order.index(case.backend))
         )
     ]
+
+
+_TIMED_DTYPES = ("float32", "float64", "int32", "int64")
+
+
+def _is_timed(case: Case, profile: str) -> bool:
+    dtypes = [dtype for dtype in case.operator.dtypes if dtype in _TIMED_DTYPES] or case.operator.dtypes
+    return case.dtype in (dtypes[:1] if profile == "quick" else dtypes)
 
 
 TABLES: dict[str, Callable[[str], list[Any]]] = {
@@ -345,20 +359,42 @@ def _kernel(case: Case) -> tuple[Operator, Backend]:
     return case.operator, case.backend
 
 
-def chosen(cells: Iterable[Any], operators: Sequence[str], backends: Sequence[str]) -> list[Any]:
-    """Of these cells, those of the named operators and backends; no names mean all."""
-    return [
-        cell
-        for cell in cells
-        if (not operators or cell.values[0].operator.name in operators)
-        and (not backends or cell.values[0].backend.id in backends)
-    ]
+def checked(table: str, selection: Selection) -> list[Any]:
+    """The cells of a table that a selection has. Sizes that it names take the place of those of ``sample_case``."""
+    platform = selection.device
+    cells = samples_of(platform, selection.sizes) if table == "sample_case" else TABLES[table](platform)
+    own = [cell for cell in cells if selection.has(cell.values[0])]
+    return quick(table, own) if selection.profile == "quick" else own
+
+
+def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
+    """Refuses a selection of which nothing would be checked or timed.
+
+    An operator that was named, or that comes from a user's file, must have a kernel that can run.
+
+    Raises:
+        SelectionError: There are no cells, or none of such an operator can run; the message says why.
+    """
+    by_operator: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.backend is not Backend.JNP or selection.backends:
+            by_operator.setdefault(case.operator.name, []).append(case)
+    if not by_operator:
+        raise SelectionError(f"no cell fits {selection}. kernel-bridge list shows the operators and their backends.")
+    idle = {name: own for name, own in by_operator.items() if all(map(why_skipped, own))}
+    names = [name for name in operators() if not selection.operators or name in selection.operators]
+    named = bool(selection.operators or selection.sources) and not selection.backends
+    idle |= {name: [] for name in names if named and name not in by_operator}
+    if idle and (named or len(idle) == len(by_operator)):
+        name, own = next(iter(idle.items()))
+        reasons = "; ".join(dict.fromkeys(str(why_skipped(case)) for case in own)) or "no kernel in this selection"
+        raise SelectionError(f"operator {name!r} has no kernel that can run ({reasons}).")
 
 
 @functools.cache
-def by_id(platform: str) -> dict[str, Case]:
+def by_id(selection: Selection) -> dict[str, Case]:
     """Every cell of every table by its id; equal ids are equal cells."""
-    return {cell.id: cell.values[0] for table in TABLES.values() for cell in table(platform)}
+    return {cell.id: cell.values[0] for table in TABLES for cell in checked(table, selection)}
 
 
 def backends(operator: Operator, platform: str) -> list[Backend]:
@@ -445,7 +481,24 @@ def _absent(platform: str) -> str | None:
     try:
         return None if jax.devices(platform) else f"no {platform} device"
     except RuntimeError as error:
-        return f"no {platform} device: {str(error).splitlines()[0]}"
+        return no_device(platform, error)
+
+
+def require_device(selection: Selection) -> None:
+    """Refuses a selection for whose device JAX has no platform here.
+
+    Raises:
+        SelectionError: There is none; the message says what to install.
+    """
+    reason = _absent(selection.device)
+    if reason:
+        raise SelectionError(reason)
+
+
+def no_device(platform: str, error: Exception) -> str:
+    """That JAX has no device of a platform, in one line."""
+    cure = "the extras cuda12 and cuda13 install JAX for it" if platform == "cuda" else "choose another --device"
+    return f"no {platform} device: {str(error).splitlines()[0]} ({cure})"
 
 
 def input_types(inputs: Inputs) -> tuple[list[list[int]], list[str]]:

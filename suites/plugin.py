@@ -1,11 +1,15 @@
-"""The pytest plugin: its options, the parameters that tests ask for by the names of their arguments, what is recorded.
+"""Gives pytest the options of the checks, and the cells that the tests of this package run on.
 
-It is loaded wherever this package is installed, so nothing here costs other sessions anything: what is heavy is
-imported when a test of this package is collected.
+The plugin works in sessions that ask for it, with ``-p suites.plugin``, and there on the tests of this package alone:
+its options begin with ``--kb-``, and items of other tests pass through untouched. Importing it costs nothing but
+pytest; all else is imported when a test of this package is collected.
+
+PYTEST_DONT_REWRITE: it has no asserts, and pytest would warn where another module has imported it before.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Generator
@@ -14,118 +18,162 @@ from typing import Any
 
 import pytest
 
-CPU_DEVICES = 8
-"""How many devices JAX makes of the CPU, for the tests of sharding; where cells are timed it has one, as for users."""
+HYPOTHESIS_PROFILE = "kernel-bridge"
+"""The profile of the tests that draw their inputs; the plugin registers it and leaves the default profile alone."""
+
+EXAMPLES = 10
+"""Inputs that are drawn for one check unless ``--kb-examples`` asks for another number."""
 
 _HERE = Path(__file__).parent
 _EVIDENCE = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options, each with the prefix ``--kb-``."""
     group = parser.getgroup("kernel-bridge")
-    group.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where the cells of the suites run")
+    group.addoption("--kb-device", choices=("cpu", "cuda"), default="cpu", help="where the cells run")
     group.addoption(
-        "--operators",
+        "--kb-operators",
         action="append",
         default=[],
         metavar="FILE",
         help="test the operators of this Python file or module instead of the built-in ones; may be repeated",
     )
-    group.addoption("--operator", action="append", default=[], help="only this operator; may be repeated")
-    group.addoption("--backend", action="append", default=[], help="only this backend; may be repeated")
+    group.addoption("--kb-operator", action="append", default=[], help="only this operator; may be repeated")
+    group.addoption("--kb-backend", action="append", default=[], help="only this backend; may be repeated")
+    group.addoption("--kb-dtype", action="append", default=[], help="only this dtype; may be repeated")
+    group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
     group.addoption(
-        "--cells",
+        "--kb-profile",
         choices=("quick", "full"),
         default="quick",
-        help="quick: every check, of each kernel in its first dtype (3 minutes on 2 cores); full: all cells",
-    )
-    group.addoption("--record", action="store_true", help="record the checks, and end with their grid")
-    group.addoption(
-        "--summary", metavar="FILE", default=None, help="append the grid as Markdown to this file (with --record)"
+        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells",
     )
     group.addoption(
-        "--profile",
-        choices=("quick", "full"),
+        "--kb-examples",
+        type=int,
         default=None,
-        help="time the cells of this profile (suites/test_speed.py)",
+        metavar="N",
+        help=f"inputs drawn for a check, other ones each time (default: {EXAMPLES}, the same ones each time)",
     )
-    group.addoption(
-        "--resume", metavar="RUN", default=None, help="continue this timed run: a path, a run id, or latest"
-    )
+    group.addoption("--kb-record", action="store_true", help="record the checks, and end with their grid")
+    group.addoption("--kb-summary", metavar="FILE", default=None, help="append the grid as Markdown (with --kb-record)")
+    group.addoption("--kb-bench", action="store_true", help="time cells and record them (suites/test_speed.py)")
+    group.addoption("--kb-resume", metavar="RUN", default=None, help="continue this recorded run")
+    group.addoption("--kb-done", metavar="FILE", default=None, help="leave out the cells whose keys this file lists")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "speed: times cells and records them; runs only with --profile")
-    if config.getoption("--operators"):
+    """Loads the operators that were asked for, and the session's own plugin."""
+    if config.option.kb_operators:
         from suites import catalogue
 
         try:
-            catalogue.use(config.getoption("--operators"))
+            catalogue.use(config.option.kb_operators)
         except catalogue.CatalogueError as error:
-            raise pytest.UsageError(f"--operators {error}") from error
+            raise _refusal(str(error)) from error
     is_worker = hasattr(config, "workerinput")
-    if config.getoption("--profile"):
-        from suites.session import PLUGIN, SpeedSession
+    if config.option.kb_bench:
+        _check_names(config)
+        from suites.sessions.timing_plugin import PLUGIN, TimingSession
 
-        config.pluginmanager.register(SpeedSession(config), PLUGIN)
-    elif config.getoption("--record"):
-        prepare()
+        config.pluginmanager.register(TimingSession(config), PLUGIN)
+    elif config.option.kb_record:
+        prepare(config)
         if not is_worker and not config.option.collectonly:
-            from suites.validation import PLUGIN as VALIDATION
-            from suites.validation import ValidationSession
+            _check_names(config)
+            from suites.sessions.checks_plugin import PLUGIN as CHECKS
+            from suites.sessions.checks_plugin import ChecksSession
 
-            config.pluginmanager.register(ValidationSession(config), VALIDATION)
+            config.pluginmanager.register(ChecksSession(config), CHECKS)
     from suites import expectation
 
     if expectation.VARIABLE in os.environ and not is_worker:
         config.pluginmanager.register(expectation.Expectation(os.environ[expectation.VARIABLE]), expectation.PLUGIN)
 
 
-def prepare() -> None:
-    """Sets up this process for checks: several CPU devices, no memory of what a user's operators were tuned to, and the
-    same drawn inputs each time (``--hypothesis-profile kernel-bridge-long`` draws others, and many more).
-    """
-    import jax
+def _refusal(reason: str) -> pytest.UsageError:
+    """The error of a session that cannot run; the command that started it hears of it too."""
+    from suites.sessions.events import Refused, sender
+
+    sender()(Refused(reason))
+    return pytest.UsageError(reason)
+
+
+def _check_names(config: pytest.Config) -> None:
+    from suites.selection import Selection, SelectionError
+
+    try:
+        Selection.of(config.option, "kb_").check()
+    except SelectionError as error:
+        raise _refusal(str(error)) from error
+
+
+_PREPARED = pytest.StashKey[bool]()
+
+
+def prepare(config: pytest.Config) -> None:
+    """Sets up this process for checks, once: several CPU devices, drawn inputs, and no memory of tuned operators."""
+    if _PREPARED in config.stash:
+        return
+    config.stash[_PREPARED] = True
     from hypothesis import settings
 
+    from suites.sessions.environment import make_cpu_devices
+
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
-    jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
-    settings.register_profile("kernel-bridge", max_examples=10, derandomize=True, database=None, deadline=None)
-    settings.register_profile("kernel-bridge-long", max_examples=1000, deadline=None)
-    settings.load_profile("kernel-bridge")
+    make_cpu_devices()
+    examples = config.option.kb_examples
+    settings.register_profile(
+        HYPOTHESIS_PROFILE,
+        max_examples=examples or EXAMPLES,
+        derandomize=not examples,
+        database=None,
+        deadline=None,
+    )
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
+    """Prepares the process before the first module of checks is imported."""
+    if module_path.parent == _HERE and not parent.config.option.kb_bench:
+        prepare(parent.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives a test of this package the cells that the name of its argument stands for."""
     if _HERE not in Path(metafunc.module.__file__ or "").parents:
         return
     from suites import params
+    from suites.selection import Selection
 
-    config = metafunc.config
-    platform = config.getoption("--device")
+    selection = Selection.of(metafunc.config.option, "kb_")
     for name in params.TABLES.keys() & set(metafunc.fixturenames):
-        cells = params.TABLES[name](platform)
-        if config.getoption("--cells") == "quick":
-            cells = params.quick(name, cells)
-        metafunc.parametrize(name, params.chosen(cells, config.getoption("--operator"), config.getoption("--backend")))
+        metafunc.parametrize(name, params.checked(name, selection))
     if "speed_case" in metafunc.fixturenames:
-        metafunc.parametrize("speed_case", params.speeds(platform, config.getoption("--profile") or "quick"))
+        metafunc.parametrize("speed_case", params.speeds(selection) if metafunc.config.option.kb_bench else [])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--profile"):
+    """Marks and orders the checks; the items of other tests keep their places."""
+    own = {item for item in items if _HERE in item.path.parents}
+    if not own or config.option.kb_bench:
         return
-    dropped = {item for item in items if item.get_closest_marker("speed")}
-    cells = [item for item in items if _case(item) is not None]
-    for item in cells:
+    dropped = {item for item in own if "speed_case" in getattr(item, "fixturenames", ())}
+    done = _done(config)
+    for item in own:
+        if _case(item) is None:
+            continue
         check = _check(item)
         if check is not None:
+            if done and _key(item, check) in done:
+                dropped.add(item)
             for mark in _marks(item, check):
                 item.add_marker(mark)
-        elif config.getoption("--record"):
+        elif config.option.kb_record:
             dropped.add(item)
-    if config.getoption("--record"):  # a table without a cell leaves an item that says so
-        dropped |= {item for item in items if item.name.endswith("[NOTSET]")}
+    if config.option.kb_record:  # a table without a cell leaves an item that says so
+        dropped |= {item for item in own if item.name.endswith("[NOTSET]")}
     if dropped:
         config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
@@ -135,17 +183,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[place] = item
 
 
-def _check(item: pytest.Item) -> str | None:
+def _done(config: pytest.Config) -> set[str]:
+    path = config.option.kb_done
+    return set(json.loads(Path(path).read_text(encoding="utf-8"))) if path else set()
+
+
+def _key(item: pytest.Item, check: Any) -> str:
+    from suites.sessions.checks_plugin import cell_of, key_text
+
+    return key_text(cell_of(_case(item), check))
+
+
+def _check(item: pytest.Item) -> Any:
     from suites.checks import by_test
 
-    check = by_test().get(getattr(item, "originalname", ""))
-    return None if check is None else check.name
+    return by_test().get(getattr(item, "originalname", ""))
 
 
-def _marks(item: pytest.Item, check: str) -> list[pytest.MarkDecorator]:
+def _marks(item: pytest.Item, check: Any) -> list[pytest.MarkDecorator]:
     from suites.params import marks_of_check
 
-    return marks_of_check(_case(item), check)
+    return marks_of_check(_case(item), check.name)
 
 
 def _kernel(item: pytest.Item) -> tuple[str, str, str]:
@@ -176,11 +234,11 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Gives the report of a check what is to be recorded of it, see :class:`suites.validation.Finding`."""
+    """Gives the report of a check what is to be recorded of it, see :class:`suites.sessions.checks_plugin.Finding`."""
     report = yield
     decides = report.when == "call" or not report.passed
-    if decides and item.config.getoption("--record") and _case(item) is not None:
-        from suites.validation import finding
+    if decides and item.config.option.kb_record and _case(item) is not None:
+        from suites.sessions.checks_plugin import finding
 
         # An attribute that a report does not have by itself comes along from a worker.
         report.finding = finding(_case(item), item.stash.get(_EVIDENCE, None), call.excinfo, report)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The operators in, a table out that says where a backend treats special values otherwise than ``jnp`` does.
+"""Shows where a backend treats special values otherwise than ``jnp`` does.
 
 What is compared are NaN, infinities, the sign of zero and subnormal numbers in the results of the edge cases. All of
 these differences are within what the operators declare as right: the checks pass. A user who changes the backend may
@@ -8,6 +8,7 @@ still meet them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,12 +21,18 @@ from suites.backends import Backend
 from suites.catalogue import operators
 from suites.check import precision
 from suites.operator import Inputs, Operator
+from suites.selection import Selection, SelectionError
 
 Array = np.ndarray[Any, Any]
 
 
-def special_table(platform: str, chosen_operators: Sequence[str] = (), chosen_backends: Sequence[str] = ()) -> Table:
-    """One row per operator, backend and kind of difference, in the first dtype of the operator if that is a float."""
+def special_table(selection: Selection) -> Table:
+    """One row per operator, backend and kind of difference, in the first dtype of the operator if that is a float.
+
+    Raises:
+        SelectionError: No kernel of the selection can run, or none has floats.
+    """
+    platform = selection.device
     columns = (
         Column("backend", align="left"),
         Column("dtype", align="left"),
@@ -36,14 +43,15 @@ def special_table(platform: str, chosen_operators: Sequence[str] = (), chosen_ba
     rows: list[Row] = []
     compared = 0
     for operator in operators().values():
-        if np.dtype(operator.dtypes[0]).kind != "f" or (chosen_operators and operator.name not in chosen_operators):
-            continue
+        dtypes = [dtype for dtype in operator.dtypes if np.dtype(dtype).kind == "f"]
         for backend in params.backends(operator, platform):
-            case = params.Case(operator, backend, operator.dtypes[0], 1, platform)
-            wanted = not chosen_backends or backend.id in chosen_backends
-            if backend is not Backend.JNP and wanted and not params.why_skipped(case):
+            cases = [params.Case(operator, backend, dtype, 1, platform) for dtype in dtypes]
+            runnable = [case for case in cases if case.backend is not Backend.JNP and not params.why_skipped(case)]
+            for case in [case for case in runnable if replace(selection, sizes=()).has(case)][:1]:
                 compared += 1
                 rows += _rows(case)
+    if not compared:
+        raise SelectionError(f"no kernel with floats fits {selection} and can run here.")
     notes = (
         f"{compared} kernels were compared with jnp on the edge cases of their operators; what is not listed is alike",
         "sign of zero, NaN and infinity are those of the result; subnormal: one result is subnormal, the other zero",

@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from suites import strategies
 from suites.check import check, check_results, missing_custom_call, precision
+from suites.plugin import HYPOTHESIS_PROFILE
 
-# A fixture for all examples is what is wanted: it keeps the worst accuracy of them.
-DRAWN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+# One fixture serves all examples on purpose: it keeps the worst accuracy of them.
+DRAWN = settings(
+    settings.get_profile(HYPOTHESIS_PROFILE),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 @DRAWN
@@ -34,7 +38,7 @@ def test_drawn_structure_is_right(sparse_case, evidence, data):
 
 
 # Each example is a program of its own.
-@settings(DRAWN, max_examples=max(1, settings().max_examples // 5))
+@settings(DRAWN, max_examples=max(1, DRAWN.max_examples // 5))
 @given(data=st.data())
 def test_drawn_batch_is_right(drawn_batch_case, evidence, data):
     operator, backend, dtype = drawn_batch_case.operator, drawn_batch_case.backend, drawn_batch_case.dtype

@@ -4,12 +4,10 @@ import jax
 import pytest
 
 from reports import Status, Timing
-from suites import params, timing
+from suites import timing
 from suites.check import check, described, precision, with_reference
 from suites.repetition import REPEATED_ABOVE
-from suites.session import PLUGIN
-
-pytestmark = pytest.mark.speed
+from suites.sessions.timing_plugin import PLUGIN, work
 
 
 @pytest.fixture(scope="session")
@@ -73,18 +71,11 @@ def _measure(case, inputs, benchmark, limit_s):
 def test_speed(speed_case, benchmark, recorder):
     if benchmark.disabled:
         pytest.fail("pytest-benchmark is disabled (--benchmark-disable, or xdist), so nothing can be timed; enable it.")
-    inputs = speed_case.inputs()
-    operator = speed_case.operator
-    found = _measure(speed_case, inputs, benchmark, recorder.limit_s)
-    shapes, dtypes = params.input_types(inputs)
-    record = recorder.writer.append(
-        cell=speed_case.cell,
-        shapes=shapes,
-        dtypes=dtypes,
-        seed=params.SEED,
-        bytes=operator.bytes_read(*inputs) + operator.bytes_written(*inputs),
-        flops=operator.flops(*inputs),
-        **recorder.limit(speed_case, inputs),
-        **found,
-    )
+    try:
+        inputs = speed_case.inputs()
+        found = _measure(speed_case, inputs, benchmark, recorder.limit_s)
+        found |= work(speed_case, inputs)
+    except Exception as error:  # of the operator's own functions; every cell leaves a record
+        found = {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+    record = recorder.record(speed_case, found)
     assert record.status is Status.PASSED, f"{record.status}: {record.reason}"

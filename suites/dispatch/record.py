@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -123,12 +122,6 @@ class Run:
             "ratio": asdict(ratio) if ratio else None,
             "verdict": target.verdict(ratio),
         }
-
-
-def write_json(run: Run, path: str | os.PathLike[str]) -> None:
-    """Writes :meth:`Run.to_json` to a file."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(run.to_json())
 
 
 def exit_code(paths: Sequence[PathRecord], required: str) -> int:

@@ -1,116 +1,126 @@
-"""A run in, its page out: tables for a terminal, or Markdown."""
+"""Renders a run of the dispatch benchmark: tables of times, ratios and targets, or a frame for programs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import argparse
+from collections.abc import Iterator
 
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
+from reports.layout import Column, Row, Style, Table, Text
+from reports.page import Page, show, summarise
 from suites.dispatch.record import ModeRecord, PathRecord, Run, Status
 from suites.dispatch.targets import Spread, Verdict
 
-_TEXT_COLUMNS = ("path", "target", "verdict", "status", "reason")
-_STYLES = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.NOT_MEASURED: "yellow"}
+_STYLES = {Verdict.MET: Style.PLAIN, Verdict.MISSED: Style.BAD, Verdict.NOT_MEASURED: Style.FAINT}
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """One table, of text."""
+def print_run(run: Run, options: argparse.Namespace) -> None:
+    """Prints a run as the options of :func:`reports.options.add_output` ask for; as JSON it has every sample.
 
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
+    Raises:
+        ReportError: The file of ``--summary`` cannot be written.
+    """
+    page = Page(tuple(tables(run)), frame(run))
+    if options.format != "json":
+        show(page, options)
+        return
+    print(run.to_json(), end="")
+    summarise(page, options.summary)
 
 
-def sheets(run: Run) -> list[Sheet]:
+def tables(run: Run) -> list[Table]:
     """The tables of a run: times, ratios, targets, and what could not be measured."""
     found = [_times(run), _ratios(run), _targets(run)]
-    missing = [[path.title, str(path.status), path.reason] for path in run.paths if path.status is not Status.PASSED]
-    return found + ([Sheet("Not measured", ["path", "status", "reason"], missing)] if missing else [])
+    missing = [path for path in run.paths if path.status is not Status.PASSED]
+    if missing:
+        rows = [_row(path.title, str(path.status), path.reason) for path in missing]
+        found.append(Table("Not measured", _columns("path", "status", "reason", text=3), tuple(rows)))
+    return found
 
 
-def header(run: Run) -> list[str]:
+def frame(run: Run) -> pd.DataFrame:
+    """One row per path and mode: the time in microseconds per call, and its ratio to the reference of the mode."""
+    rows = []
+    for mode in run.modes:
+        for path in _measured(run):
+            time, ratio = run.time_us(mode.name, path.name), run.ratio(mode.name, path.name, mode.reference)
+            if time is not None:
+                rows.append(
+                    {
+                        "platform": run.platform, "mode": mode.name, "path": path.name, "title": path.title,
+                        "median_us": time.median, "p20_us": time.p20, "p80_us": time.p80,
+                        "reference": mode.reference, "ratio": ratio.median if ratio else None,
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _notes(run: Run) -> tuple[str, ...]:
     """Lines that say what was measured, where and with what."""
-    return [
-        f"Dispatch cost of a float32 add of {run.elements} elements on {run.platform}, {run.started}",
-        f"{run.rounds} interleaved rounds of about {run.sample_ms:g} ms per cell; medians (20th-80th percentile)",
+    return (
+        f"a float32 add of {run.elements} elements, {run.started}; {run.rounds} interleaved rounds of about"
+        f" {run.sample_ms:g} ms per cell",
         "host: " + ", ".join(f"{name} {value}" for name, value in run.host.items()),
         "versions: " + ", ".join(f"{name} {value}" for name, value in run.versions.items()),
-    ]
-
-
-def render_terminal(run: Run, console: Console) -> None:
-    """Prints the page to a console."""
-    for line in header(run):
-        console.print(line, highlight=False, soft_wrap=True)
-    for sheet in sheets(run):
-        table = Table(title=sheet.title, title_justify="left", title_style="bold")
-        for column in sheet.columns:
-            table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right")
-        for row in sheet.rows:
-            style = _STYLES.get(Verdict(row[-1])) if sheet.columns[-1] == "verdict" else None
-            table.add_row(*map(_two_lines, row), style=style)
-        console.print()
-        console.print(table)
-
-
-def render_markdown(run: Run) -> str:
-    """The page as Markdown."""
-    first, *others = header(run)
-    lines = [f"## {first}", "", *(f"- {line}" for line in others)]
-    for sheet in sheets(run):
-        lines += ["", f"### {sheet.title}", ""]
-        lines += [
-            _markdown_row(sheet.columns),
-            _markdown_row(["---" if column in _TEXT_COLUMNS else "---:" for column in sheet.columns]),
-        ]
-        lines += [_markdown_row(row) for row in sheet.rows]
-    return "\n".join(lines) + "\n"
-
-
-def _two_lines(cell: str) -> str:
-    return cell.replace(" (", "\n(") if re.fullmatch(r"[\d.]+ \(.*\)", cell) else cell
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    )
 
 
 def _measured(run: Run) -> Iterator[PathRecord]:
     return (path for path in run.paths if path.status is Status.PASSED)
 
 
-def _times(run: Run) -> Sheet:
-    rows = [
-        [path.title, *(_with_spread(run.time_us(mode.name, path.name)) for mode in run.modes)]
-        for path in _measured(run)
-    ]
-    return Sheet("Microseconds per call", ["path", *(mode.title for mode in run.modes)], rows)
+def _times(run: Run) -> Table:
+    columns = [Column("path", align="left")]
+    for mode in run.modes:
+        spread = Column("p20-p80", mode.title, drop=1, note="p20-p80: 20th and 80th percentiles")
+        columns += [Column("median", mode.title), spread]
+    rows = []
+    for path in _measured(run):
+        texts = [path.title]
+        for mode in run.modes:
+            texts += _median_and_spread(run.time_us(mode.name, path.name))
+        rows.append(_row(*texts))
+    title = f"Dispatch cost on {run.platform}: microseconds per call"
+    return Table(title, tuple(columns), tuple(rows), _notes(run))
 
 
-def _ratios(run: Run) -> Sheet:
-    def cell(mode: ModeRecord, path: PathRecord) -> str:
-        return _with_spread(run.ratio(mode.name, path.name, mode.reference))
+def _ratios(run: Run) -> Table:
+    def cell(mode: ModeRecord, path: PathRecord) -> list[str]:
+        return _median_and_spread(run.ratio(mode.name, path.name, mode.reference))
 
-    rows = [[path.title, *(cell(mode, path) for mode in run.modes)] for path in _measured(run)]
-    columns = ["path", *(f"{mode.name} / {mode.reference}" for mode in run.modes)]
-    return Sheet("Ratio to the reference of the mode, round by round", columns, rows)
+    columns = [Column("path", align="left")]
+    for mode in run.modes:
+        group = f"{mode.name} / {mode.reference}"
+        columns += [Column("median", group), Column("p20-p80", group, drop=1)]
+    rows = [_row(path.title, *(text for mode in run.modes for text in cell(mode, path))) for path in _measured(run)]
+    return Table("Ratio to the reference of the mode, round by round", tuple(columns), tuple(rows))
 
 
-def _targets(run: Run) -> Sheet:
+def _targets(run: Run) -> Table:
     rows = []
     for target in run.targets:
         ratio = run.ratio(target.mode, target.path, target.reference)
         factor = f"{1 / ratio.median:.3g}x below" if ratio and target.limit < 0.1 else _with_spread(ratio)
-        rows.append([str(target), factor, str(target.verdict(ratio))])
-    return Sheet("Targets (reported, not asserted)", ["target", "measured", "verdict"], rows)
+        verdict = target.verdict(ratio)
+        rows.append(Row((Text(str(target)), Text(factor), Text(str(verdict), _STYLES[verdict]))))
+    return Table("Targets (reported, not asserted)", _columns("target", "measured", "verdict", text=1), tuple(rows))
+
+
+def _columns(*names: str, text: int) -> tuple[Column, ...]:
+    return tuple(Column(name, align="left" if place < text else "right") for place, name in enumerate(names))
+
+
+def _row(*texts: str) -> Row:
+    return Row(tuple(map(Text, texts)))
+
+
+def _median_and_spread(spread: Spread | None) -> list[str]:
+    return [_number(spread.median), f"{_number(spread.p20)}-{_number(spread.p80)}"] if spread else ["-", "-"]
 
 
 def _with_spread(spread: Spread | None) -> str:
-    return f"{_number(spread.median)} ({_number(spread.p20)}-{_number(spread.p80)})" if spread else "-"
+    return "{} ({})".format(*_median_and_spread(spread)) if spread else "-"
 
 
 def _number(value: float) -> str:

@@ -14,7 +14,7 @@ from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
 from suites.kernels import block_sum as sum_of
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import blocks, scalar, wp
 
 BLOCK = 256
@@ -125,4 +125,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: _blocks(x.size) * x.dtype.itemsize,
     flops=lambda x: x.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

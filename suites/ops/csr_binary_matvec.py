@@ -16,7 +16,7 @@ from suites.cuda_kernels import csr_row_sums, csr_rows_of, device
 from suites.edges import vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
@@ -181,4 +181,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, spikes: data.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

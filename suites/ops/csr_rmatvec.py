@@ -19,7 +19,7 @@ from suites.cuda_kernels import LONG, cuda, kernel, rows_of
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, copy_to, rows_of_part
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp
 
@@ -254,4 +254,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x, y: total_bytes(y),
     flops=lambda data, indices, indptr, x, y: 2 * data.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -15,7 +15,7 @@ from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
@@ -110,4 +110,5 @@ OPERATOR = Operator(
     bytes_written=lambda x, decay: total_bytes(x),
     flops=lambda x, decay: x.size,
     elementwise=True,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

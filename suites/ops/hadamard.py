@@ -15,7 +15,7 @@ from suites.cuda_kernels import LOADS, THREADS, cuda, kernel, widened
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 
@@ -147,4 +147,5 @@ OPERATOR = Operator(
     flops=lambda A, B: A.size,
     elementwise=True,
     shape=_shape,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -17,7 +17,7 @@ from suites.backends import Backend, CudaKernel, WarpCallable
 from suites.cuda_kernels import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
 from suites.edges import vectors
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, copy_to
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 BINS = 128
@@ -249,4 +249,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, counts: total_bytes(counts),
     flops=lambda x, counts: 2 * x.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -19,7 +19,7 @@ from suites.cuda_kernels import LOADS, THREADS, cuda, kernel
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
@@ -405,4 +405,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda a, b, initial: total_bytes(b),
     flops=lambda a, b, initial: 2 * a.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -14,7 +14,7 @@ from suites.backends import Backend, CudaCallable, WarpCallable
 from suites.cuda_kernels import THREADS, cuda, device, kernel, load, partial_count
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import TILE, blocks, part_count, scalar, wp
 
 # LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
@@ -232,4 +232,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: x.dtype.itemsize,
     flops=lambda x: x.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

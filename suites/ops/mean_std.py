@@ -23,7 +23,7 @@ from suites.kernels import (
     blocked_squares,
     blocked_sum,
 )
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
 from suites.warp_kernels import add_up as add_up_warp
 
@@ -255,4 +255,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: 2 * x.dtype.itemsize,
     flops=lambda x: 4 * x.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -239,9 +239,9 @@ OPERATOR = Operator(
     sizes=Sizes(
         check=(1, 33, 257),
         large=1500,
-        quick=(256, 1024),
+        quick=(1024,),
         full=(128, 256, 512, 1024),
-        cuda_quick=(1024, 8192),
+        cuda_quick=(8192,),
         cuda_full=(1024, 2048, 4096, 8192),
     ),
 )

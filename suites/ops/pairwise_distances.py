@@ -18,7 +18,7 @@ from suites.backends import Backend, CudaKernel, WarpCallable
 from suites.cuda_kernels import cuda, kernel
 from suites.edges import values, vectors
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import blocks, scalar, wp
 
 DIMENSIONS = 8
@@ -268,4 +268,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda X: X.shape[0] ** 2 * X.dtype.itemsize,
     flops=lambda X: 3 * X.size * X.shape[0],
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

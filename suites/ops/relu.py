@@ -14,7 +14,7 @@ from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
 from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 
@@ -103,4 +103,5 @@ OPERATOR = Operator(
     bytes_written=total_bytes,
     flops=lambda x: x.size,
     elementwise=True,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

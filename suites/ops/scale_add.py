@@ -13,7 +13,7 @@ from suites.cuda_kernels import kernel, load, store, tile, tiles, widened
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 
@@ -125,4 +125,5 @@ OPERATOR = Operator(
     bytes_written=lambda a, b, c: total_bytes(a),
     flops=lambda a, b, c: 2 * a.size,
     elementwise=True,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

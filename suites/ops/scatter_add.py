@@ -17,7 +17,7 @@ from suites.edges import values as some_values
 from suites.edges import vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, copy_to
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 PER_SLOT = 8
@@ -197,4 +197,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda values, targets, scale, acc: total_bytes(acc),
     flops=lambda values, targets, scale, acc: 2 * values.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -12,7 +12,7 @@ from suites.backends import Backend, CudaCallable, WarpKernel
 from suites.cuda_kernels import THREADS, kernel, load, store, tile, tile_count
 from suites.edges import vectors
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 
@@ -145,4 +145,5 @@ OPERATOR = Operator(
     bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
     flops=lambda V, *_: V.size,
     elementwise=True,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

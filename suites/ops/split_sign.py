@@ -13,7 +13,7 @@ from suites.cuda_kernels import kernel, load, store, tile, tiles
 from suites.edges import values, vectors
 from suites.gradients import Gradient, no_sums
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 
@@ -98,4 +98,5 @@ OPERATOR = Operator(
     bytes_written=lambda x: 2 * total_bytes(x),
     flops=lambda x: 2 * x.size,
     elementwise=True,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -18,7 +18,7 @@ from suites.cuda_kernels import LOADS, THREADS, cuda, device, kernel
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, copy_to
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import TILE, blocks, scalar, tile_count, wp
 
 _CHAIN = 6
@@ -254,4 +254,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda u, rate: total_bytes(u),
     flops=lambda u, rate: 7 * u.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

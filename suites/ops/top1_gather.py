@@ -17,7 +17,7 @@ from suites.cuda_kernels import THREADS, cuda, device, kernel, rows_of
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 EXPERTS = 16
@@ -274,4 +274,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda scores, table: scores.shape[0] * (4 + table.shape[1] * table.dtype.itemsize),
     flops=lambda scores, table: scores.size,
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
 )

@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,6 @@ import pytest
 
 SCRIPTS = sorted(path for path in Path(__file__).parent.glob("[!_]*.py") if not path.name.startswith("test_"))
 MARKER = re.compile(r"^# %%(?: (\[markdown\]))?$")
-
-README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 
 tutorial = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 
@@ -92,22 +88,3 @@ def test_its_name_hides_no_package(path):
         [sys.executable, "-I", "-c", source, path.stem], capture_output=True, text=True, timeout=60, check=True
     )
     assert found.stdout.strip() == "None"
-
-
-def test_the_readme_has_examples():
-    assert EXAMPLES
-
-
-def language(example):
-    return next(name for name in ("cuda", "warp", "numba") if name in example)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=language)
-def test_the_examples_of_the_readme_run(example, tmp_path):
-    platform = "cuda" if language(example) == "cuda" else "cpu"
-    if platform == "cuda" and jax.default_backend() != "gpu":
-        pytest.skip("there is no NVIDIA GPU")
-    script = tmp_path / "example.py"  # Warp reads the source of a kernel from its file
-    script.write_text(example, encoding="utf-8")
-    with jax.default_device(jax.devices(platform)[0]):
-        runpy.run_path(str(script))

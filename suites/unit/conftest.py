@@ -8,6 +8,13 @@ from typing import Any
 
 import jax
 import pytest
+from hypothesis import settings
+
+from suites.plugin import HYPOTHESIS_PROFILE
+
+settings.load_profile(
+    HYPOTHESIS_PROFILE
+)  # few inputs, the same ones each time; conftest.py of the project registers it
 
 
 @contextlib.contextmanager

@@ -1,12 +1,15 @@
 """The command line: what it prints, and its exit codes."""
 
+import io
 import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
-from reports.__main__ import Exit, main
+from reports.cli import main
+from reports.options import Exit
 from reports.record import Status
 from reports.store import RunWriter
 from suites.unit.processes import environment
@@ -88,6 +91,32 @@ def test_markdown_is_markdown(runs, capsys):
     assert capsys.readouterr().out.startswith("### Time per call on cpu: Xeon\n\n| operator ")
 
 
+def test_json_has_the_numbers_and_null_for_what_is_not_there(runs, capsys):
+    write(runs, "a", **FAILED)
+    assert main(["show", "--format", "json"]) == Exit.WRONG
+    rows = {row["backend"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["jnp"]["median_ns"] == 1000.0
+    assert rows["jnp"]["shapes"] == [[4096]]
+    assert (rows["numba"]["median_ns"], rows["numba"]["status"]) == (None, "WRONG_VALUE")
+
+
+def test_csv_reads_as_a_frame(runs, capsys):
+    write(runs, "a", 1000.0)
+    write(runs, "b", 1500.0)
+    for command, column in ((["show", "a"], "median_ns"), (["compare", "a", "b"], "ratio"), (["list"], "run")):
+        assert main([*command, "--format", "csv"]) == Exit.FINE
+        frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+        assert frame[column].notna().all()
+
+
+def test_a_summary_is_appended_as_markdown(runs, capsys, tmp_path):
+    write(runs, "a")
+    page = tmp_path / "summary.md"
+    for _ in range(2):
+        assert main(["show", "--summary", str(page)]) == Exit.FINE
+    assert page.read_text(encoding="utf-8").count("### Time per call on cpu: Xeon\n") == 2
+
+
 def test_width_is_kept(runs, capsys):
     write(runs, "a", **FAILED)
     main(["show", "--width", "60"])
@@ -101,15 +130,19 @@ def test_width_is_kept(runs, capsys):
         (["show", "--runs", "nowhere"], "no folder 'nowhere'"),
         (["show", "--operator", "saxpy"], "operator 'saxpy' is not in this run (it has: lif_step)"),
         (["show", "--backend", "cute"], "backend 'cute' is not in this run (it has: jnp, numba)"),
+        (["show", "--dtype", "f16"], "dtype 'f16' is not in this run (it has: f32)"),
+        (["show", "--size", "7"], "size 7 is not in this run (it has: 4096)"),
+        (["compare", "a", "a", "--operator", "saxpy"], "operator 'saxpy' is not in this run (it has: lif_step)"),
+        (["show", "--summary", "/nowhere/at/all"], "--summary /nowhere/at/all: cannot be written"),
         (["compare", "a", "zzz"], "no run 'zzz'"),
         (["list", "--runs", "nowhere"], "no folder 'nowhere'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_with_3(runs, capsys, arguments, words):
     write(runs, "a")
-    assert main(arguments) == Exit.INFRASTRUCTURE
+    assert main(arguments) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
-    assert shown.out == ""
+    assert shown.out == "" or "--summary" in arguments
     assert words in shown.err
     assert shown.err.count("\n") == 1
 
@@ -117,10 +150,10 @@ def test_mistakes_are_one_line_and_exit_with_3(runs, capsys, arguments, words):
 @pytest.mark.parametrize(
     "arguments", [[], ["shout"], ["show", "--width", "ten"], ["show", "--width", "9"], ["compare", "a"]]
 )
-def test_bad_arguments_exit_with_3_since_2_means_slower(arguments, capsys):
+def test_bad_arguments_exit_with_3_in_one_line(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
-    assert caught.value.code == Exit.INFRASTRUCTURE
+    assert caught.value.code == Exit.COULD_NOT_RUN
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -130,7 +163,7 @@ def test_help_documents_the_exit_codes(arguments, capsys):
         main(arguments)
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    for words in ("exit codes:", "0  fine", "1  a cell is wrong", "2  a cell is slower", "3  infrastructure"):
+    for words in ("exit codes:", "0  fine", "1  a cell is wrong", "3  nothing was checked"):
         assert words in shown
 
 
@@ -146,7 +179,7 @@ def test_a_damaged_line_is_a_warning_beside_the_table(runs, capsys):
 
 def test_a_run_without_a_record_is_infrastructure(runs, capsys):
     (runs / "a.jsonl").write_bytes(b'{"sch')
-    assert main(["show"]) == Exit.INFRASTRUCTURE
+    assert main(["show"]) == Exit.COULD_NOT_RUN
     assert "holds no record" in capsys.readouterr().err
 
 
@@ -154,14 +187,14 @@ def test_a_newer_schema_is_infrastructure(runs, capsys):
     write(runs, "a")
     path = runs / "a.jsonl"
     path.write_text(json.dumps({**json.loads(path.read_text().splitlines()[0]), "schema": 99}) + "\n")
-    assert main(["show"]) == Exit.INFRASTRUCTURE
+    assert main(["show"]) == Exit.COULD_NOT_RUN
     assert "Upgrade" in capsys.readouterr().err
 
 
 def test_compare_prints_ratios(runs, capsys):
     write(runs, "a", 1000.0)
     write(runs, "b", 1500.0)
-    assert main(["compare", "a", "b"]) == Exit.FINE, "slower is not judged yet"
+    assert main(["compare", "a", "b"]) == Exit.FINE, "slower is not wrong"
     assert "1.50 over 2 cells" in capsys.readouterr().out
 
 
@@ -184,7 +217,7 @@ def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
     write(runs, "a")
     with RunWriter(runs / "b.jsonl", make_run(run_id="b")) as writer:
         writer.append(cell=make_cell(size=1), shapes=[], dtypes=[], seed=0, status=Status.PASSED, timing=make_timing())
-    assert main(["compare", "a", "b"]) == Exit.INFRASTRUCTURE
+    assert main(["compare", "a", "b"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
     assert "NEW" in shown.out
     assert "no cell of the two runs could be compared" in shown.err

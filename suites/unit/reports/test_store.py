@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable
+from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
 from reports.record import Status
 from reports.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
 from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
@@ -205,7 +205,7 @@ def test_bytes_that_are_no_text_are_a_damaged_line(path):
 def touch(folder, *names):
     folder.mkdir(exist_ok=True)
     for name in names:
-        (folder / name).write_bytes(b"")
+        (folder / name).write_bytes(b"-")
 
 
 def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
@@ -215,6 +215,7 @@ def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
         ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),
         ("20260101", "20260101T000000-aaaa.jsonl"),
         ("latest", "20260102T000001-cccc.jsonl"),
+        ("previous", "20260102T000000-bbbb.jsonl.gz"),
     ]:
         assert find_run(name, tmp_path) == tmp_path / found
 
@@ -234,6 +235,9 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("latest", tmp_path / "none")
     with pytest.raises(RunNotFound, match="no runs in"):
         find_run("latest", tmp_path)
+    touch(tmp_path, "20260102T000000-bbbb.jsonl")
+    with pytest.raises(RunNotFound, match="no run before the latest"):
+        find_run("previous", tmp_path)
     touch(tmp_path, "20260102T000000-bbbb.jsonl", "20260102T000001-cccc.jsonl")
     with pytest.raises(RunNotFound, match="begins 2 runs"):
         find_run("20260102", tmp_path)
@@ -247,6 +251,24 @@ def test_the_folder_comes_from_argument_environment_or_default(tmp_path, monkeyp
     monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
     assert run_path("a") == tmp_path / "a.jsonl"
     assert run_path("a", tmp_path / "b") == tmp_path / "b" / "a.jsonl"
+
+
+def test_a_run_without_a_record_leaves_no_file(path):
+    with RunWriter(path, make_run()):
+        assert path.parent.is_dir()
+    assert not path.exists()
+
+
+def test_an_empty_file_is_no_run(tmp_path):
+    touch(tmp_path, "20260101T000000-aaaa.jsonl")
+    (tmp_path / "20260102T000000-bbbb.jsonl").write_bytes(b"")
+    assert find_run("latest", tmp_path).name == "20260101T000000-aaaa.jsonl"
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(RunUnwritable, match=r"cannot be written.*--runs or KERNEL_BRIDGE_RUNS"):
+        RunWriter(tmp_path / "file" / "a.jsonl", make_run())
 
 
 def test_run_ids_sort_by_time():

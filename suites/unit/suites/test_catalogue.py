@@ -11,6 +11,7 @@ import pytest
 from suites import catalogue, ops
 from suites.catalogue import CatalogueError
 from suites.listing import listing
+from suites.selection import Selection
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
@@ -184,7 +185,7 @@ def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
         encoding="utf-8",
     )
     catalogue.use([str(file)])
-    rows = {(row.group, row.cells[0].text): [cell.text for cell in row.cells[1:]] for row in listing("cpu").rows}
+    rows = {(row.group, row.cells[0].text): [cell.text for cell in row.cells[1:]] for row in listing(Selection()).rows}
     dtypes, derivative, skipped = rows["one", "numba"]
     assert dtypes.startswith("f32 f64")
     assert derivative == "no"

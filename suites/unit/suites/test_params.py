@@ -10,6 +10,7 @@ from suites import params
 from suites.backends import Backend
 from suites.cuda_kernels import MISSING
 from suites.ops import operators
+from suites.selection import Selection
 
 ALL = [table(platform) for table in params.TABLES.values() for platform in ("cpu", "cuda")]
 
@@ -104,7 +105,7 @@ def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkey
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_backends_of_a_timed_cell_follow_each_other_reference_first(platform, profile):
-    cells = [param.values[0] for param in params.speeds(platform, profile)]
+    cells = [param.values[0] for param in params.speeds(Selection(device=platform, profile=profile))]
     groups = itertools.groupby(cells, lambda case: (case.operator, case.dtype, case.size))
     for (operator, _, _), group in groups:
         assert [case.backend for case in group] == params.backends(operator, platform)

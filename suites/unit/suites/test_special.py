@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from suites import catalogue
+from suites.selection import Selection
 from suites.special import differences, special_table
 
 OURS = np.array([1, np.nan, np.inf, -0.0, 1e-40, 5], np.float32)
@@ -28,7 +29,7 @@ def test_rounding_and_equal_values_are_no_difference():
 
 
 def test_the_table_lists_what_differs_and_counts_what_was_compared():
-    table = special_table("cpu", ["max"], ["numba"])
+    table = special_table(Selection(operators=("max",), backends=("numba",)))
     assert {(row.group, row.cells[0].text, row.cells[2].text) for row in table.rows} == {("max", "numba", "subnormal")}
     assert table.notes[0].startswith("1 kernels were compared")
     assert catalogue.operators()["max"].edges("float32")["subnormal"][0].size

@@ -17,7 +17,7 @@ from reports.store import RUNS_VARIABLE
 from suites import checks
 from suites.accuracy import Verdict
 from suites.evidence import CheckFailed, Evidence, outcome
-from suites.validation import SUMMARY_VARIABLE, check_of
+from suites.sessions.checks_plugin import SUMMARY_VARIABLE, check_of
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]

@@ -1,11 +1,13 @@
-"""What the machine is and how it is set up, for the header of a run."""
+"""Describes the machine, its settings and the code, for the header of a run."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -14,27 +16,31 @@ import jax
 import numba
 
 from reports import Device, Host, Run, Source, new_run_id
-from suites import gpu
+from suites import catalogue, gpu
+from suites.selection import Selection
 
 _LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
 _MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
-def header(profile: str, platform_: str, keeps_pages: bool, copy_bandwidth: float | None) -> Run:
+def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     """The header of a new run.
 
     Args:
-        profile: Name of the selection.
-        platform_: ``cpu`` or ``cuda``.
+        selection: What is checked or timed; the commit is the one of its operators.
+        profile: Name of the profile, as recorded.
         keeps_pages: What :func:`keep_freed_pages` returned.
-        copy_bandwidth: Bytes per second.
+
+    Raises:
+        RuntimeError: JAX has no such device.
     """
+    platform_ = selection.device
     device = jax.devices(platform_)[0]
     return Run(
         run_id=new_run_id(),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         profile=profile,
-        source=_source(),
+        source=_source(catalogue.files() or [Path(__file__)]),
         host=_host(),
         device=Device(
             platform=platform_,  # type: ignore[arg-type]
@@ -50,8 +56,17 @@ def header(profile: str, platform_: str, keeps_pages: bool, copy_bandwidth: floa
             "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT"),
             "malloc_keeps_pages": keeps_pages,
         },
-        copy_bandwidth=copy_bandwidth,
     )
+
+
+CPU_DEVICES = 8
+"""How many devices JAX makes of the CPU for the tests of sharding; where cells are timed it has one, as for users."""
+
+
+def make_cpu_devices() -> None:
+    """Gives JAX several CPU devices; where it has its devices already, the tests of sharding run on those."""
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
 
 
 def keep_freed_pages() -> bool:
@@ -104,15 +119,21 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _source() -> Source:
-    """Asked before any kernel ran: a process that has used OpenMP must not fork."""
+def _source(files: Sequence[Path]) -> Source:
+    """The commit of the repository that tracks the first of these files; unknown where none does.
+
+    Git is asked before any kernel ran: a process that has used OpenMP must not fork.
+    """
 
     def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        command = ["git", "-C", str(files[0].parent), *arguments]
         try:
             return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
         except (OSError, subprocess.SubprocessError):
             return None
 
+    # An installed package may lie in a folder of somebody else's repository, which does not track it.
+    if git("ls-files", "--error-unmatch", files[0].name) is None:
+        return Source()
     status = git("status", "--porcelain")
     return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=None if status is None else bool(status))

@@ -1,0 +1,279 @@
+"""Types every command of the documentation in empty environments, as a stranger would, and checks what it prints.
+
+The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must be known to
+:data:`EXPECTED`, which says in which folder it is typed, what shortens it for CI, and what it must print. The walk
+fails at a command that is not known.
+
+Usage: ``python .ci/stranger.py REPOSITORY``. The walk clones the repository into an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+CLONE, OWN = "clone", "own"
+"""The two folders that a stranger works in: her clone of the project, and the folder of her own tests."""
+
+PAGES = ("README.md", "docs/index.md", "docs/own-operators.md", "docs/measuring.md", "docs/commands.md")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a command does.
+
+    Attributes:
+        where: The folder that it is typed in.
+        prints: Regular expressions that its output contains.
+        shorter: Arguments that make it short enough for CI.
+        code: Its exit code.
+        later: Why it is not run here: another part of CI runs it.
+    """
+
+    where: str
+    prints: tuple[str, ...] = ()
+    shorter: str = ""
+    code: int = 0
+    later: str = ""
+
+
+_TABLE = r"Time per call on cpu.*Summary of cpu"
+_GRID = r"Validation on cpu.*PASSED.*[1-9]\d* passed, 0 failed.*Checks on cpu"
+_FEW = "--operator add --operator matvec"  # between them they have a kernel of every backend of the CPU
+
+EXPECTED = {
+    "python -m pip install nox": Expected(CLONE),
+    "nox -s bench": Expected(
+        CLONE,
+        (_TABLE, r"numba_parallel.*warp.*warp_tile", r"0 failed", r"show them again: nox -s show --"),
+        f"-- {_FEW}",
+    ),
+    "nox -s validate": Expected(CLONE, (_GRID, r"add +│ PASSED"), "-- --profile quick --operator add"),
+    "python -m pip install .": Expected(CLONE),
+    'python -m pip install ".[suites]"': Expected(CLONE),
+    "kernel-bridge validate my_ops.py": Expected(OWN, (_GRID, r"cube +│ PASSED")),
+    "kernel-bridge bench my_ops.py": Expected(OWN, (r"cube +f32 .*x jnp", _TABLE)),
+    "kernel-bridge list my_ops.py": Expected(OWN, (r"Operators on cpu.*cube.*numba +f32 f64",)),
+    "kernel-bridge special my_ops.py": Expected(OWN, (r"Special values on cpu.*kernels were compared",)),
+    "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .* COMPARED.*geometric mean",)),
+    "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
+    "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
+    "pytest -p suites.plugin --pyargs suites.test_jit suites.test_vmap --kb-operators my_ops.py": Expected(
+        OWN, (r"[1-9]\d* passed",)
+    ),
+    "kernel-bridge dispatch": Expected(
+        OWN, (r"Dispatch cost on cpu.*native handler, Numba.*Targets",), "--rounds 3 --backend numba --backend jnp"
+    ),
+    "kernel-bridge dispatch --format markdown": Expected(
+        OWN, (r"### Dispatch cost on cpu",), "--rounds 3 --backend numba --backend jnp"
+    ),
+    "kernel-bridge mutants": Expected(
+        OWN,
+        (r"Mutants on cpu.*[1-9]\d* mutants", r"survived: (?!.*survived: )|(?!survived)"),
+        "--operator add~unwritten",
+    ),
+    "python suites/tutorials/numba_cpu.py": Expected(CLONE, (r"bridge \d",)),
+    "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,)),
+    "nox -s bench -- --operator add": Expected(CLONE, (_TABLE,)),
+    "kernel-bridge bench --profile full": Expected(OWN, (_TABLE,), "--operator add --dtype int32 --size 4096"),
+    "kernel-bridge bench --resume latest": Expected(
+        OWN, (_TABLE,), "--profile full --operator add --dtype int32 --size 4096"
+    ),
+    "kernel-bridge validate --operator add -- -k vmap": Expected(OWN, (_GRID,)),
+    "nox -s lint typing": Expected(CLONE, (r"All checks passed", r"no issues found")),
+    "nox -s tests": Expected(CLONE, later="the test command follows the walk"),
+    "nox -s docs": Expected(CLONE, (r"passed",)),
+}
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of a page that need no GPU, in order."""
+    found = []
+    for match in re.finditer(r"(<!-- gpu -->\n)?^```console\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        lines = [line.removeprefix("$ ") for line in match[2].splitlines()]
+        if match[1]:
+            for line in lines:
+                print(f"skipped, needs an NVIDIA GPU: {line}", flush=True)
+        else:
+            found += lines
+    return found
+
+
+def files(page: Path) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    pattern = r"<!-- file: (\S+) -->\n```python\n(.*?)^```"
+    return {match[1]: match[2] for match in re.finditer(pattern, page.read_text("utf-8"), re.M | re.S)}
+
+
+class Walk:
+    """A stranger with two empty environments, a clone and a folder of her own."""
+
+    def __init__(self, repository: Path, root: Path):
+        self.folders = {CLONE: root / "kernel-bridge", OWN: root / "own"}
+        subprocess.run(["git", "clone", "--quiet", str(repository), str(self.folders[CLONE])], check=True)
+        self.folders[OWN].mkdir()
+        self.environment = root / "environment"
+        venv.create(self.environment, with_pip=True)
+        self.failed: list[str] = []
+        self.times: list[tuple[float, str]] = []
+        self._home = root / "home"
+        self._home.mkdir()
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables of a fresh login, in which the environment is active."""
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KERNEL"))
+        }
+        kept.pop("VIRTUAL_ENV", None)
+        path = f"{self.environment}/bin{os.pathsep}{kept['PATH']}"
+        return kept | {"PATH": path, "HOME": str(self._home), "COLUMNS": "100", "NO_COLOR": "1"}
+
+    def type(self, command: str) -> None:
+        """Types a command of the documentation, made shorter, and checks how it ends and what it prints."""
+        expected = EXPECTED.get(command)
+        if expected is None:
+            self._fail(command, "the documentation names it, but .ci/stranger.py does not know what it prints")
+            return
+        if expected.later:
+            print(f"later: {command}: {expected.later}", flush=True)
+            return
+        head, separator, tail = command.partition(" -- ")
+        joined = f"{command} {expected.shorter}" if not separator else f"{head} -- {tail} {expected.shorter}"
+        code, output = self.run(joined.strip(), expected.where)
+        if code != expected.code:
+            self._fail(command, f"exit code {code}, expected {expected.code}", output)
+        for pattern in expected.prints:
+            if not re.search(pattern, output, re.S):
+                self._fail(command, f"it does not print {pattern!r}", output)
+
+    def run(self, command: str, where: str) -> tuple[int, str]:
+        """Runs a command, and prints how long it took; returns its exit code and what it prints."""
+        print(f"$ {command}", flush=True)
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            command, shell=True, cwd=self.folders[where], env=self.variables(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines, marks = [], dict[str, float]()
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("kernel-bridge: "):
+                marks.setdefault("first line", time.monotonic() - begun)
+            if re.search(r" jnp +[\d.]+ (ns|µs|ms)$", line):
+                marks.setdefault("first cell", time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        code = process.wait()
+        self.times.append((seconds, command))
+        shown = "".join(f", {name} after {mark:.1f} s" for name, mark in marks.items())
+        print(f"  exit code {code}, {seconds:.1f} s{shown}", flush=True)
+        return code, "".join(lines)
+
+    def expect(self, what: str, true: bool, output: str = "") -> None:
+        """Notes a failure unless something is true."""
+        if not true:
+            self._fail(what, "is not so", output)
+
+    def _fail(self, command: str, reason: str, output: str = "") -> None:
+        print(f"  FAILED: {command}: {reason}", flush=True)
+        if output:
+            print("  its output ends:\n" + "\n".join(f"  | {line}" for line in output.splitlines()[-40:]), flush=True)
+        self.failed.append(f"{command}: {reason}")
+
+
+def before_installing(walk: Walk) -> None:
+    """Gives the stranger a test session of her own: its options, markers and a package have names that we use too."""
+    own = walk.folders[OWN]
+    (own / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    for name in ('--device', '--profile', '--operator', '--backend', '--record', '--summary'):\n"
+        "        parser.addoption(name)\n"
+    )
+    (own / "pytest.ini").write_text("[pytest]\nmarkers = speed: hers\naddopts = -p no:cacheprovider --strict-markers\n")
+    (own / "reports").mkdir()
+    (own / "reports" / "__init__.py").write_text("HERS = True\n")
+    (own / "test_own.py").write_text(
+        "import pytest, reports\n\n\n@pytest.mark.speed\ndef test_speed():\n    assert reports.HERS\n"
+    )
+
+
+def own_session(walk: Walk, when: str) -> None:
+    """The stranger's own tests pass, and leave nothing behind, whether or not the package is installed beside them."""
+    code, output = walk.run("python -B -W error -m pytest test_own.py", OWN)
+    walk.expect(f"her own tests pass {when}", code == 0 and "1 passed" in output, output)
+    walk.expect(f"pytest shows no plugin of ours {when}", "kernel" not in output, output)
+
+
+def light_install(walk: Walk) -> None:
+    """``pip install .`` brings what the bridge needs and no more; the commands say what they lack."""
+    code, output = walk.run("python -m pip list --format=freeze", OWN)
+    packages = [line for line in output.splitlines() if "==" in line]
+    folder = next(walk.environment.glob("lib/python*/site-packages"))
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    print(f"light install: {len(packages)} packages, {size / 2**20:.0f} MiB in site-packages, pip and nox among them")
+    names = {line.partition("==")[0].lower() for line in packages}
+    walk.expect(
+        "the light install has no test tools", not names & {"pandas", "rich", "warp-lang", "pytest-xdist"}, output
+    )
+    code, output = walk.run('python -c "import bridge; print(bridge.numba_kernel)"', OWN)
+    walk.expect("import bridge works", code == 0, output)
+    code, output = walk.run("kernel-bridge bench my_ops.py", OWN)
+    lines = output.strip().splitlines()
+    walk.expect(
+        "commands name the extra that they need", code == 3 and len(lines) == 1 and "[suites]" in output, output
+    )
+
+
+def main() -> int:
+    """Walks; returns 1 if a command did not do what the documentation says."""
+    repository = Path(sys.argv[1]).resolve()
+    root = Path(tempfile.mkdtemp(prefix="stranger-"))
+    walk = Walk(repository, root)
+    clone = walk.folders[CLONE]
+    before_installing(walk)
+    for page in PAGES:
+        for name, content in files(clone / page).items():
+            (walk.folders[OWN] / name).write_text(content, encoding="utf-8")
+    typed: set[str] = set()
+    for page in PAGES:
+        for command in commands(clone / page):
+            repeated = command in typed and not command.startswith("kernel-bridge bench my_ops")
+            if repeated:
+                continue
+            typed.add(command)
+            if command == "python -m pip install .":
+                walk.environment = root / "own-environment"
+                venv.create(walk.environment, with_pip=True)
+                walk.run("python -m pip install --quiet pytest", OWN)
+                own_session(walk, "before the package is installed")
+            walk.type(command)
+            if command == "python -m pip install .":
+                light_install(walk)
+            if command == 'python -m pip install ".[suites]"':
+                own_session(walk, "after the package is installed")
+    left = {path.name for path in walk.folders[OWN].iterdir()} & {".benchmarks", ".hypothesis", ".pytest_cache"}
+    walk.expect(f"the commands leave no {', '.join(sorted(left))} behind", not left)
+    status = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True
+    ).stdout
+    walk.expect("the clone is as it was", not status, status)
+    unknown = EXPECTED.keys() - typed
+    walk.expect(f"the documentation names {', '.join(sorted(unknown))}", not unknown)
+    print("slowest: " + ", ".join(f"{command} {seconds:.0f} s" for seconds, command in sorted(walk.times)[:-6:-1]))
+    print(f"{len(typed)} commands of the documentation typed, {len(walk.failed)} failures")
+    for failure in walk.failed:
+        print(f"  {failure}")
+    shutil.rmtree(root, ignore_errors=True)
+    return 1 if walk.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Defines the options and exit codes that all commands share."""
+
+import argparse
+from enum import IntEnum
+from typing import NoReturn
+
+from reports.store import RUNS_VARIABLE
+
+
+class Exit(IntEnum):
+    """What the exit code says."""
+
+    FINE = 0
+    WRONG = 1
+    COULD_NOT_RUN = 3
+
+
+EXIT_HELP = """exit codes:
+  0  fine
+  1  a cell is wrong, or a broken kernel was not caught
+  3  nothing was checked, or the command could not run: bad arguments, no such run, interrupted
+"""
+
+FORMATS = ("terminal", "markdown", "json", "csv")
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors take one line and exit with 3."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that choose cells; each may be repeated."""
+    group = parser.add_argument_group("cells")
+    group.add_argument("--operator", action="append", default=[], metavar="NAME", help="only this operator")
+    group.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this backend")
+    group.add_argument("--dtype", action="append", default=[], metavar="NAME", help="only this dtype: float32, f32")
+    group.add_argument("--size", action="append", default=[], type=_size, metavar="N", help="only this size")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what is printed, and where runs are."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
+    group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
+    group.add_argument("--width", type=_width, help="characters per line (default: the terminal's; markdown: 120)")
+    group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
+
+
+def _size(text: str) -> int:
+    size = int(text)
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"got {size}, expected at least 1")
+    return size
+
+
+def _width(text: str) -> int:
+    width = int(text)
+    if width < 40:
+        raise argparse.ArgumentTypeError(f"{width} characters are too few for a table; expected at least 40")
+    return width

@@ -1,0 +1,54 @@
+"""Starts pytest for the commands of this package, away from the configuration of the user's own tests.
+
+A user's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and installed plugins are meant for her tests. None of them
+reaches these sessions: the configuration file is ``session.ini``, and only the plugins named here are loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parents[1]
+"""The folder of the package, which holds the tests."""
+
+_PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin", "suites.plugin")
+
+
+def arguments(tests: Sequence[str], scratch: str) -> list[str]:
+    """The first arguments of pytest.
+
+    Args:
+        tests: Files of tests, in this package.
+        scratch: A folder for the files that plugins leave behind, see :func:`isolated`.
+    """
+    command = ["-c", str(HERE / "sessions" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
+    command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
+    command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
+    return [*command, *(str(HERE / test) for test in tests)]
+
+
+@contextmanager
+def isolated() -> Generator[tuple[dict[str, str], str]]:
+    """The environment for such a session and a folder for temporary files, which is deleted in the end.
+
+    The folder also is the cache of tuned backends, so that a session neither uses nor changes the user's.
+    """
+    scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
+    variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
+    # Where the project is not installed, a new process finds it by this.
+    root = str(HERE.parent)
+    if root not in sys.path[1:]:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+    try:
+        yield variables, scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""Records each timed cell as it ends: the half of ``bench`` that runs inside pytest.
+
+It tells the command what it does (:mod:`suites.sessions.events`). Without a command, in a session that somebody
+started with ``pytest --kb-bench``, it prints the table in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from reports import Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
+from reports.compare import header_differences
+from suites import catalogue, gpu, params
+from suites.bandwidth import roof
+from suites.operator import Inputs
+from suites.params import Case
+from suites.selection import Selection, SelectionError
+from suites.sessions import environment
+from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
+
+LIMIT_S = {"quick": 0.2, "full": 3.0}
+"""Seconds of sampling per cell, by profile."""
+
+PLUGIN = "kernel-bridge-timing"
+"""The name that :class:`TimingSession` is registered under."""
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Where a cell's evidence goes, and how long it may be sampled."""
+
+    writer: RunWriter
+    limit_s: float
+
+    def record(self, case: Case, found: dict[str, Any]) -> Record:
+        """Writes the record of a cell.
+
+        The roof is measured after the cell, when its kind is needed for the first time: this takes seconds.
+
+        Args:
+            case: The cell.
+            found: Fields of :class:`reports.Record`: the status, and all that is known.
+        """
+        send = sender()
+        timing = found.get("timing")
+        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
+        moved = found.pop("moved", None)
+        if timing and moved:
+            send(Busy("measuring the memory bandwidth"))
+            bandwidth, kind = (roof if case.platform == "cpu" else gpu.roof)(*moved)
+            found |= {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind, "bytes": sum(moved)}
+        blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": params.SEED}
+        record = self.writer.append(cell=case.cell, **(blank | found))
+        send(Recorded())
+        return record
+
+
+def work(case: Case, inputs: Inputs) -> dict[str, Any]:
+    """The fields of a record that say what a call has to do; ``moved`` are the bytes it reads and writes."""
+    shapes, dtypes = params.input_types(inputs)
+    operator = case.operator
+    moved = operator.bytes_read(*inputs), operator.bytes_written(*inputs)
+    return {"shapes": shapes, "dtypes": dtypes, "flops": operator.flops(*inputs), "moved": moved}
+
+
+class TimingSession:
+    """The pytest plugin of a session with ``--kb-bench``."""
+
+    def __init__(self, config: pytest.Config):
+        self._config = config
+        self._selection = Selection.of(config.option, "kb_")
+        self._send = sender()
+        if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
+            raise self._refusal(
+                "--kb-bench was given together with xdist's -n: workers would time each other, and pytest-benchmark "
+                "switches itself off. Time on its own: kernel-bridge bench, or add -n 0."
+            )
+        if hasattr(config.option, "benchmark_quiet"):
+            config.option.benchmark_quiet = True  # the table at the end is ours
+        self._writer: RunWriter | None = None
+        self._done: set[Any] = set()
+
+    def _refusal(self, reason: str) -> pytest.UsageError:
+        self._send(Refused(reason))
+        return pytest.UsageError(reason)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Drops the cells that the resumed run has."""
+        timed = [item for item in items if "speed_case" in getattr(item, "fixturenames", ())]
+        cells = {item: case for item in timed if (case := _case(item)) is not None}
+        try:
+            params.require_device(self._selection)
+            catalogue.check(self._selection.device)
+            params.require_runnable(self._selection, cells.values())
+        except SelectionError as error:
+            raise self._refusal(str(error)) from error
+        self._open()
+        assert self._writer is not None
+        dropped = {*timed} - cells.keys()
+        for item, case in cells.items():
+            reason = params.why_skipped(case)
+            if case.cell.key in self._done:
+                dropped.add(item)
+            elif reason:
+                dropped.add(item)
+                self._writer.append(
+                    cell=case.cell, shapes=[], dtypes=[], seed=params.SEED, status=Status.SKIPPED, reason=reason
+                )
+        self._config.hook.pytest_deselected(items=list(dropped))
+        items[:] = [item for item in items if item not in dropped]
+        self._send(Opened(str(self._writer.path), self._writer.run, len(items)))
+
+    def _open(self) -> None:
+        keeps_pages = environment.keep_freed_pages()
+        try:
+            run = environment.header(self._selection, self._selection.profile, keeps_pages)
+        except RuntimeError as error:
+            raise self._refusal(params.no_device(self._selection.device, error)) from error
+        name = self._config.option.kb_resume
+        if name is None:
+            try:
+                self._writer = RunWriter(run_path(run.run_id), run)
+            except ReportError as error:
+                raise self._refusal(str(error)) from error
+            return
+        try:
+            path = find_run(name)
+            records = read_run(path)
+        except ReportError as error:
+            raise self._refusal(f"--resume {name}: {error}") from error
+        old = records[0].run if records else run
+        different = header_differences(old, run)
+        if old.profile != run.profile:
+            different.append(f"profile: then {old.profile!r}, now {run.profile!r}")
+        if different:
+            raise self._refusal(f"--resume {name}: that run was made elsewhere or otherwise: {'; '.join(different)}.")
+        self._done = completed(records)
+        same = {name: getattr(old, name) for name in ("run_id", "started")}
+        self._writer = RunWriter(path, msgspec.structs.replace(run, **same))
+
+    @property
+    def recorder(self) -> Recorder:
+        """Where the cells of this session are recorded."""
+        assert self._writer is not None
+        return Recorder(self._writer, LIMIT_S[self._selection.profile])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Says which cell begins, so that the command knows it if this process dies."""
+        case = _case(item)
+        if case is not None:
+            self._send(Started(case.cell))
+        return (yield)
+
+    def pytest_sessionfinish(self) -> None:
+        """Closes the run file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Prints the table."""
+        from reports.frame import to_frame
+        from reports.tables import benchmark_tables
+        from reports.terminal import render
+
+        if self._writer is None or not self._writer.path.exists():
+            return
+        tables = benchmark_tables(to_frame(read_run(self._writer.path)))
+        terminalreporter.write_line("")
+        terminalreporter.write_line(
+            render(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup)
+        )
+        terminalreporter.write_line(f"recorded in {self._writer.path}; show it again: kernel-bridge show")
+
+
+def _case(item: pytest.Item) -> Case | None:
+    callspec = getattr(item, "callspec", None)
+    case = callspec and callspec.params.get("speed_case")
+    return case if isinstance(case, Case) else None

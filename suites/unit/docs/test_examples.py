@@ -1,0 +1,74 @@
+"""The Python of the README and of the site runs, page by page and from top to bottom, in a process of its own."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from suites.unit.docs.pages import PAGES, PROJECT, blocks
+
+pages = pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+
+
+def run(script, folder, platform):
+    """Runs a script in a folder, on a platform, with every warning an error."""
+    (folder / "page.py").write_text(script, encoding="utf-8")  # Warp reads the source of a kernel from its file
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "page.py"],
+        cwd=folder,
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": platform,
+            "KERNEL_BRIDGE_CACHE_DIR": str(folder / "cache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def script_of(chosen):
+    """One script of blocks, each on the lines that it has in its page."""
+    lines = []
+    for block in chosen:
+        lines += [""] * (block.line - 1 - len(lines)) + block.code.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def test_there_are_examples():
+    with_examples = {page.stem for page in PAGES if blocks(page, "python")}
+    assert {"README", "guarantees", "index", "operators", "own-operators"} <= with_examples
+
+
+@pages
+def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
+    run(script_of(block for block in blocks(page, "python") if not block.gpu and not block.file), tmp_path, "cpu")
+
+
+@pages
+def test_the_files_of_a_page_can_be_imported(page, tmp_path):
+    for block in blocks(page, "python"):
+        if block.file:
+            run(script_of([block]), tmp_path, "cpu")
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU")
+@pages
+def test_the_gpu_examples_of_a_page_run_each_by_itself(page, tmp_path):
+    for block in blocks(page, "python"):
+        if block.gpu:
+            run(script_of([block]), tmp_path, "cuda,cpu")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_console_block_has_one_command_on_each_line(page):
+    for block in blocks(page, "console"):
+        for line in block.code.splitlines():
+            assert line.startswith("$ "), f"{page.name}:{block.line}: {line!r} is not a command"
+            assert "cd " not in line, f"{page.name}:{block.line}: {line!r} changes the state of the shell"
+            assert "export " not in line, f"{page.name}:{block.line}: {line!r} changes the state of the shell"

@@ -1,0 +1,38 @@
+"""The README is short, the pages are complete and say nothing of the machine that built them."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import bridge
+from suites.checks import CHECKS
+from suites.unit.docs.pages import PAGES, PROJECT, README, read
+
+DOCS = PROJECT / "docs"
+
+
+def test_the_readme_is_short():
+    assert len(read(README).split()) <= 1500
+
+
+def test_the_picture_is_what_its_script_draws():
+    script = DOCS / "pictures.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_of_the_bridge_has_an_entry():
+    entries = re.findall(r"^\.\. auto\w+:: bridge\.(\w+)$", read(DOCS / "api" / "bridge.md"), re.MULTILINE)
+    assert sorted(entries) == sorted(bridge.__all__)
+
+
+def test_every_check_is_described():
+    table = read(DOCS / "own-operators.md").partition("## The checks")[2]
+    assert re.findall(r"^\| `([\w ]+)` \|", table, re.MULTILINE) == [check.name for check in CHECKS]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_no_path_of_a_machine(page):
+    assert not re.search(r"(?<![\w/])/(home|root|tmp|opt|usr|work|Users)/", read(page))

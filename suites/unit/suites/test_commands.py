@@ -1,0 +1,275 @@
+"""The commands of ``kernel-bridge``: what they print, how they end, and how they go on after an interruption."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reports import Status, find_run, read_run
+from reports.options import Exit
+from suites import catalogue
+from suites.cli import main
+from suites.unit.processes import environment
+
+PROJECT = Path(__file__).parents[3]
+
+OPERATORS = """\
+import ctypes
+import numba, numpy as np
+from suites import Operator
+
+@numba.njit
+def twice(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+abort, pause = ctypes.CDLL(None).abort, ctypes.CDLL(None).pause
+for function in (abort, pause):
+    function.argtypes = []
+
+@numba.njit
+def dangerous(x, out):
+    if x[0] == 666:
+        abort()
+    if x[0] == 777:
+        pause()
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+def first(value):
+    def sample(dtype, size, seed):
+        x = np.arange(size, dtype=dtype)
+        x[0] = value
+        return (x,)
+    return sample
+
+def operator(name, kernel, **more):
+    return Operator(name=name, reference=lambda x: 2 * x, kernels={"numba": kernel}, dtypes=("float32",), **more)
+"""
+RIGHT = OPERATORS + "RIGHT = operator('right', twice)\n"
+DANGEROUS = (
+    OPERATORS
+    + """\
+CRASH = operator('a_crash', dangerous, sample=first(666))
+HANG = operator('b_hang', dangerous, sample=first(777))
+UNUSABLE = operator('c_unusable', twice, sample=lambda dtype, size, seed: first(1 / (64 - size))(dtype, size, seed))
+RIGHT = operator('d_right', twice)
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder to type commands in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+    yield tmp_path
+    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
+    catalogue.use([])
+
+
+def started(*arguments, **variables):
+    """A command in a process of its own."""
+    command = [sys.executable, "-m", "suites", *map(str, arguments)]
+    variables = environment(COLUMNS="100", **variables)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
+
+
+def ended(*arguments, **variables):
+    """The exit code and the output of a command."""
+    with started(*arguments, **variables) as process:
+        output, errors = process.communicate(timeout=300)
+    return process.returncode, output, errors
+
+
+@pytest.mark.parametrize("command", ["bench", "validate", "special", "list"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.py"], "none.py: there is no such file"),
+        (["--operator", "softmx"], "Did you mean 'softmax'? Known: abs_two_pass, add"),
+        (["--backend", "cute"], "Known: jnp, numba, numba_parallel"),
+        (["--dtype", "float23"], "Did you mean 'float32'?"),
+        (["--size", "0"], "argument --size: got 0, expected at least 1"),
+        (["--format", "pdf"], "invalid choice: 'pdf'"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys):
+    try:
+        code = main([command, *arguments])
+    except SystemExit as exit_:
+        code = exit_.code
+    shown = capsys.readouterr()
+    assert code == Exit.COULD_NOT_RUN
+    assert words in shown.err
+    assert len([line for line in shown.err.splitlines() if not line.startswith("kernel-bridge: ")]) == 1
+    assert shown.out == ""
+    assert not list(Path("runs").glob("*"))
+
+
+@pytest.mark.parametrize("command", ["bench", "validate"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--resume", "none"], "--resume none: no "),
+        (["--operator", "add", "--backend", "cuda_raw"], "no cell fits --operator add --backend cuda_raw --device cpu"),
+    ],
+)
+def test_what_cannot_run_is_one_line_and_leaves_no_run(command, arguments, words):
+    code, output, errors = ended(command, *arguments)
+    assert code == Exit.COULD_NOT_RUN
+    assert [words in line for line in errors.strip().splitlines()] == [False, True]
+    assert "Traceback" not in output + errors
+    assert not list(Path("runs").glob("*"))
+
+
+def test_the_first_line_comes_before_anything_is_imported():
+    with started("bench", "--operator", "none") as process:
+        assert process.stderr.readline().startswith("kernel-bridge: timing the quick profile on cpu")
+
+
+def test_a_run_survives_cells_that_crash_hang_or_cannot_be_made():
+    Path("ops.py").write_text(DANGEROUS)
+    code, output, errors = ended("bench", "ops.py", "--size", 64, "--timeout", 8)
+    assert code == Exit.WRONG
+    records = {record.cell.operator: record for record in read_run(find_run()) if record.cell.backend == "numba"}
+    statuses = {name: record.status for name, record in records.items()}
+    assert statuses == {
+        "a_crash": Status.CRASHED,
+        "b_hang": Status.TIMEOUT,
+        "c_unusable": Status.RUNTIME_ERROR,
+        "d_right": Status.PASSED,
+    }
+    assert records["a_crash"].reason == "the process ended with SIGABRT"
+    assert "ZeroDivisionError" in records["c_unusable"].reason
+    assert records["d_right"].timing is not None
+    assert all(word in output for word in ("CRASHED", "TIMEOUT"))
+    assert re.search(r"d_right +f32 +64 +numba .* jnp", errors)
+
+
+def interrupted(*arguments, when):
+    """The output of a command that gets Ctrl-C after a line on standard error fits, and the command that goes on."""
+    with started(*arguments) as process:
+        seen = []
+        for line in process.stderr:
+            seen.append(line)
+            if re.search(when, line):
+                break
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=120)
+    errors = "".join(seen) + errors
+    assert process.returncode == Exit.COULD_NOT_RUN, errors
+    (line,) = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
+    return output, errors, shlex.split(line)
+
+
+def test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete():
+    Path("ops.py").write_text(RIGHT)
+    arguments = ["bench", "ops.py", "--size", 64, "--size", 128, "--size", 256]
+    output, errors, again = interrupted(*arguments, when=r"right +f32 +64 +jnp")
+    assert "interrupted; " in errors
+    assert "Summary of cpu" in output
+    before = read_run(find_run())
+    assert 1 <= len(before) < 6
+    assert again[:3] == ["python", "-m", "suites"]
+    code, _, errors = ended(*again[3:])
+    assert code == Exit.FINE, errors
+    cells = [record.cell.key for record in read_run(find_run())]
+    assert len(cells) == len(set(cells)) == 6
+    assert all(record.status is Status.PASSED for record in read_run(find_run()))
+
+
+def test_an_interrupted_validation_records_no_crash_and_goes_on():
+    Path("ops.py").write_text(RIGHT)
+    with started("validate", "ops.py", "--jobs", 1, "--profile", "quick") as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not list(Path("runs").glob("*.jsonl")):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == Exit.COULD_NOT_RUN, errors
+    before = read_run(find_run())
+    assert {record.status for record in before} <= {Status.PASSED, Status.SKIPPED}
+    (line,) = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
+    code, output, errors = ended(*shlex.split(line)[3:])
+    assert code == Exit.FINE, output + errors
+    cells = [record.cell.key for record in read_run(find_run())]
+    assert len(cells) == len(set(cells)) > len(before)
+
+
+def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --nonsense\n")
+    (tmp_path / "conftest.py").write_text("raise RuntimeError('hers')\n")
+    for package in ("reports", "suites", "pytest_benchmark"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('hers')\n")
+    (tmp_path / "ops.py").write_text(RIGHT)
+    program = "from suites.cli import main; raise SystemExit(main())"
+    for arguments in (
+        ["bench", "--size", "64"],
+        ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "eager"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program, arguments[0], "ops.py", *arguments[1:]],
+            env=environment(PYTEST_ADDOPTS="--nonsense", PYTEST_PLUGINS="nonsense"),
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
+    assert not left
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "markdown"])
+def test_a_command_prints_the_format_and_nothing_else(form, capfd):
+    Path("ops.py").write_text(RIGHT)
+    assert main(["bench", "ops.py", "--size", "64", "--format", form, "--summary", "summary.md"]) == Exit.FINE
+    shown = capfd.readouterr().out
+    if form == "json":
+        assert {row["status"] for row in json.loads(shown)} == {"PASSED"}
+    else:
+        assert shown.startswith("### Time per call" if form == "markdown" else "index,")
+    assert Path("summary.md").read_text(encoding="utf-8").startswith("### Time per call")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_tables_and_lines_of_cells_fit_the_terminal(columns):
+    _, _, errors = ended("bench", "--operator", "csr_binary_matvec", "--size", "1048576", COLUMNS=str(columns))
+    lines = [line for line in errors.splitlines() if "csr_binary" in line]
+    assert lines
+    assert max(map(len, lines)) <= 80
+    for command in (["show"], ["list", "--operator", "add"]):
+        code, output, _ = ended(*command, COLUMNS=str(columns))
+        assert code == Exit.FINE
+        assert max(map(len, output.splitlines())) <= columns
+
+
+def test_the_recorded_commit_is_the_one_of_the_users_file(tmp_path):
+    Path("ops.py").write_text(RIGHT)
+    ended("bench", "ops.py", "--size", "64")
+    assert read_run(find_run())[0].run.source.commit is None
+    for command in ("init -q", "add ops.py", "-c user.name=n -c user.email=e@x commit -q -m first"):
+        subprocess.run(["git", *command.split()], check=True, cwd=tmp_path)
+    (head,) = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.split()
+    ended("bench", "ops.py", "--size", "64")
+    assert read_run(find_run())[0].run.source.commit == head
+
+
+def test_a_missing_extra_is_named(tmp_path):
+    program = (
+        "import importlib.util as u, sys; found = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'pandas' else found(name, *more)\n"
+        "import runpy; sys.argv = ['kernel-bridge', 'list']; runpy.run_module('suites', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == Exit.COULD_NOT_RUN
+    assert 'not installed: pandas. Install them: python -m pip install "kernel-bridge[suites]"' in done.stderr

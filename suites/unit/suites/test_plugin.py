@@ -1,0 +1,113 @@
+"""The plugin changes no session that does not ask for it, and in one that does, only the tests of this package."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from suites.unit.processes import environment, output
+
+PROJECT = Path(__file__).parents[3]
+
+CONFTEST = """\
+def pytest_addoption(parser):
+    for name in ("device", "profile", "operator", "operators", "backend", "cells", "record", "summary", "resume"):
+        parser.addoption("--" + name)
+"""
+TESTS = """\
+import pytest
+from hypothesis import given, settings, strategies
+
+@pytest.mark.speed
+def test_marked():
+    assert settings.default.max_examples == settings.get_profile("default").max_examples
+
+@pytest.mark.parametrize("kernel_case", [1, 2])
+def test_with_a_parameter_named_as_ours(kernel_case):
+    pass
+
+def test_first_in_her_order():
+    pass
+"""
+
+
+@pytest.fixture
+def hers(tmp_path):
+    """A folder of somebody's own tests, whose options, markers and names are like those of this project."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = speed: hers\naddopts = --strict-markers\n")
+    (tmp_path / "test_hers.py").write_text(TESTS)
+    return tmp_path
+
+
+def session(folder, *arguments, **variables):
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment(**variables), capture_output=True, text=True, timeout=300
+    )
+
+
+def test_no_plugin_is_loaded_by_being_installed():
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "entry-points" not in project
+
+
+def test_a_session_that_loads_the_plugin_keeps_its_own_tests(hers):
+    done = session(hers, "-p", "suites.plugin", "-W", "error", "-v", "--device", "mine")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.partition(" ")[0].partition("::")[2] for line in done.stdout.splitlines() if "PASSED" in line]
+    assert lines == [
+        "test_marked",
+        "test_with_a_parameter_named_as_ours[1]",
+        "test_with_a_parameter_named_as_ours[2]",
+        "test_first_in_her_order",
+    ]
+
+
+def test_her_tests_run_beside_the_checks(hers):
+    (hers / "ops.py").write_text("from suites.ops.relu import OPERATOR as RELU\n")
+    arguments = [
+        "--pyargs",
+        "suites.test_donation",
+        "test_hers.py",
+        "--kb-operators",
+        "ops.py",
+        "--kb-backend",
+        "numba",
+    ]
+    done = session(hers, "-p", "suites.plugin", "-q", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_the_options_begin_with_the_prefix():
+    shown = output("-m", "pytest", "-p", "suites.plugin", "--help")
+    group = shown.partition("kernel-bridge:\n")[2].partition("\n\n")[0]
+    options = [line.split()[0] for line in group.splitlines() if line.startswith("  -")]
+    assert len(options) > 10
+    assert all(option.startswith("--kb-") for option in options)
+
+
+def test_importing_the_plugin_imports_nothing_heavy():
+    program = (
+        "import suites.plugin, sys; print(*{'jax', 'numba', 'numpy', 'pandas', 'warp', 'hypothesis'} & {*sys.modules})"
+    )
+    assert output("-c", program) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kb-operators", "none.py", "--kb-record"], "none.py: there is no such file"),
+        (["--kb-operator", "none", "--kb-record"], "--operator none: there is none of this name"),
+        (["--kb-bench", "--kb-backend", "none"], "--backend none: there is none of this name"),
+        (["--kb-bench", "-n", "1"], "--kb-bench was given together with xdist's -n"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, arguments, words):
+    done = session(tmp_path, "-p", "suites.plugin", "--pyargs", "suites.test_donation", *arguments)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

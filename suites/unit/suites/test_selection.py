@@ -1,0 +1,87 @@
+"""A selection refuses names that nobody has, and selections of which nothing would run."""
+
+import argparse
+
+import pytest
+
+from suites import params
+from suites.backends import Backend
+from suites.ops import operators
+from suites.selection import Selection, SelectionError
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            {"operators": ("softmx",)},
+            r"--operator softmx: there is none of this name. Did you mean 'softmax'\? Known: ",
+        ),
+        ({"backends": ("cute",)}, r"--backend cute: there is none of this name.* Known: jnp, numba"),
+        ({"dtypes": ("float23",)}, r"--dtype float23: there is none of this name. Did you mean 'float32'\?"),
+        (
+            {"operators": ("add",), "dtypes": ("c64",)},
+            r"--dtype c64: .* Known: float32, float64, int32, int64, float16",
+        ),
+    ],
+)
+def test_unknown_names_are_refused_with_the_known_ones(names, words):
+    with pytest.raises(SelectionError, match=words):
+        Selection(**names).check()
+
+
+def test_known_names_are_taken_short_or_long():
+    Selection(operators=("add",), backends=("numba",), dtypes=("f32", "float64"), sizes=(7,)).check()
+
+
+def test_a_selection_comes_from_options_and_goes_to_options():
+    given = {"device": "cpu", "operators": ["a.py"], "operator": ["add"], "backend": [], "dtype": ["f32"], "size": [7]}
+    selection = Selection.of(argparse.Namespace(**given, profile="full"))
+    prefixed = {f"kb_{name}": value for name, value in given.items()}
+    assert Selection.of(argparse.Namespace(**prefixed, kb_profile="full"), "kb_") == selection
+    assert selection.arguments() == [
+        *("--kb-device", "cpu", "--kb-profile", "full", "--kb-operators", "a.py"),
+        *("--kb-operator", "add", "--kb-dtype", "f32", "--kb-size", "7"),
+    ]
+    assert str(selection) == "a.py --operator add --dtype f32 --size 7 --device cpu"
+
+
+def case(backend, platform="cpu", dtype="float32"):
+    return params.Case(operators()["add"], backend, dtype, 33, platform)
+
+
+def test_nothing_to_check_is_refused():
+    with pytest.raises(SelectionError, match="no cell fits --operator add --device cpu"):
+        params.require_runnable(Selection(operators=("add",)), [])
+
+
+def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
+    half = [case(Backend.NUMBA, dtype="float16"), case(Backend.JNP)]
+    with pytest.raises(SelectionError, match=r"operator 'add' has no kernel that can run \(.*no float16"):
+        params.require_runnable(Selection(operators=("add",)), half)
+    params.require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
+
+
+def test_a_named_operator_is_not_hidden_by_another():
+    selection = Selection(operators=("add", "relu"))
+    with pytest.raises(SelectionError, match="operator 'relu' has no kernel"):
+        params.require_runnable(selection, [case(Backend.NUMBA)])
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_sizes_that_are_named_take_the_place_of_the_profile(profile):
+    selection = Selection(operators=("add",), backends=("numba",), sizes=(12345,), profile=profile)
+    assert {cell.values[0].size for cell in params.speeds(selection)} == {12345}
+    assert {cell.values[0].size for cell in params.checked("sample_case", selection)} == {12345}
+
+
+def test_dtypes_that_are_named_take_the_place_of_the_profile():
+    selection = Selection(operators=("add",), backends=("numba",), dtypes=("i64",))
+    assert {cell.values[0].dtype for cell in params.speeds(selection)} == {"int64"}
+    assert {cell.values[0].dtype for cell in params.checked("sample_case", selection)} == {"int64"}
+
+
+def test_the_quick_profile_times_one_dtype_of_each_operator():
+    cells = [cell.values[0] for cell in params.speeds(Selection())]
+    assert {cell.operator.name for cell in cells} == set(operators())
+    assert all(len({cell.dtype for cell in cells if cell.operator.name == name}) == 1 for name in operators())
