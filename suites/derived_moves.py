@@ -70,7 +70,7 @@ def _exact(estimate: Estimate, what: str) -> Array:
     return estimate.value
 
 
-def _in_double(estimate: Estimate, exact: Array) -> Array:
+def _in_double(estimate: Estimate, exact: Array) -> Any:
     """A value that JAX can have; what is exact loses nothing."""
     return exact.astype(np.float64) if estimate.is_float else exact
 
