@@ -101,8 +101,9 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         error = x.errors.max(axis=axis, keepdims=True, initial=0)
         return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
     exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
+    arrays: list[Any] = [*exact, *_positions(operands[:1])]
     with in_double():
-        ordered = jax.lax.sort([*exact, *_positions(operands[:1])], dimension=axis, is_stable=True, num_keys=len(keys))
+        ordered: Any = jax.lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))
     return [_taken([operand], np.asarray(ordered[-1])) for operand in operands]
 
 
