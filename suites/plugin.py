@@ -118,13 +118,17 @@ def prepare(config: pytest.Config) -> None:
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
-    from hypothesis import settings
-
     from suites.sessions.environment import make_cpu_devices
 
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     make_cpu_devices()
-    examples = config.option.kb_examples
+    register_profile(config.option.kb_examples)
+
+
+def register_profile(examples: int | None = None) -> None:
+    """Gives Hypothesis the profile of the checks: few inputs, the same ones each time, unless a number is given."""
+    from hypothesis import settings
+
     settings.register_profile(
         HYPOTHESIS_PROFILE,
         max_examples=examples or EXAMPLES,
