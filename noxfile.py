@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import nox
@@ -17,6 +19,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, each with kernels of its own to compile."""
+
 
 def install(session: nox.Session, environment: str, *groups: str) -> Path:
     """Installs the project in place in an environment that several sessions share, so that the next one starts at once.
@@ -143,10 +146,17 @@ def minimum(requirement: str) -> str:
 def package(session: nox.Session) -> None:
     """Build the wheel and the source distribution, and check what they hold and declare."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
-    folder = session.create_tmp()
-    session.run("python", "-m", "build", "--outdir", folder, ".")
-    built = [str(path) for path in Path(folder).iterdir()]
-    session.run("twine", "check", "--strict", *built)
+    folder = Path(session.create_tmp(), "dist")
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(folder), ".")
+    session.run("twine", "check", "--strict", *map(str, sorted(folder.iterdir())))
+    (wheel,) = folder.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
+    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/test_jit.py"} - set(names)
+    if unwanted or missing:
+        session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
+    session.log(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**20:.2f} MiB")
 
 
 @nox.session
