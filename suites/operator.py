@@ -260,6 +260,11 @@ class Operator:
             if without:
                 raise OperatorError(f"{self.name}: tested has {without[0]!r}, which has no kernel. Declare one.")
 
+    @property
+    def derives_truth(self) -> bool:
+        """Whether truth comes from the reference, because the author declares none."""
+        return getattr(self.truth, "given", None) is None
+
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)

@@ -1,4 +1,4 @@
-"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.derived`.
+"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.derived.truth`.
 
 Most of these are done by JAX on an array of positions: whatever an operation means, each element of its result is one
 of its operands' elements, and the result for positions says which. So the wide type of the values, which JAX may not
@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from suites.accuracy import Array
-from suites.derived_estimate import Estimate, Underivable, by_jax, in_double
-from suites.derived_rules import Operands, Params, Rule
-from suites.derived_sums import summed
+from suites.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.derived.rules import Operands, Params, Rule
+from suites.derived.sums import summed
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:

@@ -1,4 +1,4 @@
-"""Bounds what elementwise operations do to errors, for :mod:`suites.derived`."""
+"""Bounds what elementwise operations do to errors, for :mod:`suites.derived.truth`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from suites.accuracy import WIDE, Array
-from suites.derived_estimate import Estimate, Underivable, by_jax, rounded, unknown
-from suites.derived_functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
+from suites.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
+from suites.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
 
 Params = dict[str, Any]
 Operands = list[Estimate]
