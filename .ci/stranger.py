@@ -265,6 +265,7 @@ def main() -> int:
                 own_session(walk, "after the package is installed")
                 code, output = walk.run("kernel-bridge list --operator add", OTHER)
                 walk.expect("a command works beside a package named like ours", code == 0, output)
+    # In a plain session of hers pytest-benchmark itself makes .benchmarks, whoever installed it.
     left = {path.name for path in walk.folders[OWN].iterdir()} & {".benchmarks", ".hypothesis", ".pytest_cache"}
     walk.expect(f"the commands leave no {', '.join(sorted(left))} behind", not left)
     status = subprocess.run(

@@ -28,7 +28,7 @@ FILE is a Python file, or the name of a module, that holds operators (suites.Ope
 Without a FILE the built-in operators are used.
 """
 
-_USAGE_ERROR = 4  # of pytest
+_USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
 
 _RAW = argparse.RawDescriptionHelpFormatter
 
@@ -87,10 +87,11 @@ def _validate(options: argparse.Namespace) -> Exit:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or outcome.refusal:
         raise SelectionError(outcome.refusal or f"pytest ended with exit code {outcome.code} before a check was made.")
-    if to_page:
-        code = _finish(options, str(outcome.path))
-    else:
-        code = {0: Exit.FINE, 1: Exit.WRONG}.get(outcome.code, Exit.COULD_NOT_RUN)
+    nothing_left = options.resume is not None and outcome.code == _NO_TESTS
+    if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
+        raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
+    # A resumed run has cells of earlier sessions, which count as well.
+    code = _finish(options, str(outcome.path)) if to_page or nothing_left else _verdict(str(outcome.path))
     return _incomplete(options, outcome) or code
 
 
@@ -149,17 +150,25 @@ def _dispatch(options: argparse.Namespace) -> Exit:
 
 
 def _finish(options: argparse.Namespace, path: str) -> Exit:
-    """Shows the page of the run that a session recorded; the exit code says how its cells ended."""
+    """Shows the page of the run that a session recorded; returns its verdict."""
     from reports.cli import page_of
     from reports.page import show
-    from reports.record import Status, last_by_cell
+    from reports.record import last_by_cell
 
     records = read_run(path)
     show(page_of(records), options)
-    ended = [record.status for record in last_by_cell(records)]
-    if not any(status is not Status.SKIPPED for status in ended):
+    count = len(last_by_cell(records))
+    print(f"{count} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
+    return _verdict(path)
+
+
+def _verdict(path: str) -> Exit:
+    """Says how the cells of a run ended."""
+    from reports.record import Status, last_by_cell
+
+    ended = [record.status for record in last_by_cell(read_run(path))]
+    if all(status is Status.SKIPPED for status in ended):
         raise SelectionError("every cell was skipped; the notes say why.")
-    print(f"{len(ended)} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
     return Exit.WRONG if any(status.failed for status in ended) else Exit.FINE
 
 

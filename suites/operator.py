@@ -157,7 +157,8 @@ class Operator:
         name: Its name in ids and records: letters, digits, ``_``, ``.`` and ``~``.
         reference: The ``jnp`` implementation, a function of JAX's arrays.
         kernels: The implementation in each other backend, by the backend or its name: a kernel as its language has it
-            (see :mod:`suites.bare`), or in the class that says how it is launched, such as :class:`suites.backends.WarpKernel`.
+            (see :mod:`suites.bare`), or in the class that says how it is launched, such as
+            :class:`suites.backends.WarpKernel`.
         version: Raised when its meaning, inputs or declared work change.
         outputs: Specs of the results for given inputs (anything with shape and dtype); by default those of the
             reference.

@@ -69,6 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     _check_neighbours()
+    _leave_no_folder(config)
     if config.option.kb_operators:
         from suites import catalogue
 
@@ -103,6 +104,14 @@ def _refusal(reason: str) -> pytest.UsageError:
 
         sender()(Refused(reason))
     return pytest.UsageError(reason)
+
+
+def _leave_no_folder(config: pytest.Config) -> None:
+    """Keeps pytest-benchmark from making its folder ``.benchmarks`` in a session that saves and compares nothing."""
+    option = config.option
+    uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
+    if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
+        option.benchmark_storage = Path(tempfile.mkdtemp(prefix="kernel-bridge-")).as_uri()
 
 
 def _check_neighbours() -> None:

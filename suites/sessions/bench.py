@@ -28,6 +28,8 @@ from suites.selection import Selection
 from suites.sessions import command
 from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorded, Refused, Started, decode
 
+_NO_TESTS = 5  # pytest's exit code where a resumed run has all of its cells
+
 _PATIENCE_S = 120.0
 """Seconds that a process may take for anything but a cell: imports, collection, measuring a roof."""
 
@@ -121,7 +123,8 @@ class _Session:
             finally:
                 _end(process)
                 os.close(read)
-            if refusal is not None or self._current is not None or process.returncode in (0, 1):
+            nothing_left = process.returncode == _NO_TESTS and self._opened is not None and not self._opened.cells
+            if refusal is not None or self._current is not None or process.returncode in (0, 1) or nothing_left:
                 return refusal
             log.seek(0)
             lines = log.read().decode(errors="replace").strip().splitlines()

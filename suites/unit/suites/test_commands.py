@@ -180,8 +180,9 @@ def test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete():
     before = read_run(find_run())
     assert 1 <= len(before) < 6
     assert again[:3] == ["python", "-m", "suites"]
-    code, _, errors = ended(*again[3:])
-    assert code == Exit.FINE, errors
+    for _ in range(2):  # the second time nothing is left
+        code, _, errors = ended(*again[3:])
+        assert code == Exit.FINE, errors
     cells = [record.cell.key for record in read_run(find_run())]
     assert len(cells) == len(set(cells)) == 6
     assert all(record.status is Status.PASSED for record in read_run(find_run()))
@@ -199,8 +200,9 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
     before = read_run(find_run())
     assert {record.status for record in before} <= {Status.PASSED, Status.SKIPPED}
     (line,) = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
-    code, output, errors = ended(*shlex.split(line)[3:])
-    assert code == Exit.FINE, output + errors
+    for _ in range(2):  # the second time nothing is left
+        code, output, errors = ended(*shlex.split(line)[3:])
+        assert code == Exit.FINE, output + errors
     cells = [record.cell.key for record in read_run(find_run())]
     assert len(cells) == len(set(cells)) > len(before)
 
