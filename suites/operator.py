@@ -121,8 +121,8 @@ class Sizes:
     """Nominal sizes: for correctness (odd ones, and one for which kernels use all they have of threads and passes), and
     for the two timing profiles of a CPU and of a GPU.
 
-    2**26 float32 are 256 MiB an array, far beyond any cache. Of the built-in operators a few have a small size in the quick
-    profile; the others save the reader's time.
+    2**26 float32 are 256 MiB an array, far beyond any cache. Of the built-in operators a few have a small size in the
+    quick profile; the others save the reader's time.
     """
 
     check: tuple[int, ...] = (1, 257, 2100)
