@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+import zipfile
 from pathlib import Path
 
 import nox
@@ -17,94 +20,106 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, each with kernels of its own to compile."""
 
-COMMANDS = ".nox/commands"
-"""The environment that the sessions of commands share: the second one need not install it again."""
 
-DEVELOPMENT = ".nox/development"
-"""The environment that tests, types and documentation share."""
+def install(session: nox.Session, environment: str, *groups: str) -> Path:
+    """Installs the project in place in an environment that several sessions share, so that the next one starts at once.
 
+    Args:
+        session: One that has no environment of its own (``python=False``).
+        environment: The folder of the environment, in ``.nox``; it is made if it is not there.
+        *groups: The dependency groups to install. For CUDA, the arguments of the session ask.
 
-def install(session: nox.Session, *groups: str) -> None:
-    """Installs the project in place, with the named dependency groups, and for CUDA if the arguments ask for that."""
+    Returns:
+        The folder with the programs of the environment.
+    """
+    folder = Path(".nox", environment).resolve()
+    programs = folder / ("Scripts" if sys.platform == "win32" else "bin")
+    if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
+        session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
     extras = "suites,cuda13" if any(argument.endswith("cuda") for argument in session.posargs) else "suites"
-    session.install("-e", f".[{extras}]", *nox.project.dependency_groups(PYPROJECT, *groups))
+    requirements = ["-e", f".[{extras}]", *nox.project.dependency_groups(PYPROJECT, *groups)]
+    session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
+    return programs
 
 
 def command(session: nox.Session, name: str) -> None:
     """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what the user typed."""
-    install(session)
-    session.run("kernel-bridge", name, *session.posargs, env={"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"})
+    programs = install(session, "commands")
+    variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
+    session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Check and time every backend, then print the table (`-- --profile full` for all sizes)."""
     command(session, "bench")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def validate(session: nox.Session) -> None:
     """Check every operator, backend, dtype and transformation, and print the verdicts (`-- my_ops.py`)."""
     command(session, "validate")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def mutants(session: nox.Session) -> None:
     """Run the checks on broken kernels, and print which check catches which."""
     command(session, "mutants")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def dispatch(session: nox.Session) -> None:
     """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
     command(session, "dispatch")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def special(session: nox.Session) -> None:
     """Show where backends treat NaN, infinities, zeros and subnormal numbers differently."""
     command(session, "special")
 
 
-@nox.session(name="list", venv_location=COMMANDS)
+@nox.session(name="list", python=False)
 def list_operators(session: nox.Session) -> None:
     """List the operators, their backends, and why cells are skipped (`-- my_ops.py`)."""
     command(session, "list")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def show(session: nox.Session) -> None:
     """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
     command(session, "show")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def compare(session: nox.Session) -> None:
     """Compare the times of two recorded runs (`-- BASE HEAD`)."""
     command(session, "compare")
 
 
-@nox.session(venv_location=COMMANDS)
+@nox.session(python=False)
 def runs(session: nox.Session) -> None:
     """List the recorded runs."""
     command(session, "runs")
 
 
-@nox.session(venv_location=DEVELOPMENT)
+@nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
-    install(session, "test")
-    session.run("pytest", *WORKERS, *session.posargs)
+    programs = install(session, "development", "test")
+    session.run(str(programs / "pytest"), *WORKERS, *session.posargs, external=True)
 
 
-@nox.session(venv_location=DEVELOPMENT)
+@nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
-    install(session, "test", "docs")
-    session.run("python", "docs/pictures.py", "--check")
-    session.run("pytest", "-q", "suites/unit/docs/test_links.py")
+    programs = install(session, "development", "test", "docs")
+    python = str(programs / "python")
+    session.run(python, "docs/pictures.py", "--check", external=True)
+    session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
     # A fresh environment (-E), because Sphinx says what is wrong with a page only when it reads it.
-    session.run("sphinx-build", "-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
+    build = ("-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
+    session.run(python, "-m", "sphinx", *build, external=True)
 
 
 @nox.session
@@ -115,11 +130,11 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
 
 
-@nox.session(venv_location=DEVELOPMENT)
+@nox.session(python=False)
 def typing(session: nox.Session) -> None:
     """Check types."""
-    install(session, "test", "typing")
-    session.run("mypy", *session.posargs)
+    programs = install(session, "development", "test", "typing")
+    session.run(str(programs / "mypy"), *session.posargs, external=True)
 
 
 def minimum(requirement: str) -> str:
@@ -131,10 +146,17 @@ def minimum(requirement: str) -> str:
 def package(session: nox.Session) -> None:
     """Build the wheel and the source distribution, and check what they hold and declare."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
-    folder = session.create_tmp()
-    session.run("python", "-m", "build", "--outdir", folder, ".")
-    built = [str(path) for path in Path(folder).iterdir()]
-    session.run("twine", "check", "--strict", *built)
+    folder = Path(session.create_tmp(), "dist")
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(folder), ".")
+    session.run("twine", "check", "--strict", *map(str, sorted(folder.iterdir())))
+    (wheel,) = folder.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
+    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/test_jit.py"} - set(names)
+    if unwanted or missing:
+        session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
+    session.log(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**20:.2f} MiB")
 
 
 @nox.session

@@ -20,8 +20,8 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-CLONE, OWN = "clone", "own"
-"""The two folders that a stranger works in: her clone of the project, and the folder of her own tests."""
+CLONE, OWN, OTHER = "clone", "own", "other"
+"""The folders that a stranger works in: her clone of the project, her own project, and another one beside it."""
 
 PAGES = ("README.md", "docs/index.md", "docs/own-operators.md", "docs/measuring.md", "docs/commands.md")
 
@@ -78,7 +78,7 @@ EXPECTED = {
     "kernel-bridge mutants": Expected(
         OWN,
         (r"Mutants on cpu.*[1-9]\d* mutants", r"survived: (?!.*survived: )|(?!survived)"),
-        "--operator add~unwritten",
+        "--operator add~unwritten_tail --operator add~lost_sign_of_zero",
     ),
     "python suites/tutorials/numba_cpu.py": Expected(CLONE, (r"bridge \d",)),
     "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,)),
@@ -117,23 +117,26 @@ class Walk:
     """A stranger with two empty environments, a clone and a folder of her own."""
 
     def __init__(self, repository: Path, root: Path):
-        self.folders = {CLONE: root / "kernel-bridge", OWN: root / "own"}
+        self.folders = {CLONE: root / "kernel-bridge", OWN: root / "own", OTHER: root / "other"}
         subprocess.run(["git", "clone", "--quiet", str(repository), str(self.folders[CLONE])], check=True)
         self.folders[OWN].mkdir()
-        self.environment = root / "environment"
-        venv.create(self.environment, with_pip=True)
+        self.folders[OTHER].mkdir()
+        self.environments = {"nox": root / "nox-environment", "own": root / "own-environment"}
+        for environment in self.environments.values():
+            venv.create(environment, with_pip=True)
         self.failed: list[str] = []
         self.times: list[tuple[float, str]] = []
         self._home = root / "home"
         self._home.mkdir()
 
-    def variables(self) -> dict[str, str]:
-        """The environment variables of a fresh login, in which the environment is active."""
+    def variables(self, command: str) -> dict[str, str]:
+        """The environment variables of a fresh login, in which the environment that a command belongs to is active."""
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KERNEL"))
         }
         kept.pop("VIRTUAL_ENV", None)
-        path = f"{self.environment}/bin{os.pathsep}{kept['PATH']}"
+        environment = self.environments["nox" if re.search(r"\bnox\b", command) else "own"]
+        path = f"{environment}/bin{os.pathsep}{kept['PATH']}"
         return kept | {"PATH": path, "HOME": str(self._home), "COLUMNS": "100", "NO_COLOR": "1"}
 
     def type(self, command: str) -> None:
@@ -159,7 +162,7 @@ class Walk:
         print(f"$ {command}", flush=True)
         begun = time.monotonic()
         process = subprocess.Popen(
-            command, shell=True, cwd=self.folders[where], env=self.variables(), stdin=subprocess.DEVNULL,
+            command, shell=True, cwd=self.folders[where], env=self.variables(command), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -190,24 +193,25 @@ class Walk:
 
 
 def before_installing(walk: Walk) -> None:
-    """Gives the stranger a test session of her own: its options, markers and a package have names that we use too."""
-    own = walk.folders[OWN]
-    (own / "conftest.py").write_text(
-        "def pytest_addoption(parser):\n"
-        "    for name in ('--device', '--profile', '--operator', '--backend', '--record', '--summary'):\n"
-        "        parser.addoption(name)\n"
-    )
-    (own / "pytest.ini").write_text("[pytest]\nmarkers = speed: hers\naddopts = -p no:cacheprovider --strict-markers\n")
-    (own / "reports").mkdir()
-    (own / "reports" / "__init__.py").write_text("HERS = True\n")
-    (own / "test_own.py").write_text(
+    """Gives the stranger tests of her own: their options, markers and a package have names that we use too."""
+    for folder in (walk.folders[OWN], walk.folders[OTHER]):
+        (folder / "conftest.py").write_text(
+            "def pytest_addoption(parser):\n"
+            "    for name in ('--device', '--profile', '--operator', '--backend', '--record', '--summary'):\n"
+            "        parser.addoption(name)\n"
+        )
+        (folder / "pytest.ini").write_text("[pytest]\nmarkers = speed: hers\naddopts = -p no:cacheprovider\n")
+    other = walk.folders[OTHER]
+    (other / "reports").mkdir()
+    (other / "reports" / "__init__.py").write_text("HERS = True\n")
+    (other / "test_other.py").write_text(
         "import pytest, reports\n\n\n@pytest.mark.speed\ndef test_speed():\n    assert reports.HERS\n"
     )
 
 
 def own_session(walk: Walk, when: str) -> None:
     """The stranger's own tests pass, and leave nothing behind, whether or not the package is installed beside them."""
-    code, output = walk.run("python -B -W error -m pytest test_own.py", OWN)
+    code, output = walk.run("python -B -W error -m pytest test_other.py", OTHER)
     walk.expect(f"her own tests pass {when}", code == 0 and "1 passed" in output, output)
     walk.expect(f"pytest shows no plugin of ours {when}", "kernel" not in output, output)
 
@@ -216,9 +220,11 @@ def light_install(walk: Walk) -> None:
     """``pip install .`` brings what the bridge needs and no more; the commands say what they lack."""
     code, output = walk.run("python -m pip list --format=freeze", OWN)
     packages = [line for line in output.splitlines() if "==" in line]
-    folder = next(walk.environment.glob("lib/python*/site-packages"))
+    folder = next(walk.environments["own"].glob("lib/python*/site-packages"))
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-    print(f"light install: {len(packages)} packages, {size / 2**20:.0f} MiB in site-packages, pip and nox among them")
+    print(
+        f"light install: {len(packages)} packages, {size / 2**20:.0f} MiB in site-packages, pip and pytest among them"
+    )
     names = {line.partition("==")[0].lower() for line in packages}
     walk.expect(
         "the light install has no test tools", not names & {"pandas", "rich", "warp-lang", "pytest-xdist"}, output
@@ -250,8 +256,6 @@ def main() -> int:
                 continue
             typed.add(command)
             if command == "python -m pip install .":
-                walk.environment = root / "own-environment"
-                venv.create(walk.environment, with_pip=True)
                 walk.run("python -m pip install --quiet pytest", OWN)
                 own_session(walk, "before the package is installed")
             walk.type(command)
@@ -259,6 +263,8 @@ def main() -> int:
                 light_install(walk)
             if command == 'python -m pip install ".[suites]"':
                 own_session(walk, "after the package is installed")
+                code, output = walk.run("kernel-bridge list --operator add", OTHER)
+                walk.expect("a command works beside a package named like ours", code == 0, output)
     left = {path.name for path in walk.folders[OWN].iterdir()} & {".benchmarks", ".hypothesis", ".pytest_cache"}
     walk.expect(f"the commands leave no {', '.join(sorted(left))} behind", not left)
     status = subprocess.run(

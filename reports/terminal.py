@@ -1,7 +1,9 @@
-"""Tables in, text for a terminal out: aligned columns, rules between groups, colour where asked."""
+"""Renders tables for a terminal: aligned columns, rules between groups, colour where asked."""
 
 import io
+import textwrap
 from collections.abc import Iterable
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text as RichText
@@ -23,9 +25,14 @@ from reports.layout import (
 _LOOKS = {Style.PLAIN: "", Style.BEST: "bold green", Style.BAD: "bold red", Style.FAINT: "dim"}
 _RULE = "dim"
 
+_NARROWEST = 16
+"""Characters that a column of texts keeps at least where it is wrapped."""
+
 
 def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> str:
-    """Returns the tables as text of at most `width` columns, as far as `layout.fit` can.
+    """Returns the tables as text of at most `width` columns: as `layout.fit` has them, then with long texts wrapped.
+
+    Numbers are never wrapped or cut.
 
     The fastest of a row has a star before it, so that it is seen without colour.
     """
@@ -42,19 +49,19 @@ def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> st
             if not first:
                 console.print()
             first = False
-            for line in _lines(part):
+            for line in _lines(part, width):
                 console.print(line, soft_wrap=True)
             _print_notes(console, part, width)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def _lines(table: Table) -> Iterable[RichText]:
-    yield RichText(table.title, "bold")
+def _lines(table: Table, width: int) -> Iterable[RichText]:
+    yield from (RichText(line, "bold") for line in textwrap.wrap(table.title, width))
     if not table.rows:
         yield RichText("  (none)", _RULE)
         return
-    widths = column_widths(table)
+    widths = _narrowed(table, width)
     spans = group_spans(table.columns)
     yield from _header(table.columns, widths, spans)
     group = ""
@@ -62,7 +69,37 @@ def _lines(table: Table) -> Iterable[RichText]:
         if row.group != group:
             group = row.group
             yield RichText(_cut(group, table_width(table)), "bold")
-        yield _row(row, table.columns, widths, spans)
+        for line in _wrapped(row, widths):
+            yield _row(line, table.columns, widths, spans)
+
+
+def _narrowed(table: Table, width: int) -> list[int]:
+    """Returns the widths of the columns, those of texts made narrower where the table would be too wide."""
+    widths = column_widths(table)
+    excess = table_width(table) - width
+    while excess > 0:
+        texts = [i for i, column in enumerate(table.columns) if column.align == "left" and widths[i] > _NARROWEST]
+        if not texts:
+            break
+        widest = max(texts, key=lambda i: widths[i])
+        less = min(excess, max(1, widths[widest] // 4), widths[widest] - _NARROWEST)
+        widths[widest] -= less
+        excess -= less
+    return widths
+
+
+def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
+    """Returns the row, and below it the rest of texts that are longer than their columns are wide."""
+    lines = [
+        [text.text] if text.span or shown_length(text) <= width else textwrap.wrap(text.text, width)
+        for text, width in zip(row.cells, widths, strict=True)
+    ]
+    for number in range(max(map(len, lines))):
+        cells = zip(row.cells, lines, strict=True)
+        yield replace(
+            row,
+            cells=tuple(replace(text, text=own[number]) if number < len(own) else Text("") for text, own in cells),
+        )
 
 
 def _header(columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> Iterable[RichText]:

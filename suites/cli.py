@@ -63,7 +63,8 @@ def _bench(options: argparse.Namespace) -> Exit:
 
     outcome = bench(Selection.of(options), resume=options.resume, timeout_s=options.timeout, verbose=options.verbose)
     if outcome.path is None:
-        raise SelectionError(outcome.refusal or "no cell ended, so nothing was recorded.")
+        ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
+        raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
     code = _finish(options, str(outcome.path))
     return _incomplete(options, outcome) or code
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from reports.layout import Column, Row, Style, Table, Text
 from reports.record import short_dtype
 from suites import params
 from suites.backends import Backend
 from suites.catalogue import operators
+from suites.derived import explain_truth
 from suites.operator import Operator
 from suites.selection import Selection
 
@@ -27,7 +30,16 @@ def listing(selection: Selection) -> Table:
         if (not selection.operators or operator.name in selection.operators)
         and (not selection.backends or backend.id in selection.backends)
     ]
-    return Table(f"Operators on {platform}", columns, tuple(rows), (), "operator")
+    return Table(f"Operators on {platform}", columns, tuple(rows), tuple(_truths(selection)), "operator")
+
+
+def _truths(selection: Selection) -> Iterator[str]:
+    """Says where truth comes from, for the operators that leave this to the suites."""
+    for name, operator in operators().items():
+        if operator.derives_truth and (not selection.operators or name in selection.operators):
+            inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], params.SEED)
+            found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
+            yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
 
 
 def _row(operator: Operator, backend: Backend, platform: str) -> Row:

@@ -9,10 +9,12 @@ PYTEST_DONT_REWRITE: it has no asserts, and pytest would warn where another modu
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
+    _check_neighbours()
     if config.option.kb_operators:
         from suites import catalogue
 
@@ -95,10 +98,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _refusal(reason: str) -> pytest.UsageError:
     """The error of a session that cannot run; the command that started it hears of it too."""
-    from suites.sessions.events import Refused, sender
+    with contextlib.suppress(ImportError):  # what it needs may be what is missing
+        from suites.sessions.events import Refused, sender
 
-    sender()(Refused(reason))
+        sender()(Refused(reason))
     return pytest.UsageError(reason)
+
+
+def _check_neighbours() -> None:
+    """Refuses a session in which modules of the user hide packages of this project, which have common names."""
+    for name in ("bridge", "reports"):
+        spec = find_spec(name)
+        place = Path(spec.origin).parent if spec is not None and spec.origin else None
+        if place != _HERE.parent / name:
+            raise _refusal(
+                f"the package {name!r} of kernel-bridge is hidden by {place or 'a folder'}: pytest imports from the "
+                "folder of a conftest.py first. Run kernel-bridge validate instead: its import path is its own."
+            )
 
 
 def _check_names(config: pytest.Config) -> None:
@@ -118,13 +134,17 @@ def prepare(config: pytest.Config) -> None:
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
-    from hypothesis import settings
-
     from suites.sessions.environment import make_cpu_devices
 
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     make_cpu_devices()
-    examples = config.option.kb_examples
+    register_profile(config.option.kb_examples)
+
+
+def register_profile(examples: int | None = None) -> None:
+    """Gives Hypothesis the profile of the checks: few inputs, the same ones each time, unless a number is given."""
+    from hypothesis import settings
+
     settings.register_profile(
         HYPOTHESIS_PROFILE,
         max_examples=examples or EXAMPLES,

@@ -10,11 +10,10 @@ import jax
 import pytest
 from hypothesis import settings
 
-from suites.plugin import HYPOTHESIS_PROFILE
+from suites.plugin import HYPOTHESIS_PROFILE, register_profile
 
-settings.load_profile(
-    HYPOTHESIS_PROFILE
-)  # few inputs, the same ones each time; conftest.py of the project registers it
+register_profile()
+settings.load_profile(HYPOTHESIS_PROFILE)
 
 
 @contextlib.contextmanager

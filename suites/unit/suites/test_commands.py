@@ -78,7 +78,7 @@ def folder(tmp_path, monkeypatch):
 def started(*arguments, **variables):
     """A command in a process of its own."""
     command = [sys.executable, "-m", "suites", *map(str, arguments)]
-    variables = environment(COLUMNS="100", **variables)
+    variables = environment(**({"COLUMNS": "100"} | variables))
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
 
 
@@ -174,7 +174,7 @@ def interrupted(*arguments, when):
 def test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete():
     Path("ops.py").write_text(RIGHT)
     arguments = ["bench", "ops.py", "--size", 64, "--size", 128, "--size", 256]
-    output, errors, again = interrupted(*arguments, when=r"right +f32 +64 +jnp")
+    output, errors, again = interrupted(*arguments, when=r"right +f32 +64 +numba")
     assert "interrupted; " in errors
     assert "Summary of cpu" in output
     before = read_run(find_run())

@@ -97,6 +97,15 @@ def test_importing_the_plugin_imports_nothing_heavy():
     assert output("-c", program) == ""
 
 
+def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
+    (hers / "reports").mkdir()
+    (hers / "reports" / "__init__.py").write_text("")
+    done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.test_donation")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    (line,) = done.stderr.strip().splitlines()
+    assert f"the package 'reports' of kernel-bridge is hidden by {hers / 'reports'}" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

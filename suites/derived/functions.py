@@ -1,4 +1,4 @@
-"""Gives the accuracy and the slope of each function of one number, for :mod:`suites.derived`.
+"""Gives the accuracy and the slope of each function of one number, for :mod:`suites.derived.truth`.
 
 The units of u that a function may be off are the larger of two figures, with some room: what NVIDIA documents of CUDA
 (C++ Programming Guide, "Mathematical Functions"; 1 ulp is 2 u; XLA divides with ``div.full.f32``, 2 ulp by the PTX ISA)
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from suites.accuracy import Array
-from suites.derived_estimate import Estimate, by_jax, rounded, unknown
+from suites.derived.estimate import Estimate, by_jax, rounded, unknown
 
 DIVISION = 4.0
 ROOT = 4.0

@@ -1,4 +1,4 @@
-"""Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.derived`.
+"""Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.derived.truth`.
 
 The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
 operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: what the

@@ -1,4 +1,4 @@
-"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.derived`.
+"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.derived.truth`.
 
 Most of these are done by JAX on an array of positions: whatever an operation means, each element of its result is one
 of its operands' elements, and the result for positions says which. So the wide type of the values, which JAX may not
@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from suites.accuracy import Array
-from suites.derived_estimate import Estimate, Underivable, by_jax, in_double
-from suites.derived_rules import Operands, Params, Rule
-from suites.derived_sums import summed
+from suites.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.derived.rules import Operands, Params, Rule
+from suites.derived.sums import summed
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
@@ -70,7 +70,7 @@ def _exact(estimate: Estimate, what: str) -> Array:
     return estimate.value
 
 
-def _in_double(estimate: Estimate, exact: Array) -> Array:
+def _in_double(estimate: Estimate, exact: Array) -> Any:
     """A value that JAX can have; what is exact loses nothing."""
     return exact.astype(np.float64) if estimate.is_float else exact
 
@@ -101,8 +101,9 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         error = x.errors.max(axis=axis, keepdims=True, initial=0)
         return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
     exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
+    arrays: list[Any] = [*exact, *_positions(operands[:1])]
     with in_double():
-        ordered = jax.lax.sort([*exact, *_positions(operands[:1])], dimension=axis, is_stable=True, num_keys=len(keys))
+        ordered: Any = jax.lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))
     return [_taken([operand], np.asarray(ordered[-1])) for operand in operands]
 
 

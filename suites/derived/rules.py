@@ -1,4 +1,4 @@
-"""Bounds what elementwise operations do to errors, for :mod:`suites.derived`."""
+"""Bounds what elementwise operations do to errors, for :mod:`suites.derived.truth`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from suites.accuracy import WIDE, Array
-from suites.derived_estimate import Estimate, Underivable, by_jax, rounded, unknown
-from suites.derived_functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
+from suites.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
+from suites.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
 
 Params = dict[str, Any]
 Operands = list[Estimate]
@@ -82,7 +82,11 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     value = np.asarray(x.value / y.value)
     if x.error is None and y.error is None:
-        return [_arithmetic(operands, outs[0].dtype, value, 0, DIVISION)]
+        # A GPU's quotient may be rounded even if it fits, except by a power of two.
+        power = np.abs(np.frexp(y.value)[0]) == 0.5
+        if power.all():
+            return [_arithmetic(operands, outs[0].dtype, value, 0)]
+        return [rounded(value, np.zeros((), value.dtype), outs[0].dtype, DIVISION)]
     error = (x.errors + np.abs(value) * y.errors) / nearest(y.value, y.errors)
     # An exact 1 / 0 is infinite in a kernel as well, but 0 / 0 is not NaN where either zero may be another number.
     zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.errors) & (x.errors > 0))
@@ -94,7 +98,9 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
     if x.error is None:
-        return [_arithmetic(operands, outs[0].dtype, value, 0, ulps)]
+        if n >= 0:
+            return [_arithmetic(operands, outs[0].dtype, value, 0, ulps)]
+        return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, ulps)]
     end = np.abs(x.value) + x.errors if n > 0 else nearest(x.value, x.errors)
     zero = (end == 0) & (x.errors > 0) if n < 0 else False
     error = np.where(x.errors > 0, abs(n) * end ** float(n - 1) * x.errors, 0)

@@ -1,4 +1,4 @@
-"""Bounds what reductions, running sums and products of matrices do to errors, for :mod:`suites.derived`.
+"""Bounds what reductions, running sums and products of matrices do to errors, for :mod:`suites.derived.truth`.
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd ed., section 4.2), a product of a dot product through one rounding more.
@@ -14,8 +14,8 @@ import jax
 import numpy as np
 
 from suites.accuracy import WIDE, Array
-from suites.derived_estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
-from suites.derived_rules import Operands, Params, Rule, of_integers
+from suites.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
+from suites.derived.rules import Operands, Params, Rule, of_integers
 
 
 def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[Any], double: bool = False) -> Estimate:

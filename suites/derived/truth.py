@@ -2,7 +2,7 @@
 
 The reference is traced in the tested dtypes to a jaxpr, which is then evaluated operation by operation on estimates: a
 true value in a wide type, and a bound on what any kernel that computes the same operations in the tested dtypes may be
-off (see :mod:`suites.derived_estimate`). Sums are bounded for any order of their terms. A kernel that does other things
+off (see :mod:`suites.derived.estimate`). Sums are bounded for any order of their terms. A kernel that does other things
 than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
 
 No bound is derived through loops of unknown length and primitives without a rule. There a documented tolerance is used,
@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from suites import derived_moves, derived_rules, derived_sums
 from suites.accuracy import WIDE, Array, Expected, Truth, exact, finfo
-from suites.derived_estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
+from suites.derived import moves, rules, sums
+from suites.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -39,7 +39,7 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
     """True results of a reference, with the error that any reasonable kernel may have.
 
     From operands with errors ``b_i``, an operation ``f`` makes the error ``sum |df/dx_i| b_i + C u |f|``, and a sum of
-    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.derived_functions`. Integers and booleans are
+    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.derived.functions`. Integers and booleans are
     exact, except where they depend on a rounded number that lies within its error of a threshold: there either answer
     is accepted.
 
@@ -173,17 +173,17 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
     if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
         results = by_jax(primitive, [operand.value for operand in operands], params)
         return [of_input(result) for result in results]
-    if primitive.name in derived_moves.SOURCES:
-        return derived_moves.by_positions(primitive, operands, params)
+    if primitive.name in moves.SOURCES:
+        return moves.by_positions(primitive, operands, params)
     rule = _RULES.get(primitive.name)
     if rule is None:
         raise Underivable(f"no bound is derived through `{primitive.name}`")
     return rule(operands, params, outs)
 
 
-_RULES = derived_rules.RULES | derived_sums.RULES | derived_moves.RULES
+_RULES = rules.RULES | sums.RULES | moves.RULES
 
-_FOR_INTEGERS = derived_rules.FOR_INTEGERS | derived_moves.FOR_INTEGERS
+_FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
 
 _CALLS = {
     *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_lin"),
