@@ -121,8 +121,8 @@ class Sizes:
     """Nominal sizes: for correctness (odd ones, and one for which kernels use all they have of threads and passes), and
     for the two timing profiles of a CPU and of a GPU.
 
-    2**26 float32 are 256 MiB an array, far beyond any cache. Of the built-in operators a few have a small size in the
-    quick profile; the others save the reader's time.
+    2**26 float32 are 256 MiB an array, far beyond any cache. In the quick profile only a few built-in operators have a
+    small size as well.
     """
 
     check: tuple[int, ...] = (1, 257, 2100)
@@ -157,7 +157,8 @@ class Operator:
         name: Its name in ids and records: letters, digits, ``_``, ``.`` and ``~``.
         reference: The ``jnp`` implementation, a function of JAX's arrays.
         kernels: The implementation in each other backend, by the backend or its name: a kernel as its language has it
-            (see :mod:`suites.bare`), or in the class that says how it is launched, such as :class:`WarpKernel`.
+            (see :mod:`suites.bare`), or in the class that says how it is launched, such as
+            :class:`suites.backends.WarpKernel`.
         version: Raised when its meaning, inputs or declared work change.
         outputs: Specs of the results for given inputs (anything with shape and dtype); by default those of the
             reference.
@@ -260,6 +261,11 @@ class Operator:
             if without:
                 raise OperatorError(f"{self.name}: tested has {without[0]!r}, which has no kernel. Declare one.")
 
+    @property
+    def derives_truth(self) -> bool:
+        """Whether truth comes from the reference, because the author declares none."""
+        return getattr(self.truth, "given", None) is None
+
     def backends(self) -> tuple[Backend, ...]:
         """The backends it has an implementation for, the reference included, in the order of the enum."""
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
@@ -299,7 +305,7 @@ class Operator:
         return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
 
     def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
-        """Whether Warp makes an adjoint of the kernel of a backend, whether or not :attr:`gradient` says so."""
+        """Whether Warp makes an adjoint of the kernel of a backend, whether or not ``gradient`` says so."""
         kernel = self.kernels.get(backend)
         if not isinstance(kernel, WarpKernel):
             return False
