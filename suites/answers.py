@@ -18,6 +18,7 @@ import numpy as np
 from reports import Status
 from suites import declaration
 from suites.accuracy import Expected, Truth, judge
+from suites.edges import values
 from suites.errors import OperatorError
 from suites.precision import NARROWER, needs_x64, precision
 
@@ -337,14 +338,9 @@ def special_vectors(dtype: str) -> dict[str, Array]:
 
 
 def _drawn(dtype: str, size: int, random: np.random.Generator) -> Array:
+    """Typical values, none of them below zero if they are integers: those are often indices or counts."""
     kind = np.dtype(dtype)
-    if kind.kind == "b":
-        return random.random(size) < 0.5
-    if kind.kind in "iu":
-        return random.integers(0, 100, size).astype(kind)
-    if kind.kind == "c":
-        return (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(kind)
-    return random.standard_normal(size).astype(kind)
+    return random.integers(0, 100, size).astype(kind) if kind.kind in "iu" else values(dtype, size, random)
 
 
 def _input_count(where: str, reference: Any) -> int:

@@ -1,4 +1,4 @@
-"""Values that break careless kernels, as vectors of a given dtype."""
+"""Makes vectors of a given dtype whose values break careless kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 def vectors(dtype: str) -> dict[str, Array]:
-    """Edge cases of one vector by name: sizes for all dtypes, extremes for integers, special values for floats."""
+    """Edge cases of one vector by name: sizes for all dtypes, extremes for integers, special values for real floats."""
     random = np.random.default_rng(7)
     cases = {
         "empty": np.zeros(0, dtype),
@@ -20,6 +20,8 @@ def vectors(dtype: str) -> dict[str, Array]:
     if np.dtype(dtype).kind in "iu":
         limits = np.iinfo(dtype)
         return cases | {"extremes": np.array([limits.min, limits.max, 0, 1, limits.max, limits.min, 5], dtype)}
+    if np.dtype(dtype).kind != "f":
+        return cases
     info: Any = np.finfo(dtype)
     subnormal = info.smallest_subnormal
     # One length for all: a program is compiled once per shape. Of steps of four elements it leaves two.
@@ -39,8 +41,15 @@ def vectors(dtype: str) -> dict[str, Array]:
 
 
 def values(dtype: str, size: int, random: np.random.Generator) -> Array:
-    """Typical values: normal floats of either sign, small integers of either sign (none below zero if unsigned)."""
+    """Typical values: normal floats of either sign, small integers of either sign (none below zero if unsigned).
+
+    Half of the booleans are true, and both parts of complex numbers are normal.
+    """
     kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return random.random(size) < 0.5
+    if kind.kind == "c":
+        return (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(kind)
     if kind.kind == "u":
         return random.integers(0, 100, size).astype(kind)
     if kind.kind == "i":

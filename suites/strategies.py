@@ -41,9 +41,13 @@ SEEDS = st.integers(0, 2**32 - 1)
 def special_values(dtype: str) -> tuple[Any, ...]:
     """Values that break careless kernels, but none so large that an operator's intermediate results overflow."""
     kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return (np.False_, np.True_)
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         return tuple(kind.type(value) for value in (0, 1, limits.min, limits.max))
+    if kind.kind == "c":
+        return tuple(kind.type(value) for value in (0, 1, -1, 1j))
     info: Any = np.finfo(kind)
     values = (0.0, -0.0, 1.0, -1.0, np.nan, -np.nan, np.inf, -np.inf, info.eps, info.tiny, -info.smallest_subnormal)
     return tuple(kind.type(value) for value in values)
@@ -58,6 +62,8 @@ def elements(dtype: str, without: str | None = None) -> st.SearchStrategy[Any]:
     """
     kind = np.dtype(dtype)
     special = special_values(dtype)
+    if kind.kind in "bc":
+        return st.sampled_from(special)
     if kind.kind in "iu":
         return st.sampled_from(special) | st.integers(0 if kind.kind == "u" else -100, 100).map(kind.type)
     width: Any = 8 * kind.itemsize

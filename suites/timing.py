@@ -11,6 +11,7 @@ What is timed, and why so:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -96,9 +97,9 @@ def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
         function = jax.jit(lambda *arrays: call(*arrays))
         jax.block_until_ready(function(*arguments))
         return Plan("wall", lambda: jax.block_until_ready(function(*arguments)), 1)
-    chained = chain(call, outs, inputs)
-    loops = _loops(chained, arguments)
-    return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops, UNCHANGED, arguments)), loops)
+    chained = functools.partial(chain(call, outs, inputs), changes=jax.device_put(UNCHANGED), arguments=arguments)
+    loops = _loops(chained)
+    return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops)), loops)
 
 
 def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, arguments: list[Any]) -> Plan:
@@ -115,15 +116,15 @@ def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, a
     return Plan(method, run, 1, cache, seconds)
 
 
-def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[[Any, Any, list[Any]], Any]:
+def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[..., Any]:
     """A program that runs ``call`` a number of times, always on the same inputs.
 
-    The program takes the number of calls, a bool and the arguments. The bool is :data:`UNCHANGED`. If it were True, the
-    first element of the first output would replace the first element of an input after each call. XLA does not know
-    what it will be, so it can neither leave a call out nor move one out of the loop; and no input ever changes, so a
-    kernel whose inputs are indices stays within its arrays. The element is written where it lies, which costs next to
-    nothing. All outputs are carried, so that each call computes all of them, and the barrier keeps XLA from computing
-    only the one element.
+    The program takes ``loops``, the number of calls, ``changes``, which is :data:`UNCHANGED`, and the list of
+    ``arguments``. If ``changes`` were true, the first element of the first output would replace the first element of an
+    input after each call. XLA does not know what it will be, so it can neither leave a call out nor move one out of the
+    loop; and no input ever changes, so a kernel whose inputs are indices stays within its arrays. Writing the element
+    where it lies costs next to nothing. All outputs are carried, so that each call computes all of them, and the
+    barrier keeps XLA from computing only the one element.
 
     Args:
         call: Takes the inputs and returns the outputs.
@@ -167,13 +168,13 @@ def _written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
     return max(alike or sizes, key=lambda index: sizes[index], default=None)
 
 
-def _loops(chained: Callable[[Any, Any, list[Any]], Any], arguments: list[Any]) -> int:
+def _loops(chained: Callable[[int], Any]) -> int:
     """A power of two, so that a sample takes about :data:`SAMPLE_NS`."""
     loops = 16
-    jax.block_until_ready(chained(loops, UNCHANGED, arguments))
+    jax.block_until_ready(chained(loops))
     while loops < 1 << 16:
         start = time.perf_counter_ns()
-        jax.block_until_ready(chained(loops, UNCHANGED, arguments))
+        jax.block_until_ready(chained(loops))
         if time.perf_counter_ns() - start >= SAMPLE_NS / 2:
             break
         loops *= 2

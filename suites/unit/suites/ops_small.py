@@ -138,6 +138,7 @@ OPERATORS = [
         reference=lambda a, b: a ^ b,
         kernels={"numba": exclusive_or},
         dtypes=["bool", np.uint8, jnp.int32],
+        elementwise=True,
     ),
     Operator(name="powers", reference=lambda x: x**3, kernels={"numba": cube}, dtypes=("int8", "int32", "int64")),
     Operator(name="sine_cosine", reference=lambda x: (jnp.sin(x), jnp.cos(x)), kernels={"numba": sine_cosine}),

@@ -8,9 +8,23 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
+from hypothesis import find
 
 from reports import Status
-from suites import Backend, Gradient, Operator, Truth, bounded, exact, params, timing, wide
+from suites import (
+    Backend,
+    Gradient,
+    Operator,
+    Truth,
+    bounded,
+    exact,
+    params,
+    strategies,
+    timing,
+    values,
+    vectors,
+    wide,
+)
 from suites.check import check
 from suites.contradictions import verify
 from suites.precision import precision
@@ -221,6 +235,15 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
     inputs = operator.sample("float32", 4096, 0)
     (result,) = timing.plan(operator, Backend.NUMBA, inputs).run()
     assert np.array_equal(result, np.full(4096, 1e9, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "complex64", "float16"])
+def test_drawn_values_and_edge_cases_are_of_any_dtype(dtype):
+    assert values(dtype, 3, np.random.default_rng(0)).dtype == dtype
+    assert {vector.dtype.name for vector in vectors(dtype).values()} == {dtype}
+    special = strategies.special_values(dtype)
+    assert {np.asarray(value).dtype.name for value in special} == {dtype}
+    assert find(strategies.elements(dtype), lambda value: value == special[1]) == special[1]
 
 
 def test_checks_of_errors_leave_out_what_cannot_fail(monkeypatch):
