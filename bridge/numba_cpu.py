@@ -12,6 +12,7 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
+from bridge.captured import captured_error
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import KernelCompileError, KernelTypeError
 from bridge.ffi.call import Compiled
@@ -49,7 +50,9 @@ def numba_kernel(
             compiler options included), called as ``kernel(input, ..., output, ...)`` with C-contiguous NumPy arrays. It
             writes its results into the outputs, every element of them, and returns nothing. Inputs are read-only.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. The kernel gets
-            the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key.
+            the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key. Or a function that returns
+            these. It gets the inputs (anything with shape and dtype, no values), and runs when JAX traces a call:
+            ``outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype)``.
         vmap_method: How ``jax.vmap`` runs the kernel. By default (and with ``"expand_dims"``) one call loops over the
             batch in native code. ``"broadcast_all"`` also repeats the arguments that are not batched; ``"sequential"``
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
@@ -153,6 +156,8 @@ class _Definition:
         except Warning:
             raise  # the user has made it an error
         except Exception as error:
+            if (captured := captured_error(self.name, self._place, self.function)) is not None:
+                raise captured from None
             hint = (
                 "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
                 "one with input_output_aliases."

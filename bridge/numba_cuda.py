@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bridge.captured import captured_error
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
 from bridge.ffi import driver, embedded
@@ -49,7 +50,8 @@ def numba_cuda_kernel(
     Args:
         kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with
             C-contiguous device arrays. It writes every element of its outputs. Inputs are read-only.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
         block: Threads of a block, an int or up to three.
         launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.
@@ -266,6 +268,8 @@ def _compile(definition: _Definition, arrays: Sequence[_Array]) -> Any:
     except (BridgeError, Warning):
         raise
     except Exception as error:
+        if (captured := captured_error(definition.name, definition.place, definition.function)) is not None:
+            raise captured from None
         hint = (
             "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
             "with input_output_aliases."

@@ -15,7 +15,7 @@ from bridge.errors import AbiError
 from bridge.ffi.target import CPU, CUDA, Entry, Target
 from bridge.warp.device import build_device
 from bridge.warp.host import build_host
-from bridge.warp.launch import Spec, failed
+from bridge.warp.launch import Spec, captured_by, failed
 from bridge.warp.parameters import instantiated, restore, withdraw
 from bridge.warp.types import LOCK
 
@@ -80,6 +80,8 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
             kernel.module.get_module_hash(block_dim)
         except Exception as error:
             withdraw(kernel)
+            if (captured := captured_by(kernel, error)) is not None:
+                raise captured from None
             raise failed(kernel, f"{type(error).__name__}: {error}") from error
         content = kernel.hash
     if not isinstance(content, bytes):
