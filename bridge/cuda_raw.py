@@ -53,7 +53,8 @@ def cuda_raw_kernel(
         name: Which of its ``__global__`` functions to launch; for a template an instance of it, as ``"add<float>"``.
             The function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and
             then ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
         block: Threads of a block, an int or up to three.
         launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.

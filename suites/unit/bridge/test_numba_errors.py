@@ -14,13 +14,6 @@ OUT = Spec((3,), np.float32)
 X = jnp.arange(3.0)
 
 
-def test_arguments_that_are_no_arrays_are_jax_errors():
-    with pytest.raises(TypeError, match="str"):
-        numba_kernel(kernels.copy, OUT)("text")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
-        numba_kernel(kernels.copy, OUT)(x=X)
-
-
 def test_more_arrays_than_a_call_can_hold():
     @numba.njit
     def many(*arrays):
