@@ -34,7 +34,7 @@ class BackendError(BridgeError, LookupError):
 
 
 class ParameterError(BridgeError, TypeError):
-    """A keyword parameter of an operator is traced, unhashable or an array."""
+    """A keyword parameter of an operator is unknown, missing, traced, unhashable or an array."""
 
 
 class LaunchError(BridgeError, ValueError):

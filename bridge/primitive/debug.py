@@ -231,6 +231,10 @@ class _RuleInMode:
     rule: Rule
     mode: Mode
 
+    @property
+    def __wrapped__(self) -> Rule:
+        return self.rule
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         with _using(self.mode):
             return self.rule(*args, **keywords)

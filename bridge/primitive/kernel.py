@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from bridge.arguments import check_arrays, parameter_names
 from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.primitive.debug import in_current_mode
 from bridge.primitive.derivatives import apply
 from bridge.primitive.dispatch import NO_WINNERS, Choice, candidate, choose
 from bridge.primitive.explanation import Explanation, explain, preference_source
+from bridge.primitive.keywords import check_keywords
 from bridge.primitive.operator import OperatorCall
 from bridge.primitive.preference import DEFAULT, preferred_backends
 from bridge.primitive.registry import (
@@ -33,7 +35,7 @@ from bridge.primitive.registry import (
 from bridge.primitive.rules import Dimensions, Rule
 from bridge.primitive.tuning import Tuning, device_of, entrants, race, winner_of
 from bridge.primitive.winners import Request, Winners
-from bridge.signature import Outputs, check_arrays, check_rtol
+from bridge.signature import Outputs, check_rtol
 
 
 class XLACustomKernel:
@@ -372,7 +374,7 @@ class XLACustomKernel:
                 with fails; no candidate is right; or a kernel changes its inputs.
             SignatureError: As for a call; or an argument is traced or lies on several devices.
         """
-        check_arrays(args, self.name)
+        check_arrays(args, self.name, self._argument_names)
         check_rtol(rtol, self.name)
         arrays, device = device_of(args, self.name)
         outputs, static = self._checked(arrays, outs, parameters)
@@ -443,19 +445,27 @@ class XLACustomKernel:
         self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]
     ) -> tuple[Outputs, tuple[tuple[str, Any], ...]]:
         """The outputs and static parameters of a call."""
-        check_arrays(args, self.name)
+        check_arrays(args, self.name, self._argument_names)
         static = self._static(parameters)
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self.name)
         outputs.check_precision(self.name)
         return outputs, static
 
-    def _declared(self, args: Iterable[Any], parameters: Mapping[str, Any]) -> Any:
+    def _argument_names(self) -> list[str]:
+        """What the operator's function ``outs`` calls its arguments."""
+        return [] if self._outs is None else parameter_names(self._outs)[0]
+
+    def _declared(self, args: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
         if self._outs is None:
             raise SignatureError(
                 f"{self.name}: outs is missing. Pass the shapes and dtypes of the results, or construct the operator "
                 "with outs, a function of its arguments."
             )
-        return self._outs(*map(jax.typeof, args), **parameters)
+        try:
+            return self._outs(*map(jax.typeof, args), **parameters)
+        except TypeError:
+            check_keywords(self._outs, parameters, self.name, "its function outs", len(args))
+            raise
 
     def _static(self, parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         for key, value in parameters.items():
