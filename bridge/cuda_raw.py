@@ -17,8 +17,10 @@ import numpy as np
 
 from bridge.content import undefined_kernel
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
+from bridge.extras import INSTALL_CUDA
 from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
+from bridge.ffi.call import ATTACH_A_RULE
 from bridge.ffi.device import DevicePlan, Launch, Patch
 from bridge.ffi.embedded import Image
 from bridge.ffi.target import CUDA, Entry, Target
@@ -76,6 +78,8 @@ def cuda_raw_kernel(
         ValueError: The launch arguments are incomplete or make no sense, or exceed a limit of the device.
         KernelCompileError: When lowered: NVRTC cannot compile the source, or it has no such function.
 
+    A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
+
     Example::
 
         source = '''
@@ -105,7 +109,7 @@ def _compiler() -> Any:
         import cuda.core as core
     except ImportError as error:
         raise CudaUnavailableError(
-            f"CUDA C++ is compiled through cuda-core, which does not import ({error}). Install kernel-bridge[cuda13]."
+            f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {INSTALL_CUDA}"
         ) from error
     return core if hasattr(core, "Program") else __import__("cuda.core.experimental", fromlist=["Program"])
 
@@ -233,6 +237,7 @@ class _Code:
 
     platforms = ("cuda",)
     scratch = ()
+    derivative_advice = ATTACH_A_RULE
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """The target, and the launch as text that is the same in every process."""

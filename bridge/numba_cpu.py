@@ -71,7 +71,10 @@ def numba_kernel(
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
             not aliased; or a dtype is not supported (float16 and bfloat16: convert to float32 before the call).
 
-    An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message.
+    An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message. Numba does
+    not check indices by default: one that is out of bounds reads or overwrites other memory. While you write a kernel,
+    decorate it with ``numba.njit(boundscheck=True)``, or set the environment variable ``NUMBA_BOUNDSCHECK=1``; such an
+    index then is an ``IndexError`` with the kernel's name, in parallel loops too.
 
     A kernel has no derivative of its own. To attach one::
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from bridge.captured import captured_error
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
+from bridge.extras import INSTALL_CUDA, is_installed
 from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
 from bridge.ffi.call import Compiled
@@ -71,7 +72,8 @@ def numba_cuda_kernel(
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
 
-    A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
+    A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error. A
+    kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
 
     Example::
 
@@ -91,12 +93,17 @@ def numba_cuda_kernel(
 
 def require_cuda() -> None:
     """Raises CudaUnavailableError, an ImportError, unless numba-cuda is installed and sees a GPU."""
+    if not is_installed("numba_cuda"):  # Numba may have a numba.cuda of its own, which is another one
+        raise CudaUnavailableError(f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}")
     try:
         from numba import cuda
     except ImportError as error:
-        raise CudaUnavailableError(f"numba-cuda does not import ({error}). Install kernel-bridge[cuda13].") from error
+        raise CudaUnavailableError(f"numba-cuda does not import ({error}). {INSTALL_CUDA}") from error
     if not cuda.is_available():
-        raise CudaUnavailableError("numba-cuda finds no NVIDIA GPU with a working driver on this machine.")
+        raise CudaUnavailableError(
+            "numba-cuda finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
+            "numba_kernel wraps kernels for the CPU."
+        )
 
 
 class _Definition:

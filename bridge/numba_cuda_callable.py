@@ -60,7 +60,8 @@ def numba_cuda_callable(
         RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
             stream or raised.
 
-    An exception in ``func`` reaches the caller as a JAX runtime error with its type and message.
+    An exception in ``func`` reaches the caller as a JAX runtime error with its type and message. The function has no
+    derivative; attach one as for :func:`bridge.numba_kernel`.
     """
     require_cuda()
     if not isinstance(func, types.FunctionType):

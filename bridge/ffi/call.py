@@ -34,6 +34,10 @@ class Code(Protocol):
     def scratch(self) -> tuple[int, ...]:
         """Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel."""
 
+    @property
+    def derivative_advice(self) -> str:
+        """How to attach a derivative to a kernel of this language, where it has none: for an error."""
+
     def describe(self, platform: str) -> tuple[Target, str]:
         """The FFI target to call, and the description of the entry that it finds; compiles nothing."""
 
@@ -44,12 +48,21 @@ class Code(Protocol):
         """It identifies a compiled program."""
 
 
+ATTACH_A_RULE = (
+    "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
+    "jax.custom_jvp (forward mode), as the example in help(bridge.numba_kernel)."
+)
+"""What to do about a kernel that has no derivative."""
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The :class:`Code` of a kernel for one platform that is compiled already."""
 
     target: Target
     compiled: Entry
+
+    derivative_advice = ATTACH_A_RULE
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -201,11 +214,8 @@ batching.primitive_batchers[kernel_call_p] = _batch
 
 def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
     raise DifferentiationError(
-        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. Attach one by wrapping the call in "
-        "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel "
-        "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs. A Warp kernel has "
-        "one unless enable_backward is False where it is defined or wrapped, or has_side_effect is True; its adjoint "
-        "has none."
+        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. {call.code.derivative_advice} Or keep "
+        "it out of the differentiated path with jax.lax.stop_gradient on its inputs."
     )
 
 

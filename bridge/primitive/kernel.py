@@ -13,6 +13,7 @@ import numpy as np
 
 from bridge.arguments import check_arrays, parameter_names
 from bridge.errors import BackendError, ParameterError, SignatureError
+from bridge.extras import require_warp
 from bridge.primitive.debug import in_current_mode
 from bridge.primitive.derivatives import apply
 from bridge.primitive.dispatch import NO_WINNERS, Choice, candidate, choose
@@ -157,7 +158,11 @@ class XLACustomKernel:
 
         On the CPU, where Warp runs on one thread, it is the default only until another kernel language is registered
         there, unless ``asdefault`` is True.
+
+        Raises:
+            WarpUnavailableError: Warp is not installed; also an ``ImportError``.
         """
+        require_warp(f"{self.name}: def_warp_kernel")
         self.def_kernel("warp", "cuda", generator, asdefault, configurations)
         self._register("warp", "cpu", generator, asdefault, ONE_THREAD, configurations)
 

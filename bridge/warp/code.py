@@ -46,6 +46,16 @@ class WarpCode:
     platforms = ("cpu", "cuda")
     scratch = ()
 
+    @property
+    def derivative_advice(self) -> str:
+        attach = "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
+        if self.spec.backward:
+            return f"Warp generates the adjoint of a kernel, but none of an adjoint. {attach}"
+        return (
+            "Warp generates its adjoint, unless enable_backward is False where the kernel is defined or wrapped, "
+            f"has_side_effect is True, or its inputs or outputs are all integers. {attach}"
+        )
+
     def describe(self, platform: str) -> tuple[Target, str]:
         """The target of the platform, and the launch as text that is the same in every process."""
         about = _Described(digest_of(self.kernel, platform, self.spec.block_dim), self.spec)

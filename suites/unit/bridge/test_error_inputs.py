@@ -713,6 +713,15 @@ ERRORS = {
 }
 """By public function, and by what is wrong."""
 
+FOREIGN = {
+    "numba_kernel": ("Warp", "warp", "CUDA", "numba_cuda"),
+    "numba_cuda_kernel": ("Warp", "warp."),
+    "numba_cuda_callable": ("Warp", "warp."),
+    "cuda_raw_kernel": ("Warp", "warp."),
+    "jax_kernel": ("Numba", "numba", "njit"),
+}
+"""By function, words of other kernel languages, which its errors have no use for."""
+
 TAKE_NOTHING = {"export_checks", "release", "XLACustomKernel.forget"}
 """Functions that no input of a caller can be bad for."""
 
@@ -735,8 +744,30 @@ def test_bad_input_is_answered_with_the_error_that_says_so(function, row, gpu):
     if function in REQUIRED:
         pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
     assert issubclass(row.error, BridgeError)
-    with pytest.raises(row.error, match=row.message):
+    with pytest.raises(row.error, match=row.message) as caught:
         row.call(*row.args, **row.options)
+    assert not any(word in str(caught.value) for word in FOREIGN.get(function, ()))
+
+
+def gradient(wrapped):
+    return jax.grad(lambda x: jax.tree.leaves(wrapped(x))[0].sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "differentiate"),
+    [
+        ("numba_kernel", lambda: gradient(wrap_copy())(X)),
+        ("cuda_raw_kernel", lambda: jax.make_jaxpr(gradient(wrap_raw_launched()))(X)),
+        ("jax_kernel", lambda: gradient(wrap("reverse"))(X)),
+        ("XLACustomKernel.__call__", lambda: gradient(op(lambda x: x))(X)),
+    ],
+)
+def test_a_missing_derivative_is_told_in_the_words_of_the_language(function, differentiate, gpu):
+    if function in REQUIRED:
+        pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
+    with pytest.raises(DifferentiationError, match=r"has no derivative.*(jax\.custom_vjp|def_vjp)") as caught:
+        differentiate()
+    assert not any(word in str(caught.value) for word in FOREIGN.get(function, ("Warp", "numba_")))
 
 
 def public_functions():
@@ -767,6 +798,7 @@ def test_an_error_is_also_of_the_built_in_type_that_one_would_expect():
         KernelCompileError: (TypeError,),
         BackendError: (LookupError,),
         bridge.CudaUnavailableError: (ImportError,),
+        bridge.WarpUnavailableError: (ImportError,),
         bridge.PlatformError: (NotImplementedError,),
         DifferentiationError: (NotImplementedError,),
     }

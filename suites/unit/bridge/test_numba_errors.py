@@ -144,14 +144,30 @@ class TestExceptions:
                 wrapped(jnp.arange(1000)).block_until_ready()
             np.testing.assert_array_equal(wrapped(jnp.zeros(1000, jnp.int32)), np.zeros(1000))
 
-    def test_bounds_checks_in_parallel_loops(self):
-        @numba.njit(parallel=True, boundscheck=True)
+    @pytest.mark.parametrize("parallel", [False, True])
+    @pytest.mark.parametrize("offset", [1, -4])
+    def test_an_index_out_of_bounds_of_an_input(self, parallel, offset):
+        @numba.njit(parallel=parallel, boundscheck=True)
         def shifted(x, out):
             for i in numba.prange(x.size):
-                out[i] = x[i + 1]
+                out[i] = x[i + offset]
 
-        with pytest.raises(jax.errors.JaxRuntimeError, match="shifted raised IndexError"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="shifted raised IndexError: index is out of bounds"):
             numba_kernel(shifted, OUT)(X).block_until_ready()
+
+    @pytest.mark.parametrize("parallel", [False, True])
+    def test_an_index_out_of_bounds_of_an_output(self, parallel):
+        @numba.njit(parallel=parallel, boundscheck=True)
+        def too_far(x, out):
+            for i in numba.prange(x.size):
+                out[i] = x[i]
+
+        wrapped = numba_kernel(too_far, OUT)
+        np.testing.assert_array_equal(wrapped(X), X)
+        for _ in range(2):
+            with pytest.raises(jax.errors.JaxRuntimeError, match="too_far raised IndexError: index is out of bounds"):
+                wrapped(jnp.arange(4.0)).block_until_ready()
+            np.testing.assert_array_equal(wrapped(X), X)
 
 
 def test_another_platform_is_refused_when_lowering():
