@@ -27,28 +27,25 @@ def parameter_names(function: Callable[..., Any]) -> tuple[list[str], bool]:
     return names, any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
-def check_arrays(args: Sequence[Any], name: str, parameters: Callable[[], Sequence[str]] = list) -> None:
+def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ()) -> None:
     """Holds arguments to what JAX takes for an array.
 
     Args:
         args: What was passed.
         name: The kernel or operator, for errors.
-        parameters: Gives the names of its parameters, for errors.
+        parameters: Names of its parameters, for errors.
 
     Raises:
         SignatureError: One is something else.
     """
     for index, arg in enumerate(args):
-        if not is_array(arg):
-            names = parameters()
-            which = f"argument {index}" + (f" ({names[index]!r})" if index < len(names) else "")
+        if not isinstance(arg, jax.Array) and not is_array(arg):
+            which = f"argument {index}" + (f" ({parameters[index]!r})" if index < len(parameters) else "")
             raise SignatureError(f"{name}: {which} is a {kind_of(arg)}, expected an array. {_cure(arg)}")
 
 
 def is_array(arg: Any) -> bool:
     """Whether JAX takes it for an array: one of its own, a tracer, NumPy's, a number, or a shape and dtype."""
-    if isinstance(arg, jax.Array):
-        return True
     try:
         jax.typeof(arg)
     except TypeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,12 @@ from typing import Any
 import jax
 
 from bridge.errors import KernelCompileError
+
+_LIBRARIES = frozenset({"jax", "numba", "numba_cuda", "numpy", "scipy", "warp", *sys.stdlib_module_names})
+"""What these define holds none of the user's arrays."""
+
+_MOST_FUNCTIONS = 256
+"""Looked at, lest a function of a large library lead through all of it."""
 
 _LOADS_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _LOADS_CELL = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF"})
@@ -84,7 +91,7 @@ def captured_arrays(function: types.FunctionType) -> Iterator[Captured]:
     """The JAX arrays that a function and the functions that it calls take from closures, globals and modules."""
     seen: set[int] = set()
     pending = [(function, False)]
-    while pending:
+    while pending and len(seen) < _MOST_FUNCTIONS:
         current, compiled = pending.pop(0)
         if id(current) in seen:
             continue
@@ -131,8 +138,7 @@ def _function_of(value: Any) -> types.FunctionType | None:
     """The Python function behind a helper: a function, or what Numba or Warp made of one."""
     for found in (value, getattr(value, "py_func", None), getattr(value, "func", None)):
         if isinstance(found, types.FunctionType):
-            # What libraries define holds none of the user's arrays.
-            return None if found.__module__.partition(".")[0] in ("jax", "numba", "numpy", "warp", "math") else found
+            return None if (found.__module__ or "").partition(".")[0] in _LIBRARIES else found
     return None
 
 

@@ -206,6 +206,7 @@ class _Configured:
     scalars: tuple[_Scalar, ...]
 
     target = CUDA
+    source_function = None
 
     @property
     def name(self) -> str:

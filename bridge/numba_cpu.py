@@ -69,7 +69,11 @@ def numba_kernel(
         SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed; or, when called, the number,
             dtype or shape of the arguments does not fit.
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
-            not aliased; or a dtype is not supported (float16 and bfloat16: convert to float32 before the call).
+            not aliased; it takes a JAX array from its closure or its globals (pass it as an argument); or a dtype is
+            not supported (float16 and bfloat16: convert to float32 before the call).
+
+    Warns:
+        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
 
     An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message. Numba does
     not check indices by default: one that is out of bounds reads or overwrites other memory. While you write a kernel,
@@ -108,7 +112,7 @@ class _Definition:
     target = CPU
 
     def __init__(self, dispatcher: CPUDispatcher, digest: str):
-        self.function = dispatcher.py_func
+        self.function = self.source_function = dispatcher.py_func
         self.name = self.function.__name__
         self.dispatcher = dispatcher
         self.digest = digest
@@ -203,9 +207,10 @@ class _Definition:
         if plain and len(self._parameters) == count:
             return dispatcher
         parameters = ", ".join(f"array{index}" for index in range(count))
-        namespace = {"kernel": dispatcher}
-        exec(f"def {self.name}({parameters}): return kernel({parameters})", namespace)
-        return numba.njit(namespace[self.name])
+        name = self.name if self.name.isidentifier() else "kernel"  # a lambda has no name
+        namespace = {"__dispatcher": dispatcher}
+        exec(f"def {name}({parameters}): return __dispatcher({parameters})", namespace)
+        return numba.njit(namespace[name])
 
     def _compilable(self, failures: Failures | None) -> CPUDispatcher:
         """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""

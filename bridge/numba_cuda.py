@@ -9,6 +9,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -71,6 +72,9 @@ def numba_cuda_kernel(
         KernelTypeError: ``kernel`` was not made by ``numba.cuda.jit``; also an ``AssertionError``.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
+
+    Warns:
+        UnwrittenOutputWarning: As for :func:`bridge.numba_kernel`.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error. A
     kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
@@ -167,7 +171,11 @@ class _Configured:
 
     @property
     def function(self) -> Callable[..., Any]:
-        function: Callable[..., Any] = self.definition.function
+        return self.source_function
+
+    @property
+    def source_function(self) -> FunctionType:
+        function: FunctionType = self.definition.function
         return function
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:

@@ -57,8 +57,12 @@ def numba_cuda_callable(
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
+        KernelCompileError: When called: a kernel that ``func`` launches takes a JAX array from its closure or globals.
         RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
             stream or raised.
+
+    Warns:
+        UnwrittenOutputWarning: When called: ``func`` has no use for an output.
 
     An exception in ``func`` reaches the caller as a JAX runtime error with its type and message. The function has no
     derivative; attach one as for :func:`bridge.numba_kernel`.
@@ -107,6 +111,10 @@ class _Callable:
     @property
     def function(self) -> Callable[..., Any]:
         return _without_stream(self.definition.launcher)
+
+    @property
+    def source_function(self) -> types.FunctionType:
+        return self.definition.launcher
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The function planned for these shapes and dtypes; recorded now, if it is to be replayed."""

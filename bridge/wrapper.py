@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Protocol
 
 import jax
@@ -16,6 +17,7 @@ from bridge.ffi.call import Call, Code, bind
 from bridge.ffi.frame import check_count
 from bridge.ffi.target import Target
 from bridge.signature import Outputs, OutputsOf, check_aliased_types, check_aliases, check_vmap_method, outputs_of
+from bridge.unwritten import warn_unwritten_outputs
 
 _WRAPPERS_KEPT = 4096
 
@@ -34,6 +36,10 @@ class Kernel(Protocol):
     @property
     def function(self) -> Callable[..., Any]:
         """The Python function that the user wrote."""
+
+    @property
+    def source_function(self) -> FunctionType | None:
+        """The Python function that is to write to the outputs; None if it is in another language."""
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Code:
         """The kernel for inputs and outputs of these shapes and dtypes, compiled now or when it is lowered.
@@ -74,7 +80,7 @@ def _wrapper(
     names, variadic = _input_names(kernel, declared)
 
     def check(args: Sequence[Any]) -> None:
-        check_arrays(args, kernel.name, lambda: names)
+        check_arrays(args, kernel.name, names)
 
     def call(*args: Any, **keywords: Any) -> Any:
         if keywords:
@@ -86,9 +92,14 @@ def _wrapper(
         outputs.check_precision(kernel.name)
         check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
         code = kernel.code(inputs, outputs.specs, writable)
+        source: Any = kernel.source_function
+        if source is not None:
+            shapes = [spec.shape for spec in outputs.specs]
+            warn_unwritten_outputs(kernel.name, source, len(inputs), shapes, dict(aliases).values())
         results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)
-        arrays = bind(Call(kernel.name, code, results + scratch, aliases, vmap_method), *args)
+        made = Call(kernel.name, code, results + scratch, aliases, vmap_method)
+        arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 
     return jax.jit(Traced(call, kernel.name, names, check, variadic, kernel.function.__doc__))

@@ -82,6 +82,7 @@ class XLACustomKernel:
             raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
         self.name = name
         self._outs = outs
+        self._argument_names = [] if outs is None else parameter_names(outs)[0]
         self._has_side_effect = has_side_effect
         self._registry = Registry(name)
         self._winners = Winners(name)
@@ -324,7 +325,8 @@ class XLACustomKernel:
 
         Raises:
             BackendError: No kernel is registered for the request, or (when lowered) for the platform.
-            ParameterError: A parameter is a traced value, an array, or not hashable.
+            ParameterError: A parameter is a traced value, an array, or not hashable; or (when lowered) one that the
+                generator does not take, or one that it takes is left out.
             SignatureError: ``outs`` is malformed or (when lowered) not what the kernel returns; or an argument is a
                 container of arrays.
         """
@@ -455,10 +457,6 @@ class XLACustomKernel:
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self.name)
         outputs.check_precision(self.name)
         return outputs, static
-
-    def _argument_names(self) -> list[str]:
-        """What the operator's function ``outs`` calls its arguments."""
-        return [] if self._outs is None else parameter_names(self._outs)[0]
 
     def _declared(self, args: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
         if self._outs is None:

@@ -17,6 +17,7 @@ from bridge.errors import AbiError, DifferentiationError, KernelTypeError, Launc
 from bridge.ffi.avals import align_varying
 from bridge.ffi.call import available
 from bridge.signature import check_vmap_method
+from bridge.unwritten import is_empty, warn_unwritten
 from bridge.warp.call import Options, check_dims, check_output_dims, plan_call
 from bridge.warp.code import has_adjoint, remember
 from bridge.warp.gradient import with_adjoint
@@ -76,8 +77,11 @@ def jax_kernel(
         ParameterError: When called: a value is traced.
         LaunchError: The launch makes no sense, is over a limit of the device, or launches nothing while an output is
             not empty.
-        KernelCompileError: When lowered: Warp cannot compile the kernel.
+        KernelCompileError: When lowered: Warp cannot compile the kernel, or it refers to a JAX array.
         DifferentiationError: ``enable_backward`` is True but there is no adjoint.
+
+    Warns:
+        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 
@@ -200,21 +204,21 @@ class _Programs:
 
     def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
         """Runs the kernel on arrays and values, in the order of its parameters, with options for this call."""
+        if options:
+            self._check_options(options)
+        if len(args) != len(self._passed):
+            raise _miscounted(self._options, len(args))
+        program = self._find(self._options.override(**options), args) if options else self._find_recent(args)
+        return program(*[args[index] for index in self._arrays])
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        key = self._options.kernel.key
         if unknown := [name for name in options if name not in _OF_A_CALL]:
-            key = self._options.kernel.key
             raise SignatureError(
                 f"{key} got {', '.join(unknown)} by name, but kernels take their arguments by position. Call "
                 f"{key}({', '.join(_passed_names(self._options))}); by name it takes {', '.join(_OF_A_CALL)}."
             )
-        if len(args) != len(self._passed):
-            raise _miscounted(self._options, len(args))
-        launch_dims, output_dims, vmap_method = map(options.get, _OF_A_CALL)
-        if launch_dims is None and output_dims is None and vmap_method is None:
-            program = self._find_recent(args)
-        else:
-            check_vmap_method(vmap_method, self._options.kernel.key)
-            program = self._find(self._options.override(launch_dims, output_dims, vmap_method), args)
-        return program(*[args[index] for index in self._arrays])
+        check_vmap_method(options.get("vmap_method"), key)
 
     def _find(self, options: Options, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
         statics = [Static.of(args[index], options.kernel, self._passed[index]) for index in self._values]
@@ -262,6 +266,8 @@ def _program(
             raise _miscounted(options, len(arrays) + len(statics))
         check(arrays)
         planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
+        outputs = [p.name for p in planned.arrays(Role.OUTPUT) if not is_empty(planned.result(p).shape)]
+        warn_unwritten(options.kernel.key, options.kernel.func, outputs)
         has_derivative = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
         if everywhere:
             code = planned.forward_call().code

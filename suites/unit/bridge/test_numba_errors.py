@@ -122,6 +122,7 @@ class TestExceptions:
         def fails(x, out):
             if x[0] < 5:
                 raise AssertionError
+            out[0] = x[0]
 
         with pytest.raises(jax.errors.JaxRuntimeError, match="fails raised AssertionError"):
             numba_kernel(fails, OUT)(X).block_until_ready()
