@@ -16,6 +16,8 @@ from bridge.errors import SignatureError
 from bridge.ffi.call import Call, Code, bind
 from bridge.ffi.frame import check_count
 from bridge.ffi.target import Target
+from bridge.primitive.checks import kernel_checks
+from bridge.primitive.debug import kernel_modes
 from bridge.signature import Outputs, OutputsOf, check_aliased_types, check_aliases, check_vmap_method, outputs_of
 from bridge.unwritten import warn_unwritten_outputs
 
@@ -98,11 +100,13 @@ def _wrapper(
             warn_unwritten_outputs(kernel.name, source, len(inputs), shapes, dict(aliases).values())
         results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)
-        made = Call(kernel.name, code, results + scratch, aliases, vmap_method)
+        made = Call(kernel.name, code, results + scratch, aliases, vmap_method, checks=kernel_checks())
         arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 
-    return jax.jit(Traced(call, kernel.name, names, check, variadic, kernel.function.__doc__))
+    wrapper = jax.jit(Traced(call, kernel.name, names, check, variadic, kernel.function.__doc__))
+    kernel_modes.add_wrapper(wrapper)
+    return wrapper
 
 
 def _input_names(kernel: Kernel, declared: Outputs | OutputsOf) -> tuple[list[str], bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -79,6 +79,20 @@ class Compiled:
         return self.compiled
 
 
+class Checks(Protocol):
+    """What is to be checked at every execution of a call, see :func:`bridge.debug_mode`. Hashable."""
+
+    def around(self, call: Call, platform: str, exported: bool) -> Callable[..., list[Any]]:
+        """A function of the arrays of a call, with batch dimensions, that makes the call and checks it.
+
+        Raises:
+            DebugError: The call is being exported; an exported program can hold no checks.
+        """
+
+    def __hash__(self) -> int:
+        """It identifies a compiled program, as part of a call."""
+
+
 @dataclass(frozen=True)
 class Call:
     """What is static about one call.
@@ -92,6 +106,7 @@ class Call:
         has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
         poison: Fill the outputs before the kernel runs, with the pattern of this run (see :mod:`bridge.ffi.poison`).
+        checks: What to check when it runs.
     """
 
     name: str
@@ -102,6 +117,7 @@ class Call:
     has_side_effect: bool = False
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
+    checks: Checks | None = field(default=None, repr=False)
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
@@ -146,6 +162,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    if call.checks is not None:
+        exported = ctx.module_context.lowering_parameters.for_export
+        checked = call.checks.around(replace(call, checks=None), platform, exported)
+        return mlir.lower_fun(checked, multiple_results=True)(ctx, *operands)
     target, description = call.code.describe(platform)
     # A program can be exported for a platform that this machine does not have: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export:

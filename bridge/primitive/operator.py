@@ -13,11 +13,11 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from bridge.errors import DebugError, ParameterError, SignatureError
+from bridge.errors import ParameterError, SignatureError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.call import side_effect
-from bridge.primitive.checks import checked
-from bridge.primitive.debug import Debug
+from bridge.primitive.checks import checked, not_exported, unchecked
+from bridge.primitive.debug import Debug, kernel_modes
 from bridge.primitive.dispatch import Choice, candidate_for
 from bridge.primitive.keywords import check_keywords
 from bridge.primitive.partition import partitioned, require_devices
@@ -89,6 +89,8 @@ class OperatorCall:
         batched: Callable[..., list[Any]] = run
         for extent, axes in self.batches:
             batched = jax.vmap(batched, in_axes=axes, axis_size=extent)
+        if kernel_modes.current():
+            batched = unchecked(batched)
         if self.debug is None:
             return batched
         others = (each for each in self.debug.reference if each.platform == platform and each != candidate)
@@ -170,10 +172,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, pl
     spread = getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
     exported = ctx.module_context.lowering_parameters.for_export
     if exported and call.debug is not None:
-        raise DebugError(
-            f"{call.name}: its checks call Python, which an exported program cannot hold. Trace the program outside of "
-            "bridge.debug_mode, and with KERNEL_BRIDGE_DEBUG unset, to export it."
-        )
+        raise not_exported(call.name)
     # With checks, each device runs all of it: JAX frees the callbacks of a part when it is lowered, and XLA calls them.
     if call.rules.dimensions is not None and spread and not exported and call.debug is None:
         kernel = partitioned(call, platform, ctx.avals_in)

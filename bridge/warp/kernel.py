@@ -16,6 +16,7 @@ from bridge.arguments import Traced, is_array, kind_of, positional
 from bridge.errors import AbiError, DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.avals import align_varying
 from bridge.ffi.call import available
+from bridge.primitive.debug import kernel_modes
 from bridge.signature import check_vmap_method
 from bridge.unwritten import is_empty, warn_unwritten
 from bridge.warp.call import Options, check_dims, check_output_dims, plan_call
@@ -133,6 +134,7 @@ def jax_kernel(
     call.__name__ = call.__qualname__ = kernel.key
     call.__doc__ = kernel.func.__doc__
     call.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    kernel_modes.add_wrapper(call)
     return call
 
 
@@ -278,7 +280,9 @@ def _program(
         # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
         return with_adjoint(planned)(*align_varying(arrays))
 
-    return jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))
+    program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))
+    kernel_modes.add_wrapper(program)
+    return program
 
 
 def forget_programs() -> None:
