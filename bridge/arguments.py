@@ -64,12 +64,11 @@ def _cure(arg: Any) -> str:
     return "Pass each array as an argument of its own."
 
 
-def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str]) -> SignatureError:
+def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], variadic: bool) -> SignatureError:
     """The error for arrays that were passed by name."""
     given = ", ".join(names)
-    return SignatureError(
-        f"{name} got {given} by name, but kernels take their arrays by position. Call {name}({', '.join(inputs)})."
-    )
+    call = f"{name}({', '.join([*inputs, '...'] if variadic else inputs)})"
+    return SignatureError(f"{name} got {given} by name, but kernels take their arrays by position. Call {call}.")
 
 
 class Traced:
@@ -121,7 +120,7 @@ class _Signature(inspect.Signature):
     def of(cls, name: str, inputs: Sequence[str], check: Callable[[Sequence[Any]], None], variadic: bool) -> _Signature:
         def check_all(args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
             if keywords:
-                raise no_keywords(keywords, name, inputs)
+                raise no_keywords(keywords, name, inputs, variadic)
             check(args)
 
         signature = cls(positional(inputs, variadic))

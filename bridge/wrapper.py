@@ -86,7 +86,7 @@ def _wrapper(
 
     def call(*args: Any, **keywords: Any) -> Any:
         if keywords:
-            raise no_keywords(keywords, kernel.name, names)
+            raise no_keywords(keywords, kernel.name, names, variadic)
         check(args)
         inputs = [jax.typeof(arg) for arg in args]
         outputs = declared if isinstance(declared, Outputs) else declared(inputs, kernel.name)

@@ -286,7 +286,7 @@ CUDA_RAW = {
     **outs("copy", wrap_raw_launched),
     **wrapping(wrap_raw_launched),
     **no_arrays(lambda arg: wrap_raw_launched()(arg), "copy: argument 0 is a {}, expected an array"),
-    "by name": bad(SignatureError, "copy got x by name, but kernels take their arrays by position",
+    "by name": bad(SignatureError, r"copy got x by name, .* by position\. Call copy\(\.\.\.\)\.",
         lambda: wrap_raw_launched()(x=X)),
     **outs_functions("copy", lambda outs: wrap_raw_launched(outs)(X)),
 }  # fmt: skip
