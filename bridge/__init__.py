@@ -5,7 +5,7 @@ The stages of a call: the user's kernel -> its identity (:mod:`bridge.content`) 
 native entry, the FFI target that finds it and the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with
 several kernels (:mod:`bridge.primitive`).
 
-What needs Warp is imported when it is first used.
+What needs Warp is imported when it is first used; where Warp is not installed, it says so when it is called.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from bridge.errors import (
     PlatformError,
     RecordingError,
     SignatureError,
+    UnwrittenOutputWarning,
+    WarpUnavailableError,
 )
 from bridge.export import export_checks, export_self_contained
+from bridge.extras import stand_in
 from bridge.lifetime import release
 from bridge.numba_cpu import numba_kernel
 from bridge.numba_cuda import numba_cuda_kernel
@@ -53,6 +56,8 @@ __all__ = [
     "PlatformError",
     "RecordingError",
     "SignatureError",
+    "UnwrittenOutputWarning",
+    "WarpUnavailableError",
     "XLACustomKernel",
     "cuda_raw_kernel",
     "debug_mode",
@@ -74,6 +79,10 @@ _OF_WARP = frozenset({"jax_kernel", "jaxinfo_to_warpinfo", "jaxtype_to_warptype"
 
 def __getattr__(name: str) -> Any:
     if name in _OF_WARP:
+        try:
+            importlib.import_module("warp")
+        except ImportError as error:
+            return stand_in(name, error)
         globals()[name] = found = getattr(importlib.import_module("bridge.warp"), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,8 +17,10 @@ import numpy as np
 
 from bridge.content import undefined_kernel
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
+from bridge.extras import INSTALL_CUDA
 from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
+from bridge.ffi.call import ATTACH_A_RULE
 from bridge.ffi.device import DevicePlan, Launch, Patch
 from bridge.ffi.embedded import Image
 from bridge.ffi.target import CUDA, Entry, Target
@@ -53,7 +55,8 @@ def cuda_raw_kernel(
         name: Which of its ``__global__`` functions to launch; for a template an instance of it, as ``"add<float>"``.
             The function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and
             then ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
         block: Threads of a block, an int or up to three.
         launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.
@@ -74,6 +77,8 @@ def cuda_raw_kernel(
             parameters.
         ValueError: The launch arguments are incomplete or make no sense, or exceed a limit of the device.
         KernelCompileError: When lowered: NVRTC cannot compile the source, or it has no such function.
+
+    A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
 
     Example::
 
@@ -104,7 +109,7 @@ def _compiler() -> Any:
         import cuda.core as core
     except ImportError as error:
         raise CudaUnavailableError(
-            f"CUDA C++ is compiled through cuda-core, which does not import ({error}). Install kernel-bridge[cuda13]."
+            f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {INSTALL_CUDA}"
         ) from error
     return core if hasattr(core, "Program") else __import__("cuda.core.experimental", fromlist=["Program"])
 
@@ -201,6 +206,7 @@ class _Configured:
     scalars: tuple[_Scalar, ...]
 
     target = CUDA
+    source_function = None
 
     @property
     def name(self) -> str:
@@ -232,6 +238,7 @@ class _Code:
 
     platforms = ("cuda",)
     scratch = ()
+    derivative_advice = ATTACH_A_RULE
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """The target, and the launch as text that is the same in every process."""

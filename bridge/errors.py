@@ -1,4 +1,4 @@
-"""Every exception the bridge raises: one base class, each kind also the built-in type a caller would expect."""
+"""Every exception and warning of the bridge: errors have one base class, and a built-in type that one would expect."""
 
 
 class BridgeError(Exception):
@@ -34,7 +34,7 @@ class BackendError(BridgeError, LookupError):
 
 
 class ParameterError(BridgeError, TypeError):
-    """A keyword parameter of an operator is traced, unhashable or an array."""
+    """A keyword parameter of an operator is unknown, missing, traced, unhashable or an array."""
 
 
 class LaunchError(BridgeError, ValueError):
@@ -43,6 +43,14 @@ class LaunchError(BridgeError, ValueError):
 
 class CudaUnavailableError(BridgeError, ImportError):
     """CUDA kernels need numba-cuda and an NVIDIA GPU, and one of them is missing."""
+
+
+class WarpUnavailableError(BridgeError, ImportError):
+    """Warp kernels need NVIDIA Warp, which is not installed."""
+
+
+class UnwrittenOutputWarning(UserWarning):
+    """The source of a kernel never writes to one of its outputs, which then returns whatever was in memory."""
 
 
 class DebugError(BridgeError, RuntimeError):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-import textwrap
 import types
 from typing import Any
 
 from bridge.errors import KernelCompileError
+from bridge.source import parse
 
 
 def hoist_imports(function: types.FunctionType) -> types.FunctionType:
@@ -60,7 +60,7 @@ def _parse(function: types.FunctionType) -> ast.Module:
             f"{function.__name__} imports inside its body, which kernel compilers reject, and its source is not "
             "available to be rewritten. Move the import to the top of the module."
         ) from error
-    tree = ast.parse(textwrap.dedent("".join(lines)))
+    tree = parse("".join(lines))
     return ast.increment_lineno(tree, first - 1)
 
 

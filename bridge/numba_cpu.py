@@ -12,6 +12,7 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
+from bridge.captured import captured_error
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import KernelCompileError, KernelTypeError
 from bridge.ffi.call import Compiled
@@ -49,7 +50,9 @@ def numba_kernel(
             compiler options included), called as ``kernel(input, ..., output, ...)`` with C-contiguous NumPy arrays. It
             writes its results into the outputs, every element of them, and returns nothing. Inputs are read-only.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. The kernel gets
-            the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key.
+            the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key. Or a function that returns
+            these. It gets the inputs (anything with shape and dtype, no values), and runs when JAX traces a call:
+            ``outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype)``.
         vmap_method: How ``jax.vmap`` runs the kernel. By default (and with ``"expand_dims"``) one call loops over the
             batch in native code. ``"broadcast_all"`` also repeats the arguments that are not batched; ``"sequential"``
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
@@ -66,9 +69,16 @@ def numba_kernel(
         SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed; or, when called, the number,
             dtype or shape of the arguments does not fit.
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
-            not aliased; or a dtype is not supported (float16 and bfloat16: convert to float32 before the call).
+            not aliased; it takes a JAX array from its closure or its globals (pass it as an argument); or a dtype is
+            not supported (float16 and bfloat16: convert to float32 before the call).
 
-    An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message.
+    Warns:
+        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
+
+    An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message. Numba does
+    not check indices by default: one that is out of bounds reads or overwrites other memory. While you write a kernel,
+    decorate it with ``numba.njit(boundscheck=True)``, or set the environment variable ``NUMBA_BOUNDSCHECK=1``; such an
+    index then is an ``IndexError`` with the kernel's name, in parallel loops too.
 
     A kernel has no derivative of its own. To attach one::
 
@@ -102,7 +112,7 @@ class _Definition:
     target = CPU
 
     def __init__(self, dispatcher: CPUDispatcher, digest: str):
-        self.function = dispatcher.py_func
+        self.function = self.source_function = dispatcher.py_func
         self.name = self.function.__name__
         self.dispatcher = dispatcher
         self.digest = digest
@@ -153,6 +163,8 @@ class _Definition:
         except Warning:
             raise  # the user has made it an error
         except Exception as error:
+            if (captured := captured_error(self.name, self._place, self.function)) is not None:
+                raise captured from None
             hint = (
                 "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
                 "one with input_output_aliases."
@@ -195,9 +207,10 @@ class _Definition:
         if plain and len(self._parameters) == count:
             return dispatcher
         parameters = ", ".join(f"array{index}" for index in range(count))
-        namespace = {"kernel": dispatcher}
-        exec(f"def {self.name}({parameters}): return kernel({parameters})", namespace)
-        return numba.njit(namespace[self.name])
+        name = self.name if self.name.isidentifier() else "kernel"  # a lambda has no name
+        namespace = {"__dispatcher": dispatcher}
+        exec(f"def {name}({parameters}): return __dispatcher({parameters})", namespace)
+        return numba.njit(namespace[name])
 
     def _compilable(self, failures: Failures | None) -> CPUDispatcher:
         """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""

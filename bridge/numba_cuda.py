@@ -9,13 +9,16 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from bridge.captured import captured_error
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import BridgeError, CudaUnavailableError, KernelCompileError, KernelTypeError
+from bridge.extras import INSTALL_CUDA, is_installed
 from bridge.ffi import driver, embedded
 from bridge.ffi.abi import WORD_BYTES
 from bridge.ffi.call import Compiled
@@ -49,7 +52,8 @@ def numba_cuda_kernel(
     Args:
         kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with
             C-contiguous device arrays. It writes every element of its outputs. Inputs are read-only.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
         block: Threads of a block, an int or up to three.
         launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.
@@ -69,7 +73,11 @@ def numba_cuda_kernel(
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
 
-    A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
+    Warns:
+        UnwrittenOutputWarning: As for :func:`bridge.numba_kernel`.
+
+    A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error. A
+    kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
 
     Example::
 
@@ -89,12 +97,17 @@ def numba_cuda_kernel(
 
 def require_cuda() -> None:
     """Raises CudaUnavailableError, an ImportError, unless numba-cuda is installed and sees a GPU."""
+    if not is_installed("numba_cuda"):  # Numba may have a numba.cuda of its own, which is another one
+        raise CudaUnavailableError(f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}")
     try:
         from numba import cuda
     except ImportError as error:
-        raise CudaUnavailableError(f"numba-cuda does not import ({error}). Install kernel-bridge[cuda13].") from error
+        raise CudaUnavailableError(f"numba-cuda does not import ({error}). {INSTALL_CUDA}") from error
     if not cuda.is_available():
-        raise CudaUnavailableError("numba-cuda finds no NVIDIA GPU with a working driver on this machine.")
+        raise CudaUnavailableError(
+            "numba-cuda finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
+            "numba_kernel wraps kernels for the CPU."
+        )
 
 
 class _Definition:
@@ -158,7 +171,11 @@ class _Configured:
 
     @property
     def function(self) -> Callable[..., Any]:
-        function: Callable[..., Any] = self.definition.function
+        return self.source_function
+
+    @property
+    def source_function(self) -> FunctionType:
+        function: FunctionType = self.definition.function
         return function
 
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
@@ -266,6 +283,8 @@ def _compile(definition: _Definition, arrays: Sequence[_Array]) -> Any:
     except (BridgeError, Warning):
         raise
     except Exception as error:
+        if (captured := captured_error(definition.name, definition.place, definition.function)) is not None:
+            raise captured from None
         hint = (
             "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
             "with input_output_aliases."

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bridge.captured import captured_arrays, error_of
 from bridge.content import function_digest, undefined_kernel
 from bridge.errors import KernelTypeError
 from bridge.ffi import callback
@@ -41,7 +42,8 @@ def numba_cuda_callable(
             stream. It launches kernels on that stream, and may make temporaries with ``cuda.device_array``; they live
             until the work queued before the function dropped them is done. It must write every element of its outputs,
             must leave its inputs as they are unless they are aliased, and must not call JAX.
-        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
         replay: By default ``func`` runs at each call, under the GIL. If true, it runs once for each set of shapes, when
             JAX traces the call; its launches are recorded and from then on made by native code, temporaries included,
             also in CUDA graphs. For functions whose launches depend on shapes alone.
@@ -55,10 +57,15 @@ def numba_cuda_callable(
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
+        KernelCompileError: When called: a kernel that ``func`` launches takes a JAX array from its closure or globals.
         RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
             stream or raised.
 
-    An exception in ``func`` reaches the caller as a JAX runtime error with its type and message.
+    Warns:
+        UnwrittenOutputWarning: When called: ``func`` has no use for an output.
+
+    An exception in ``func`` reaches the caller as a JAX runtime error with its type and message. The function has no
+    derivative; attach one as for :func:`bridge.numba_kernel`.
     """
     require_cuda()
     if not isinstance(func, types.FunctionType):
@@ -105,9 +112,14 @@ class _Callable:
     def function(self) -> Callable[..., Any]:
         return _without_stream(self.definition.launcher)
 
+    @property
+    def source_function(self) -> types.FunctionType:
+        return self.definition.launcher
+
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
         """The function planned for these shapes and dtypes; recorded now, if it is to be replayed."""
         check_known_shapes([*inputs, *outputs], self.name)
+        _check_captured(self.definition.launcher)
         arrays = tuple((tuple(array.shape), str(array.dtype)) for array in (*inputs, *outputs))
         return Compiled(self.target, self.typed_entry(arrays, len(inputs)))
 
@@ -143,6 +155,20 @@ class _Callable:
         words, alive = DevicePlan(self.name, sizes[:input_count], outputs, recording.launches).words()
         # The definition keeps the function's kernels loaded.
         return ctypes.addressof(words), (words, alive, self.definition), recording.temporaries
+
+
+def _check_captured(function: types.FunctionType) -> None:
+    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced ones also in the function itself.
+
+    The function may hold an array that has a value: a kernel that it launches takes it as an argument.
+
+    Raises:
+        KernelCompileError: There is one.
+    """
+    for found in captured_arrays(function):
+        if found.is_traced or found.compiled:
+            code = function.__code__
+            raise error_of(function.__name__, f"{code.co_filename}:{code.co_firstlineno}", function, found)
 
 
 def _without_stream(function: types.FunctionType) -> Callable[..., Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
-from bridge.errors import SignatureError
+from bridge.errors import BridgeError, SignatureError
 
 VMAP_METHODS = (None, "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized")
 
@@ -85,6 +86,59 @@ class Outputs:
                 )
 
 
+@dataclass(frozen=True)
+class OutputsOf:
+    """Outputs whose shapes and dtypes are a function of the inputs."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, inputs: Sequence[Any], name: str) -> Outputs:
+        """The outputs for inputs of these shapes and dtypes.
+
+        Raises:
+            SignatureError: The function takes another number of inputs, raises, or returns something else than what
+                may be passed as ``outs``.
+        """
+        given = f"outs, a function of the inputs ({place_of(self.function)})"
+        try:
+            inspect.signature(self.function).bind(*inputs)
+        except TypeError as error:
+            raise SignatureError(
+                f"{name}: {given}, was called with {len(inputs)} inputs: {error}. Let it take one argument for each "
+                "input: anything with shape and dtype."
+            ) from None
+        except ValueError:  # it has no signature
+            pass
+        try:
+            outs = self.function(*inputs)
+        except (BridgeError, Warning):
+            raise
+        except Exception as error:
+            raise SignatureError(
+                f"{name}: {given}, raised {type(error).__name__}: {error}. It was called with "
+                f"{', '.join(f'{each.dtype}{list(each.shape)}' for each in inputs) or 'nothing'}; it gets the shapes "
+                "and dtypes of the inputs, and no values."
+            ) from error
+        return Outputs.of(outs, name)
+
+
+def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
+    """Normalises what a user passes as ``outs`` of a kernel: shapes and dtypes, or a function of the inputs.
+
+    Raises:
+        SignatureError: It is malformed.
+    """
+    # A container that JAX knows, such as a dataclass, may have a __call__ of its own.
+    is_function = callable(outs) and not hasattr(outs, "shape") and jax.tree_util.all_leaves([outs])
+    return OutputsOf(outs) if is_function else Outputs.of(outs, name)
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """File and line of a function, where it has them; else its text."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+
+
 def _spec(leaf: Any, name: str) -> jax.ShapeDtypeStruct:
     """What ``outs`` says of one output, with extents of type int: 3.0 is equal to 3, but no extent."""
     if isinstance(leaf.dtype, np.dtype) and all(type(extent) is int and extent >= 0 for extent in leaf.shape):
@@ -104,20 +158,6 @@ def _no_array(leaf: Any, name: str) -> SignatureError:
         f"{name}: outs contains an array of shape {leaf.shape} and dtype {leaf.dtype}, expected integers of at least 0 "
         "and a dtype such as jnp.float32."
     )
-
-
-def check_arrays(args: Sequence[Any], name: str) -> None:
-    """Raises SignatureError unless each argument is one that JAX takes for an array."""
-    for index, arg in enumerate(args):
-        if not isinstance(arg, jax.Array):
-            try:
-                jax.typeof(arg)
-            except TypeError as error:
-                what = f"{type(arg).__name__} of {arg.dtype}" if hasattr(arg, "dtype") else type(arg).__name__
-                raise SignatureError(
-                    f"{name}: argument {index} is a {what}, expected an array. Pass each array as an argument of its "
-                    "own."
-                ) from error
 
 
 def check_known_shapes(arrays: Sequence[Any], name: str) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
+from bridge.arguments import Traced, check_arrays, no_keywords, parameter_names
 from bridge.errors import SignatureError
 from bridge.ffi.call import Call, Code, bind
 from bridge.ffi.frame import check_count
 from bridge.ffi.target import Target
-from bridge.signature import Outputs, check_aliased_types, check_aliases, check_vmap_method
+from bridge.primitive.checks import kernel_checks
+from bridge.primitive.debug import kernel_modes
+from bridge.signature import Outputs, OutputsOf, check_aliased_types, check_aliases, check_vmap_method, outputs_of
+from bridge.unwritten import warn_unwritten_outputs
 
 _WRAPPERS_KEPT = 4096
 
@@ -34,6 +39,10 @@ class Kernel(Protocol):
     def function(self) -> Callable[..., Any]:
         """The Python function that the user wrote."""
 
+    @property
+    def source_function(self) -> FunctionType | None:
+        """The Python function that is to write to the outputs; None if it is in another language."""
+
     def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Code:
         """The kernel for inputs and outputs of these shapes and dtypes, compiled now or when it is lowered.
 
@@ -51,33 +60,62 @@ def wrap(
 
     Equal kernels with equal options get the same function, so that wrapping again compiles nothing again.
 
+    Args:
+        kernel: What to call.
+        outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
+        vmap_method: See :func:`bridge.numba_kernel`.
+        input_output_aliases: Pairs of input and output index that share a buffer.
+
     Raises:
         SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
     """
-    outputs = Outputs.of(outs, kernel.name)
+    outputs = outputs_of(outs, kernel.name)
     check_vmap_method(vmap_method, kernel.name)
     return _wrapper(kernel, outputs, vmap_method, check_aliases(input_output_aliases, kernel.name))
 
 
 @functools.lru_cache(maxsize=_WRAPPERS_KEPT)
 def _wrapper(
-    kernel: Kernel, outputs: Outputs, vmap_method: str | None, aliases: tuple[tuple[int, int], ...]
+    kernel: Kernel, declared: Outputs | OutputsOf, vmap_method: str | None, aliases: tuple[tuple[int, int], ...]
 ) -> Callable[..., Any]:
-    results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
     writable = frozenset(index for index, _ in aliases)
+    names, variadic = _input_names(kernel, declared)
 
-    def call(*args: Any) -> Any:
-        inputs = _check_inputs(kernel, args, len(results))
+    def check(args: Sequence[Any]) -> None:
+        check_arrays(args, kernel.name, names)
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        if keywords:
+            raise no_keywords(keywords, kernel.name, names, variadic)
+        check(args)
+        inputs = [jax.typeof(arg) for arg in args]
+        outputs = declared if isinstance(declared, Outputs) else declared(inputs, kernel.name)
+        _check_counts(kernel, len(inputs), len(outputs.specs))
         outputs.check_precision(kernel.name)
         check_aliased_types(aliases, inputs, outputs.specs, kernel.name)
         code = kernel.code(inputs, outputs.specs, writable)
+        source: Any = kernel.source_function
+        if source is not None:
+            shapes = [spec.shape for spec in outputs.specs]
+            warn_unwritten_outputs(kernel.name, source, len(inputs), shapes, dict(aliases).values())
+        results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)
-        arrays = bind(Call(kernel.name, code, results + scratch, aliases, vmap_method), *args)
+        made = Call(kernel.name, code, results + scratch, aliases, vmap_method, checks=kernel_checks())
+        arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 
-    call.__name__ = call.__qualname__ = kernel.name
-    call.__doc__ = kernel.function.__doc__
-    return jax.jit(call)
+    wrapper = jax.jit(Traced(call, kernel.name, names, check, variadic, kernel.function.__doc__))
+    kernel_modes.add_wrapper(wrapper)
+    return wrapper
+
+
+def _input_names(kernel: Kernel, declared: Outputs | OutputsOf) -> tuple[list[str], bool]:
+    """What the kernel calls its inputs, and whether there may be more of them."""
+    names, variadic = parameter_names(kernel.function)
+    if isinstance(declared, Outputs):
+        return names[: max(0, len(names) - len(declared.specs))], variadic
+    own, any_number = parameter_names(declared.function)
+    return (names, True) if any_number else (names[: len(own)], variadic)
 
 
 def forget_wrappers() -> None:
@@ -85,30 +123,23 @@ def forget_wrappers() -> None:
     _wrapper.cache_clear()
 
 
-def _check_inputs(kernel: Kernel, args: tuple[Any, ...], output_count: int) -> list[Any]:
-    """Shapes and dtypes of the arguments of a call.
+def _check_counts(kernel: Kernel, input_count: int, output_count: int) -> None:
+    """Holds the number of arrays to the kernel's parameters.
 
     Raises:
-        SignatureError: An argument is no array, or there are too many or too few.
+        SignatureError: There are too many or too few.
     """
-    for index, arg in enumerate(args):
-        if not (hasattr(arg, "shape") and hasattr(arg, "dtype")):
-            raise SignatureError(
-                f"{kernel.name}: argument {index} is a {type(arg).__name__}, expected an array. "
-                "Pass each array as an argument of its own."
-            )
     parameters = inspect.signature(kernel.function).parameters
     variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
     required = sum(
         parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
         for parameter in parameters.values()
     )
-    given = len(args) + output_count
+    given = input_count + output_count
     if given < required or (given > len(parameters) and not variadic):
         raise SignatureError(
-            f"{kernel.name}({', '.join(parameters)}) got {len(args)} inputs and has {output_count} outputs declared in "
-            f"outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one "
+            f"{kernel.name}({', '.join(parameters)}) got {input_count} inputs and has {output_count} outputs declared "
+            f"in outs, {given} arrays in all, expected {required if given < required else len(parameters)}. Pass one "
             "array for each input, and declare one output in outs for each output parameter."
         )
     check_count(kernel.name, given)
-    return [jax.typeof(arg) for arg in args]

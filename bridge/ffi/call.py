@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
@@ -34,6 +34,10 @@ class Code(Protocol):
     def scratch(self) -> tuple[int, ...]:
         """Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel."""
 
+    @property
+    def derivative_advice(self) -> str:
+        """How to attach a derivative to a kernel of this language, where it has none: for an error."""
+
     def describe(self, platform: str) -> tuple[Target, str]:
         """The FFI target to call, and the description of the entry that it finds; compiles nothing."""
 
@@ -44,12 +48,21 @@ class Code(Protocol):
         """It identifies a compiled program."""
 
 
+ATTACH_A_RULE = (
+    "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
+    "jax.custom_jvp (forward mode), as the example in help(bridge.numba_kernel)."
+)
+"""What to do about a kernel that has no derivative."""
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The :class:`Code` of a kernel for one platform that is compiled already."""
 
     target: Target
     compiled: Entry
+
+    derivative_advice = ATTACH_A_RULE
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -66,6 +79,20 @@ class Compiled:
         return self.compiled
 
 
+class Checks(Protocol):
+    """What is to be checked at every execution of a call, see :func:`bridge.debug_mode`. Hashable."""
+
+    def around(self, call: Call, platform: str, exported: bool) -> Callable[..., list[Any]]:
+        """A function of the arrays of a call, with batch dimensions, that makes the call and checks it.
+
+        Raises:
+            DebugError: The call is being exported; an exported program can hold no checks.
+        """
+
+    def __hash__(self) -> int:
+        """It identifies a compiled program, as part of a call."""
+
+
 @dataclass(frozen=True)
 class Call:
     """What is static about one call.
@@ -79,6 +106,7 @@ class Call:
         has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
         poison: Fill the outputs before the kernel runs, with the pattern of this run (see :mod:`bridge.ffi.poison`).
+        checks: What to check when it runs.
     """
 
     name: str
@@ -89,6 +117,7 @@ class Call:
     has_side_effect: bool = False
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
+    checks: Checks | None = field(default=None, repr=False)
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
@@ -133,6 +162,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    if call.checks is not None:
+        exported = ctx.module_context.lowering_parameters.for_export
+        checked = call.checks.around(replace(call, checks=None), platform, exported)
+        return mlir.lower_fun(checked, multiple_results=True)(ctx, *operands)
     target, description = call.code.describe(platform)
     # A program can be exported for a platform that this machine does not have: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export:
@@ -201,11 +234,8 @@ batching.primitive_batchers[kernel_call_p] = _batch
 
 def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
     raise DifferentiationError(
-        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. Attach one by wrapping the call in "
-        "jax.custom_vjp (reverse mode) or jax.custom_jvp (forward mode), as the docstring of bridge.numba_kernel "
-        "shows; or keep it out of the differentiated path with jax.lax.stop_gradient on its inputs. A Warp kernel has "
-        "one unless enable_backward is False where it is defined or wrapped, or has_side_effect is True; its adjoint "
-        "has none."
+        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. {call.code.derivative_advice} Or keep "
+        "it out of the differentiated path with jax.lax.stop_gradient on its inputs."
     )
 
 

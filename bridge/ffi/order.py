@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from bridge.ffi.call import Call, bind
+from bridge.ffi.call import ATTACH_A_RULE, Call, bind
 from bridge.ffi.device import DevicePlan
 from bridge.ffi.host import HostPlan
 from bridge.ffi.target import CPU, CUDA, Entry, Target
@@ -64,6 +64,8 @@ class _Identity:
 
     operands: tuple[tuple[int, int], ...]
     label: str
+
+    derivative_advice = ATTACH_A_RULE
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.call import Call, bind, kernel_call_p
 from bridge.ffi.order import after
 from bridge.ffi.poison import pattern
-from bridge.primitive.debug import kept
+from bridge.primitive.debug import Mode, kept, kernel_modes
 from bridge.primitive.dispatch import Candidate
 
 if TYPE_CHECKING:
@@ -41,19 +41,20 @@ class Place:
     """Where a report comes from.
 
     Attributes:
-        operator: Its name.
-        backend: What runs.
+        operator: Its name, or that of a kernel that is called without one.
+        backend: What runs, if it is an operator.
         platform: Where it runs.
         arguments: Types of the arguments, with batch dimensions.
     """
 
     operator: str
-    backend: str
+    backend: str | None
     platform: str
     arguments: str
 
     def __str__(self) -> str:
-        return f"{self.operator}, backend {self.backend} on {self.platform}, called with {self.arguments or 'nothing'}"
+        who = self.operator if self.backend is None else f"{self.operator}, backend {self.backend}"
+        return f"{who} on {self.platform}, called with {self.arguments or 'nothing'}"
 
 
 @dataclass
@@ -171,12 +172,11 @@ def checked(call: OperatorCall, candidate: Candidate, kernel: Function, referenc
     def run(*args: Any) -> Arrays:
         place = Place(call.name, candidate.reference, platform, ", ".join(map(_written, args)))
         findings = _Findings(place)
-        # Copies, which nothing but this kernel gets: what it writes to them is seen here and does no harm elsewhere.
-        copies = after(args, (), platform, label) if mode.inputs else list(args)
-        function = _poisoned(kernel, copies, place) if mode.outputs else kernel
-        results = list(map(jnp.asarray, function(*copies)))
-        if mode.inputs:
-            _check_inputs(findings, args, after(copies, results, platform, label))
+
+        def function(*copies: Any) -> Any:
+            return (_poisoned(kernel, copies, place) if mode.outputs else kernel)(*copies)
+
+        results = _run(findings, mode, label, function, args)
         if reference is not None:
             backend = mode.reference or ""
             for index, (got, expected) in enumerate(zip(results, reference(*args), strict=True)):
@@ -186,6 +186,68 @@ def checked(call: OperatorCall, candidate: Candidate, kernel: Function, referenc
         return findings.reported(results)
 
     return run
+
+
+def kernel_checks() -> KernelChecks | None:
+    """The checks of the mode in force here for a kernel that is called without an operator; None where there are none.
+
+    Raises:
+        DebugError: A program for several devices has found something before.
+    """
+    mode = replace(kernel_modes.current(), reference=None)
+    if not mode:
+        return None
+    kept.raise_all()
+    return KernelChecks(mode)
+
+
+@dataclass(frozen=True)
+class KernelChecks:
+    """The checks of a call of one kernel: a :class:`bridge.ffi.call.Checks`."""
+
+    mode: Mode
+
+    def around(self, call: Call, platform: str, exported: bool) -> Function:
+        if exported:
+            raise not_exported(call.name)
+        label = f"{hash(call):x}"
+
+        def run(*args: Any) -> Arrays:
+            place = Place(call.name, None, platform, ", ".join(map(_written, args)))
+            findings = _Findings(place)
+
+            def function(*copies: Any) -> Arrays:
+                if not self.mode.outputs:
+                    return bind(call, *copies)
+                kernels = len(call.outputs) - len(call.code.scratch)
+                used = tuple(index < kernels for index in range(len(call.outputs)))
+                return _run_twice(*copies, call=call, used=used, place=place)
+
+            results = _run(findings, self.mode, label, function, args)
+            if self.mode.nan:
+                _check_nan(findings, args, results, everywhere=self.mode.nan == "any")
+            return findings.reported(results)
+
+        return run
+
+
+def not_exported(name: str) -> DebugError:
+    """The error for a program with checks that is to be exported."""
+    return DebugError(
+        f"{name}: its checks call Python, which an exported program cannot hold. Trace the program outside of "
+        "bridge.debug_mode, and with KERNEL_BRIDGE_DEBUG unset, to export it."
+    )
+
+
+def _run(findings: _Findings, mode: Mode, label: str, function: Function, args: Sequence[Any]) -> Arrays:
+    """The results of a function, which is given copies of its arguments if the mode asks whether it changes them."""
+    platform = findings.place.platform
+    # Copies, which nothing but this kernel gets: what it writes to them is seen here and does no harm elsewhere.
+    copies = after(args, (), platform, label) if mode.inputs else list(args)
+    results = list(map(jnp.asarray, function(*copies)))
+    if mode.inputs:
+        _check_inputs(findings, args, after(copies, results, platform, label))
+    return results
 
 
 def _check_inputs(findings: _Findings, before: Sequence[Any], seen: Sequence[Any]) -> None:
@@ -251,6 +313,17 @@ def _nan_text(index: int, kind: str, everywhere: bool, many: str, where: str) ->
     return f"{many} of output {index} ({kind}) are NaN" + ("" if everywhere else ", and no input is") + f", {where}"
 
 
+def unchecked(kernel: Function) -> Function:
+    """A function whose calls of kernels have no checks of their own: an operator checks its kernel itself."""
+
+    def run(*args: Any) -> Arrays:
+        closed = jax.make_jaxpr(kernel)(*args)
+        plain = _closed_with_checks(closed, None, None)
+        return kernel(*args) if plain is closed else list(map(jnp.asarray, jaxpr_as_fun(plain)(*args)))
+
+    return run
+
+
 def _poisoned(kernel: Function, args: Sequence[Any], place: Place) -> Function:
     """The function with its calls of the bridge's kernels, also in what it calls, replaced by checked ones."""
     closed = jax.make_jaxpr(kernel)(*args)
@@ -265,12 +338,12 @@ _PASSING_ON = frozenset({"jit", "pjit", "closed_call"})
 """Primitives whose results are those of the function they call."""
 
 
-def _closed_with_checks(closed: ClosedJaxpr, place: Place, used: Used) -> ClosedJaxpr:
+def _closed_with_checks(closed: ClosedJaxpr, place: Place | None, used: Used) -> ClosedJaxpr:
     jaxpr = _with_checks(closed.jaxpr, place, used)
     return closed if jaxpr is closed.jaxpr else closed.replace(jaxpr=jaxpr)
 
 
-def _with_checks(jaxpr: Jaxpr, place: Place, used: Used) -> Jaxpr:
+def _with_checks(jaxpr: Jaxpr, place: Place | None, used: Used) -> Jaxpr:
     results = jaxpr.outvars if used is None else itertools.compress(jaxpr.outvars, used)
     read = (*results, *(var for eqn in jaxpr.eqns for var in eqn.invars))
     variables = {var for var in read if not isinstance(var, Literal)}
@@ -278,8 +351,13 @@ def _with_checks(jaxpr: Jaxpr, place: Place, used: Used) -> Jaxpr:
     for eqn in jaxpr.eqns:
         used = tuple(var in variables for var in eqn.outvars)
         if eqn.primitive is kernel_call_p:
-            params = {**eqn.params, "used": used, "place": place}
-            eqns.append(eqn.replace(primitive=checked_kernel_call_p, params=params))
+            call = eqn.params["call"]
+            plain = call if call.checks is None else replace(call, checks=None)
+            if place is not None:
+                params = {"call": plain, "used": used, "place": place}
+                eqns.append(eqn.replace(primitive=checked_kernel_call_p, params=params))
+            else:
+                eqns.append(eqn if plain is call else eqn.replace(params={"call": plain}))
             continue
         inside = used if eqn.primitive.name in _PASSING_ON else None
         params = {name: _param_with_checks(value, place, inside) for name, value in eqn.params.items()}
@@ -289,7 +367,7 @@ def _with_checks(jaxpr: Jaxpr, place: Place, used: Used) -> Jaxpr:
     return jaxpr if same else jaxpr.replace(eqns=eqns)
 
 
-def _param_with_checks(value: Any, place: Place, used: Used) -> Any:
+def _param_with_checks(value: Any, place: Place | None, used: Used) -> Any:
     if isinstance(value, ClosedJaxpr):
         return _closed_with_checks(value, place, used)
     if isinstance(value, Jaxpr):

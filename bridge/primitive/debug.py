@@ -1,4 +1,4 @@
-"""Which checks operators get where they are traced: a context, or an environment variable."""
+"""Which checks operators and kernels get where they are traced: a context, or an environment variable."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import functools
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+import jax
 
 from bridge.errors import DebugError, SignatureError
 from bridge.primitive.dispatch import Choice, candidate
@@ -69,6 +72,55 @@ class Debug:
 _mode: contextvars.ContextVar[Mode | None] = contextvars.ContextVar("debug_mode", default=None)
 
 
+class _KernelModes:
+    """The mode of kernels that are called without an operator: one for all threads.
+
+    A wrapper of a kernel is a ``jax.jit`` function. Where it has been compiled a call runs no Python, which could ask
+    for the mode of its thread; so a change of the mode makes JAX forget what it has compiled of the wrappers, and of
+    ``jax.jit`` of them, which JAX knows by the function.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._entered: list[tuple[object, Mode]] = []
+        self._wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def add_wrapper(self, wrapper: Any) -> None:
+        """Has a change of the mode reach a function that calls a kernel."""
+        with self._lock:
+            self._wrappers.add(wrapper)
+
+    def current(self) -> Mode:
+        """The mode that was entered last and has not been left, or that of the environment variable."""
+        with self._lock:
+            return self._entered[-1][1] if self._entered else _parsed(os.environ.get(VARIABLE, ""))
+
+    @contextlib.contextmanager
+    def entered(self, mode: Mode) -> Iterator[None]:
+        token = (object(), mode)
+        with self._changing():
+            self._entered.append(token)
+        try:
+            yield
+        finally:
+            with self._changing():
+                self._entered.remove(token)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock:
+            before = self.current()
+            yield
+            if self.current() != before:
+                for wrapper in list(self._wrappers):
+                    for compiled in (wrapper, jax.jit(wrapper)):
+                        if hasattr(compiled, "clear_cache"):  # that of Warp is a plain function
+                            compiled.clear_cache()
+
+
+kernel_modes = _KernelModes()
+
+
 @contextlib.contextmanager
 def debug_mode(
     *,
@@ -78,7 +130,11 @@ def debug_mode(
     nan: bool | Literal["any"] = True,
     rtol: float | None = None,
 ) -> Iterator[None]:
-    """Operators that are traced in this context check their kernels at every execution.
+    """Operators and kernels that are traced in this context are checked at every execution.
+
+    A kernel is checked where an operator runs it, and where it is called without one, as :func:`bridge.numba_kernel`,
+    :func:`bridge.numba_cuda_kernel`, :func:`bridge.numba_cuda_callable`, :func:`bridge.cuda_raw_kernel` and
+    :func:`bridge.jax_kernel` wrap it; then there is no reference to compare it with.
 
     What is wrong raises JAX's error for a failed callback where the result is waited for: a
     ``jax.errors.JaxRuntimeError``, or a ``ValueError`` if the program ran well before. Its text ends with that of a
@@ -89,9 +145,10 @@ def debug_mode(
 
     A program for several devices cannot fail on one of them, because XLA aborts a process in which the others wait for
     it. There, findings are logged at once, and raised as a :class:`bridge.DebugError` when this context is left or the
-    next operator is traced; wait for the results before.
+    next operator or kernel is traced; wait for the results before.
 
-    Contexts do not add up: the innermost counts, and each thread has its own. Outside of any, the environment variable
+    Contexts do not add up: the innermost counts. Each thread has its own for operators; kernels that are called without
+    one are also checked where another thread traces them meanwhile. Outside of any context, the environment variable
     ``KERNEL_BRIDGE_DEBUG`` counts: 1 for every check, or some of ``outputs``, ``inputs``, ``reference``, ``nan``,
     ``reference=BACKEND``, ``nan=any`` and ``rtol=NUMBER``, separated by commas.
 
@@ -125,7 +182,7 @@ def debug_mode(
         nan="any" if nan == "any" else "new" if nan else None,
         rtol=rtol,
     )
-    with _using(mode):
+    with _using(mode), kernel_modes.entered(mode):
         yield
     kept.raise_all()
 
@@ -230,6 +287,10 @@ class _RuleInMode:
 
     rule: Rule
     mode: Mode
+
+    @property
+    def __wrapped__(self) -> Rule:
+        return self.rule
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         with _using(self.mode):

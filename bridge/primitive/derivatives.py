@@ -34,7 +34,7 @@ def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Any:
     function = jax.custom_vjp(functools.partial(bind, call))
 
     def run_forward(*args: Any) -> tuple[list[Any], Any]:
-        answer = forward(*args, **call.keywords)
+        answer = call.run_rule("the forward rule of def_vjp", forward, *args)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SignatureError(
                 f"{call.name}: the forward rule of def_vjp returned {type(answer).__name__}, expected a pair of the "
@@ -46,7 +46,7 @@ def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Any:
     def run_backward(saved: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         residuals, reals = saved
         given = [c if _is_real(spec) else None for c, spec in zip(cotangents, call.outputs, strict=True)]
-        answer = backward(residuals, given, **call.keywords)
+        answer = call.run_rule("the backward rule of def_vjp", backward, residuals, given)
         gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
         if len(gradients) != len(reals):
             raise SignatureError(
@@ -65,7 +65,7 @@ def _with_jvp(call: OperatorCall, rule: Rule) -> Any:
     @function.defjvp
     def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         given = tuple(t if _is_real(p) else None for p, t in zip(primals, tangents, strict=True))
-        answer = rule(tuple(primals), given, **call.keywords)
+        answer = call.run_rule("the rule of def_jvp", rule, tuple(primals), given)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SignatureError(
                 f"{call.name}: the rule of def_jvp returned {type(answer).__name__}, expected a pair of the results "
@@ -132,7 +132,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> lis
     known = [arg for index, arg in enumerate(args) if index != operand]
 
     def run(cotangents: Any, known: Any) -> Any:
-        return rules[operand](list(cotangents), *known, **call.keywords)
+        return call.run_rule("the rule of def_transpose", rules[operand], list(cotangents), *known)
 
     batched: Callable[..., Any] = run
     for extent, axes in call.batches:

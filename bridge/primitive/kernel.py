@@ -11,11 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from bridge.arguments import check_arrays, parameter_names
 from bridge.errors import BackendError, ParameterError, SignatureError
+from bridge.extras import require_warp
 from bridge.primitive.debug import in_current_mode
 from bridge.primitive.derivatives import apply
 from bridge.primitive.dispatch import NO_WINNERS, Choice, candidate, choose
 from bridge.primitive.explanation import Explanation, explain, preference_source
+from bridge.primitive.keywords import check_keywords
 from bridge.primitive.operator import OperatorCall
 from bridge.primitive.preference import DEFAULT, preferred_backends
 from bridge.primitive.registry import (
@@ -33,7 +36,7 @@ from bridge.primitive.registry import (
 from bridge.primitive.rules import Dimensions, Rule
 from bridge.primitive.tuning import Tuning, device_of, entrants, race, winner_of
 from bridge.primitive.winners import Request, Winners
-from bridge.signature import Outputs, check_arrays, check_rtol
+from bridge.signature import Outputs, check_rtol
 
 
 class XLACustomKernel:
@@ -79,6 +82,7 @@ class XLACustomKernel:
             raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
         self.name = name
         self._outs = outs
+        self._argument_names = [] if outs is None else parameter_names(outs)[0]
         self._has_side_effect = has_side_effect
         self._registry = Registry(name)
         self._winners = Winners(name)
@@ -155,7 +159,11 @@ class XLACustomKernel:
 
         On the CPU, where Warp runs on one thread, it is the default only until another kernel language is registered
         there, unless ``asdefault`` is True.
+
+        Raises:
+            WarpUnavailableError: Warp is not installed; also an ``ImportError``.
         """
+        require_warp(f"{self.name}: def_warp_kernel")
         self.def_kernel("warp", "cuda", generator, asdefault, configurations)
         self._register("warp", "cpu", generator, asdefault, ONE_THREAD, configurations)
 
@@ -317,7 +325,8 @@ class XLACustomKernel:
 
         Raises:
             BackendError: No kernel is registered for the request, or (when lowered) for the platform.
-            ParameterError: A parameter is a traced value, an array, or not hashable.
+            ParameterError: A parameter is a traced value, an array, or not hashable; or (when lowered) one that the
+                generator does not take, or one that it takes is left out.
             SignatureError: ``outs`` is malformed or (when lowered) not what the kernel returns; or an argument is a
                 container of arrays.
         """
@@ -372,7 +381,7 @@ class XLACustomKernel:
                 with fails; no candidate is right; or a kernel changes its inputs.
             SignatureError: As for a call; or an argument is traced or lies on several devices.
         """
-        check_arrays(args, self.name)
+        check_arrays(args, self.name, self._argument_names)
         check_rtol(rtol, self.name)
         arrays, device = device_of(args, self.name)
         outputs, static = self._checked(arrays, outs, parameters)
@@ -443,19 +452,23 @@ class XLACustomKernel:
         self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]
     ) -> tuple[Outputs, tuple[tuple[str, Any], ...]]:
         """The outputs and static parameters of a call."""
-        check_arrays(args, self.name)
+        check_arrays(args, self.name, self._argument_names)
         static = self._static(parameters)
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self.name)
         outputs.check_precision(self.name)
         return outputs, static
 
-    def _declared(self, args: Iterable[Any], parameters: Mapping[str, Any]) -> Any:
+    def _declared(self, args: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
         if self._outs is None:
             raise SignatureError(
                 f"{self.name}: outs is missing. Pass the shapes and dtypes of the results, or construct the operator "
                 "with outs, a function of its arguments."
             )
-        return self._outs(*map(jax.typeof, args), **parameters)
+        try:
+            return self._outs(*map(jax.typeof, args), **parameters)
+        except TypeError:
+            check_keywords(self._outs, parameters, self.name, "its function outs", len(args))
+            raise
 
     def _static(self, parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         for key, value in parameters.items():

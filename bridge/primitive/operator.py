@@ -13,14 +13,15 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from bridge.errors import DebugError, ParameterError, SignatureError
+from bridge.errors import ParameterError, SignatureError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.call import side_effect
-from bridge.primitive.checks import checked
-from bridge.primitive.debug import Debug
+from bridge.primitive.checks import checked, not_exported, unchecked
+from bridge.primitive.debug import Debug, kernel_modes
 from bridge.primitive.dispatch import Choice, candidate_for
+from bridge.primitive.keywords import check_keywords
 from bridge.primitive.partition import partitioned, require_devices
-from bridge.primitive.rules import Rules
+from bridge.primitive.rules import Rule, Rules
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ class OperatorCall:
                 f"{self.name}: the call passes {', '.join(twice)}, but so does the configuration of "
                 f"{candidate.reference}. Leave it out of the call, or name another configuration with backend=."
             )
+        check_keywords(
+            candidate.generator,
+            [*self.keywords, *dict(candidate.options)],
+            self.name,
+            f"backend {candidate.backend!r}",
+            configured=dict.fromkeys(dict(candidate.options), candidate.reference),
+        )
         try:
             kernel = candidate.generator(**self.keywords, **dict(candidate.options))
         except Exception as error:
@@ -81,6 +89,8 @@ class OperatorCall:
         batched: Callable[..., list[Any]] = run
         for extent, axes in self.batches:
             batched = jax.vmap(batched, in_axes=axes, axis_size=extent)
+        if kernel_modes.current():
+            batched = unchecked(batched)
         if self.debug is None:
             return batched
         others = (each for each in self.debug.reference if each.platform == platform and each != candidate)
@@ -91,6 +101,20 @@ class OperatorCall:
     def keywords(self) -> dict[str, Any]:
         """What generators and rules get by name: ``outs``, and the parameters of the call."""
         return {"outs": self.outputs, **dict(self.parameters)}
+
+    def run_rule(self, who: str, rule: Rule, *args: Any) -> Any:
+        """What a rule returns for these arguments and the keywords of the call.
+
+        Args:
+            who: The rule, for errors.
+            rule: A function that the author declared.
+            *args: What it gets by position.
+
+        Raises:
+            ParameterError: The call has parameters that the rule does not take, or lacks some.
+        """
+        check_keywords(rule, self.keywords, self.name, who, len(args))
+        return rule(*args, **self.keywords)
 
     def flatten(self, results: Any, who: str) -> list[Any]:
         """The results of a kernel or rule, which may be one array, or a tuple, list or other pytree of them.
@@ -148,10 +172,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, pl
     spread = getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
     exported = ctx.module_context.lowering_parameters.for_export
     if exported and call.debug is not None:
-        raise DebugError(
-            f"{call.name}: its checks call Python, which an exported program cannot hold. Trace the program outside of "
-            "bridge.debug_mode, and with KERNEL_BRIDGE_DEBUG unset, to export it."
-        )
+        raise not_exported(call.name)
     # With checks, each device runs all of it: JAX frees the callbacks of a part when it is lowered, and XLA calls them.
     if call.rules.dimensions is not None and spread and not exported and call.debug is None:
         kernel = partitioned(call, platform, ctx.avals_in)
@@ -185,7 +206,8 @@ def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Operato
 def _batch_by_rule(args: tuple[Any, ...], dims: tuple[int | None, ...], extent: int, call: OperatorCall) -> list[Any]:
     assert call.rules.batching is not None
     leading = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
-    results = call.rules.batching(extent, tuple(dim is not None for dim in dims), *leading, **call.keywords)
+    batched_args = tuple(dim is not None for dim in dims)
+    results = call.run_rule("the batching rule", call.rules.batching, extent, batched_args, *leading)
     batched = tuple(jax.ShapeDtypeStruct((extent, *spec.shape), spec.dtype) for spec in call.outputs)
     return replace(call, outputs=batched).flatten(results, "the batching rule")
 

@@ -13,7 +13,8 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import LaunchError, SignatureError
-from bridge.ffi.call import Call, bind
+from bridge.ffi.call import Call, Checks, bind
+from bridge.primitive.checks import kernel_checks
 from bridge.signature import Outputs, check_known_shapes
 from bridge.warp.code import WarpCode
 from bridge.warp.launch import Argument, Spec
@@ -49,7 +50,7 @@ class Options:
     vmap_method: str | None
     has_side_effect: bool
 
-    def override(self, launch_dims: Any, output_dims: Any, vmap_method: str | None) -> Options:
+    def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
         """These options with what a single call sets otherwise."""
         changes: dict[str, Any] = {}
         if launch_dims is not None:
@@ -72,6 +73,7 @@ class Planned:
         values: The memory of each parameter that is a value, by name.
         shapes: Of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
+        checks: What to check when the kernel or its adjoint runs.
     """
 
     options: Options
@@ -80,6 +82,7 @@ class Planned:
     values: Mapping[str, bytes]
     shapes: Mapping[str, Dims]
     dims: Dims
+    checks: Checks | None
 
     def arrays(self, *roles: Role) -> list[Parameter]:
         """The array parameters of these roles, in order."""
@@ -152,6 +155,7 @@ class Planned:
             aliases=tuple(aliases),
             vmap_method=self.options.vmap_method,
             has_side_effect=self.options.has_side_effect and adjoints is None,
+            checks=self.checks,
         )
 
     def forward_call(self) -> Call:
@@ -208,7 +212,7 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
             "at least one thread, or declare empty outputs."
         )
     types = [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters]
-    planned = Planned(options, instantiated(kernel, types), parameters, values, shapes, dims)
+    planned = Planned(options, instantiated(kernel, types), parameters, values, shapes, dims, kernel_checks())
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
 

@@ -15,7 +15,7 @@ from bridge.errors import AbiError
 from bridge.ffi.target import CPU, CUDA, Entry, Target
 from bridge.warp.device import build_device
 from bridge.warp.host import build_host
-from bridge.warp.launch import Spec, failed
+from bridge.warp.launch import Spec, captured_by, failed
 from bridge.warp.parameters import instantiated, restore, withdraw
 from bridge.warp.types import LOCK
 
@@ -45,6 +45,16 @@ class WarpCode:
 
     platforms = ("cpu", "cuda")
     scratch = ()
+
+    @property
+    def derivative_advice(self) -> str:
+        attach = "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
+        if self.spec.backward:
+            return f"Warp generates the adjoint of a kernel, but none of an adjoint. {attach}"
+        return (
+            "Warp generates its adjoint, unless enable_backward is False where the kernel is defined or wrapped, "
+            f"has_side_effect is True, or its inputs or outputs are all integers. {attach}"
+        )
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """The target of the platform, and the launch as text that is the same in every process."""
@@ -80,6 +90,8 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
             kernel.module.get_module_hash(block_dim)
         except Exception as error:
             withdraw(kernel)
+            if (captured := captured_by(kernel, error)) is not None:
+                raise captured from None
             raise failed(kernel, f"{type(error).__name__}: {error}") from error
         content = kernel.hash
     if not isinstance(content, bytes):

@@ -12,10 +12,13 @@ from typing import Any
 import jax
 import warp as wp
 
+from bridge.arguments import Traced, is_array, kind_of, positional
 from bridge.errors import AbiError, DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.avals import align_varying
 from bridge.ffi.call import available
+from bridge.primitive.debug import kernel_modes
 from bridge.signature import check_vmap_method
+from bridge.unwritten import is_empty, warn_unwritten
 from bridge.warp.call import Options, check_dims, check_output_dims, plan_call
 from bridge.warp.code import has_adjoint, remember
 from bridge.warp.gradient import with_adjoint
@@ -75,8 +78,11 @@ def jax_kernel(
         ParameterError: When called: a value is traced.
         LaunchError: The launch makes no sense, is over a limit of the device, or launches nothing while an output is
             not empty.
-        KernelCompileError: When lowered: Warp cannot compile the kernel.
+        KernelCompileError: When lowered: Warp cannot compile the kernel, or it refers to a JAX array.
         DifferentiationError: ``enable_backward`` is True but there is no adjoint.
+
+    Warns:
+        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 
@@ -120,19 +126,30 @@ def jax_kernel(
     of_arrays = programs.of_arrays()
 
     # A closure, because every attribute that is looked up takes a share of the few microseconds of an eager call.
-    def call(
-        *args: Any,
-        launch_dims: int | Sequence[int] | None = None,
-        output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
-        vmap_method: str | None = None,
-    ) -> list[jax.Array]:
-        if of_arrays is not None and launch_dims is None and output_dims is None and vmap_method is None:
-            return of_arrays(*args)
-        return programs.call(args, launch_dims, output_dims, vmap_method)
+    def call(*args: Any, **options: Any) -> list[jax.Array]:
+        if options or of_arrays is None:
+            return programs.call(args, options)
+        return of_arrays(*args)
 
     call.__name__ = call.__qualname__ = kernel.key
     call.__doc__ = kernel.func.__doc__
+    call.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    kernel_modes.add_wrapper(call)
     return call
+
+
+_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
+"""Options that a single call may set otherwise."""
+
+
+def _signature(options: Options) -> inspect.Signature:
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _OF_A_CALL]
+    return inspect.Signature([*positional(_passed_names(options)), *named])
+
+
+def _passed_names(options: Options) -> list[str]:
+    """Names of the parameters that a caller passes."""
+    return [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
@@ -187,16 +204,23 @@ class _Programs:
         """The program of a kernel that takes nothing but arrays."""
         return None if self._values else self._find(self._options, ())
 
-    def call(self, args: Sequence[Any], launch_dims: Any, output_dims: Any, vmap_method: str | None) -> list[jax.Array]:
-        """Runs the kernel on arrays and values, in the order of its parameters."""
+    def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
+        """Runs the kernel on arrays and values, in the order of its parameters, with options for this call."""
+        if options:
+            self._check_options(options)
         if len(args) != len(self._passed):
             raise _miscounted(self._options, len(args))
-        if launch_dims is None and output_dims is None and vmap_method is None:
-            program = self._find_recent(args)
-        else:
-            check_vmap_method(vmap_method, self._options.kernel.key)
-            program = self._find(self._options.override(launch_dims, output_dims, vmap_method), args)
+        program = self._find(self._options.override(**options), args) if options else self._find_recent(args)
         return program(*[args[index] for index in self._arrays])
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        key = self._options.kernel.key
+        if unknown := [name for name in options if name not in _OF_A_CALL]:
+            raise SignatureError(
+                f"{key} got {', '.join(unknown)} by name, but kernels take their arguments by position. Call "
+                f"{key}({', '.join(_passed_names(self._options))}); by name it takes {', '.join(_OF_A_CALL)}."
+            )
+        check_vmap_method(options.get("vmap_method"), key)
 
     def _find(self, options: Options, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
         statics = [Static.of(args[index], options.kernel, self._passed[index]) for index in self._values]
@@ -216,7 +240,7 @@ class _Programs:
 
 
 def _miscounted(options: Options, given: int) -> SignatureError:
-    passed = [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
+    passed = _passed_names(options)
     return SignatureError(
         f"{options.kernel.key} got {given} arguments, expected {len(passed)}: {', '.join(passed)}. Outputs are not "
         "passed."
@@ -229,16 +253,23 @@ def _program(
 ) -> Callable[..., list[jax.Array]]:
     """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once."""
 
+    positions = [(index, p) for index, p in enumerate(p for p in options.parameters if p.role is not Role.OUTPUT)]
+    passed = [(index, parameter) for index, parameter in positions if parameter.is_array]
+
+    def check(arrays: Sequence[Any]) -> None:
+        for array, (index, parameter) in zip(arrays, passed, strict=False):
+            if not is_array(array):
+                raise SignatureError(
+                    f"{options.kernel.key}: argument {index} is a {kind_of(array)}, but {parameter} takes an array."
+                )
+
     def call(*arrays: Any) -> list[jax.Array]:
-        passed = [p for p in options.parameters if p.is_array and p.role is not Role.OUTPUT]
         if len(arrays) != len(passed):
             raise _miscounted(options, len(arrays) + len(statics))
-        for array, parameter in zip(arrays, passed, strict=True):
-            if not (hasattr(array, "shape") and hasattr(array, "dtype")):
-                raise SignatureError(
-                    f"{options.kernel.key}: a {type(array).__name__} was passed for {parameter}, expected an array."
-                )
+        check(arrays)
         planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
+        outputs = [p.name for p in planned.arrays(Role.OUTPUT) if not is_empty(planned.result(p).shape)]
+        warn_unwritten(options.kernel.key, options.kernel.func, outputs)
         has_derivative = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
         if everywhere:
             code = planned.forward_call().code
@@ -249,8 +280,9 @@ def _program(
         # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
         return with_adjoint(planned)(*align_varying(arrays))
 
-    call.__name__ = call.__qualname__ = options.kernel.key
-    return jax.jit(call)
+    program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))
+    kernel_modes.add_wrapper(program)
+    return program
 
 
 def forget_programs() -> None:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import warp as wp
 
+from bridge.captured import captured_arrays, error_of
 from bridge.errors import AbiError, KernelCompileError
 from bridge.ffi.abi import WORD_BYTES
 from bridge.warp.parameters import restore, withdraw
@@ -163,6 +164,8 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
             )
         except Exception as error:
             withdraw(kernel)
+            if (captured := captured_by(kernel, error)) is not None:
+                raise captured from None
             raise failed(kernel, f"{type(error).__name__}: {error}") from error
     if launch is None:
         raise failed(kernel, "its module failed to build before; see the messages of Warp")
@@ -171,8 +174,25 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
 
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
     """The error of a kernel that Warp cannot compile."""
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
+
+
+def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
+    """The error of a kernel that uses a JAX array which it is not passed; None if that is not what Warp refused.
+
+    Warp compiles the kernels of a module together, so the one at fault may be another one.
+    """
+    for each in (kernel, *kernel.module.kernels.values()):
+        for found in captured_arrays(each.func):
+            # A kernel may use an array in warp.static(...), which Python evaluates.
+            if type(found.array).__name__ in str(error) or type(found.value).__name__ in str(error):
+                return error_of(each.key, _place(each), each.func, found)
+    return None
+
+
+def _place(kernel: wp.Kernel) -> str:
     code = kernel.func.__code__
-    return KernelCompileError(f"Warp cannot compile {kernel.key} ({code.co_filename}:{code.co_firstlineno}): {why}")
+    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _address(index: int) -> int:

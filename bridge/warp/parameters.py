@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import enum
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -14,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import KernelTypeError, ParameterError, SignatureError
+from bridge.source import parse
 from bridge.warp.types import LOCK, NAMES, element_type, numpy_dtype
 
 
@@ -146,8 +146,7 @@ _EXTREMES = ("atomic_max", "atomic_min")
 
 
 def _tree(kernel: wp.Kernel) -> ast.AST:
-    with LOCK:
-        return ast.parse(textwrap.dedent(kernel.adj.source))
+    return parse(kernel.adj.source)
 
 
 def called_name(node: ast.Call) -> str:

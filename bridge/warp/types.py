@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import jax
@@ -10,13 +9,11 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import SignatureError
+from bridge.source import PARSING
 
-LOCK = threading.RLock()
-"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread.
-
-Also while the bridge parses source itself: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth
-mismatch") in a thread that another one, which is in it as well, takes over from.
-"""
+LOCK = PARSING
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread, and
+parses source itself."""
 
 MAX_DIMENSIONS = 4
 """Of a Warp array, and of a launch."""

@@ -28,6 +28,7 @@ from suites.unit.bridge import kernels
 Spec = jax.ShapeDtypeStruct
 SIZE = 6
 X = jnp.arange(1.0, SIZE + 1)
+OUT = Spec((SIZE,), np.float32)
 FAILED = (jax.errors.JaxRuntimeError, ValueError)
 """What JAX makes of an exception in a callback; the latter if the program has run before."""
 
@@ -212,6 +213,7 @@ class TestOutputs:
         @numba.njit
         def half(x, out, rest):
             out[0] = x[0]
+            rest[0] = x[0]
 
         op = XLACustomKernel("half", outs=lambda x: Spec((1,), x.dtype))
         op.def_numba_kernel(lambda outs: lambda x: numba_kernel(half, [outs[0], Spec((9,), x.dtype)])(x)[0])

@@ -83,6 +83,35 @@ def outs(name, call):
     }  # fmt: skip
 
 
+def no_arrays(call, message):
+    """Rows for arguments that are no arrays; ``{}`` in the message stands for their type."""
+    values = ([1.0], ["a"], (X,), {"x": X}, None, "text", b"text", object(), print, np.array([None]), np.array(["a"]))
+    kinds = [f"{type(v).__name__} of {v.dtype}" if isinstance(v, np.ndarray) else type(v).__name__ for v in values]
+    return {
+        f"{kind} {index}": bad(SignatureError, message.format(kind), call, value)
+        for index, (kind, value) in enumerate(zip(kinds, values, strict=True))
+    }
+
+
+def outs_functions(name, call):
+    """Rows for functions of the inputs as ``outs``; ``call`` wraps a kernel and calls it on one array."""
+    place = r"outs, a function of the inputs \(.*test_error_inputs\.py:\d+\)"
+    return {
+        "outs of two inputs": bad(SignatureError, rf"{name}: {place}, was called with 1 inputs: missing .* 'y'\.",
+            call, lambda x, y: x),
+        "outs of no inputs": bad(SignatureError, "was called with 1 inputs: too many positional", call, lambda: OUT),
+        "outs that raises": bad(SignatureError,
+            rf"{name}: {place}, raised KeyError: 'n'\. It was called with float32\[4\]; it gets the shapes",
+            call, lambda x: {}["n"]),
+        "outs that returns None": bad(SignatureError, f"{name}: outs contains None of type NoneType, expected jax",
+            call, lambda x: None),
+        "outs that returns a shape": bad(SignatureError, f"{name}: outs contains 4 of type int",
+            call, lambda x: x.shape),
+        "outs that returns nothing": bad(SignatureError, rf"{name}: outs is \[\], which declares no",
+            call, lambda x: []),
+    }  # fmt: skip
+
+
 def wrapping(call):
     """Rows for the options that all wrappers of one kernel have."""
     return {
@@ -141,8 +170,16 @@ NUMBA = {
         lambda: wrap_copy()()),
     "too many arguments": bad(SignatureError, r"copy\(x, out\) got 2 inputs .* 3 arrays in all, expected 2",
         lambda: wrap_copy()(X, X)),
-    "a list": bad(SignatureError, "argument 0 is a list, expected an array", lambda: wrap_copy()([1.0])),
-    "None": bad(SignatureError, "argument 0 is a NoneType, expected an array", lambda: wrap_copy()(None)),
+    **no_arrays(lambda arg: wrap_copy()(arg), r"copy: argument 0 \('x'\) is a {}, expected an array\. Pass each"),
+    "the second argument a list": bad(SignatureError, r"add: argument 1 \('y'\) is a list, .*jnp\.asarray makes one",
+        lambda: numba_kernel(kernels.add, OUT)(X, [1.0])),
+    "a traced call of text": bad(SignatureError, r"copy: argument 0 \('x'\) is a str, expected an array",
+        lambda: jax.jit(lambda x: wrap_copy()("text"))(X)),
+    "by name": bad(SignatureError, r"add got y by name, but kernels take .* by position\. Call add\(x, y\)\.",
+        lambda: numba_kernel(kernels.add, OUT)(X, y=X)),
+    "an option of the wrapper": bad(SignatureError, r"copy got vmap_method by name, .* Call copy\(x\)\.",
+        lambda: wrap_copy()(X, vmap_method="sequential")),
+    **outs_functions("copy", lambda outs: wrap_copy(outs)(X)),
     "half precision": bad(KernelCompileError, "no float16 arrays. Convert it to float32 before",
         lambda: wrap_copy()(X.astype("float16"))),
     "keys": bad(KernelCompileError, "no key<fry> arrays. Supported are bool, int8", lambda: wrap_copy()(KEY)),
@@ -211,6 +248,9 @@ NUMBA_CUDA = {
     **launches(wrap_cuda),
     **outs("copy", lambda outs: wrap_cuda(outs, launch_dims=4)),
     **wrapping(lambda **options: wrap_cuda(launch_dims=4, **options)),
+    **no_arrays(lambda arg: wrap_cuda(launch_dims=4)(arg), r"copy: argument 0 \('x'\) is a {}, expected an array"),
+    "by name": bad(SignatureError, r"copy got x by name, .* Call copy\(x\)\.", lambda: wrap_cuda(launch_dims=4)(x=X)),
+    **outs_functions("copy", lambda outs: wrap_cuda(outs, launch_dims=4)(X)),
 }  # fmt: skip
 NUMBA_CUDA_CALLABLE = {
     "a number": bad(KernelTypeError, "numba_cuda_callable got 3 of type int, expected a Python function",
@@ -219,6 +259,10 @@ NUMBA_CUDA_CALLABLE = {
         lambda: numba_cuda_callable(cuda_copy(), OUT)),
     **outs("launch_copy", wrap_cuda_callable),
     **wrapping(wrap_cuda_callable),
+    **no_arrays(lambda arg: wrap_cuda_callable()(arg), r"launch_copy: argument 0 \('x'\) is a {}, expected an array"),
+    "by name": bad(SignatureError, r"launch_copy got x by name, .* Call launch_copy\(x\)\.",
+        lambda: wrap_cuda_callable()(x=X)),
+    **outs_functions("launch_copy", lambda outs: wrap_cuda_callable(outs)(X)),
 }  # fmt: skip
 CUDA_RAW = {
     "source a number": bad(KernelTypeError, "got the source 3 and the name 'copy', expected two strings",
@@ -241,6 +285,10 @@ CUDA_RAW = {
     **launches(wrap_raw),
     **outs("copy", wrap_raw_launched),
     **wrapping(wrap_raw_launched),
+    **no_arrays(lambda arg: wrap_raw_launched()(arg), "copy: argument 0 is a {}, expected an array"),
+    "by name": bad(SignatureError, r"copy got x by name, .* by position\. Call copy\(\.\.\.\)\.",
+        lambda: wrap_raw_launched()(x=X)),
+    **outs_functions("copy", lambda outs: wrap_raw_launched(outs)(X)),
 }  # fmt: skip
 
 
@@ -332,8 +380,14 @@ WARP = {
     "no argument": bad(SignatureError, r"reverse got 0 arguments, expected 1: x\. Outputs are not passed",
         run, "reverse"),
     "too many arguments": bad(SignatureError, "scale got 3 arguments, expected 2: x, factor", run, "scale", X, 1.0, X),
-    "a list": bad(SignatureError, r"a list was passed for 'x' \(any dtype, 1 dimension\)", run, "reverse", [1.0, 2.0]),
-    "None": bad(SignatureError, r"a NoneType was passed for 'x' \(float32, 1 dimension\)", run, "scale", None, 1.0),
+    **no_arrays(lambda arg: run("reverse", arg), r"reverse: argument 0 is a {}, but 'x' \(any dtype.* takes an array"),
+    "no array besides a value": bad(SignatureError,
+        r"scale: argument 0 is a NoneType, but 'x' \(float32, 1 dimension\) takes an array", run, "scale", None, 1.0),
+    "by name": bad(SignatureError,
+        r"reverse got x by name, .* Call reverse\(x\); by name it takes launch_dims, output_dims, vmap_method",
+        lambda: wrap("reverse")(x=X)),
+    "a value by name": bad(SignatureError, r"scale got factor by name, .*Call scale\(x, factor\);",
+        lambda: wrap("scale")(X, factor=1.0)),
     "rank too low": bad(SignatureError, r"float32\[\] was passed for 'x' .*reshape it first", run, "scale", 1.0, 1.0),
     "rank too high": bad(SignatureError, r"float32\[1, 4\] was passed for 'x'", run, "scale", X[None], 1.0),
     "dtype": bad(SignatureError, r"int32\[4\] was passed for 'x' \(float32, 1 dim", run, "scale", X.astype(int), 1.0),
@@ -427,6 +481,27 @@ def define(backend="b", platform="cpu", generator=double, **options):
     op().def_kernel(backend, platform, generator, **options)
 
 
+def calls(generator, outs=None):
+    made = XLACustomKernel("clip", outs)
+    made.def_kernel("a", "cpu", generator)
+    return made
+
+
+def clip(*args, **parameters):
+    """Calls an operator that takes one array, and one parameter by name."""
+    made = calls(lambda outs, limit: lambda x: jnp.clip(x, max=limit), lambda x, limit: Spec(x.shape, x.dtype))
+    return made(*args, **parameters)
+
+
+PARAMETERS: dict[str, Any] = {
+    "unknown": ("its function outs got an unknown parameter 'limt'; it takes limit", (X,), {"limt": 0.5}),
+    "unknown with outs": ("backend 'a' got an unknown parameter 'limt'; it takes limit", (X,),
+        {"outs": OUT, "limt": 1}),
+    "unknown besides a known one": ("backend 'a' got an unknown parameter 'low'; it takes limit", (X,),
+        {"outs": OUT, "limit": 1, "low": 0}),
+    "missing": ("its function outs lacks the parameter 'limit'; it takes limit. Pass it by name", (X,), {}),
+    "missing with outs": ("backend 'a' lacks the parameter 'limit'; it takes limit. Pass it", (X,), {"outs": OUT}),
+}  # fmt: skip
 NAME = "expected a name other than 'default', without colon .* or comma"
 GENERATOR = "the kernel generator for {} on {} is 3, expected a function that takes keyword parameters"
 OPERATOR = {
@@ -522,7 +597,16 @@ OPERATOR = {
             lambda arg=arg: op()(arg, outs=OUT)) for arg in ([1.0, 2.0], (X,), {"x": X}, None, "text", object())},
         "argument of objects": bad(SignatureError, "argument 0 is a ndarray of object, expected an array",
             lambda: op()(np.array([None]), outs=OUT)),
+        "argument of the function outs": bad(SignatureError, r"scale: argument 1 \('y'\) is a list, expected an array",
+            lambda: op(lambda x, y: OUT)(X, [1.0])),
         "outs missing": bad(SignatureError, "scale: outs is missing. Pass the shapes", lambda: op()(X)),
+        **{f"parameter {case}": bad(ParameterError, rf"operator 'clip': {message}", clip, *args, **parameters)
+            for case, (message, args, parameters) in PARAMETERS.items()},
+        "an array too many for outs": bad(SignatureError,
+            r"operator 'clip': its function outs takes 1 arguments \(x\), but the call passes 2",
+            clip, X, X, limit=1.0),
+        "a generator without outs": bad(SignatureError, "backend 'a' takes no keyword parameter 'outs'.*Add it: def",
+            lambda: calls(lambda limit: abs)(X, outs=OUT, limit=1.0)),
         "outs of the operator": bad(SignatureError, "scale: outs contains 3 of type int",
             lambda: op(outs=lambda x: 3)(X)),
         **outs("scale", lambda outs: op(lambda x: outs)(X)),
@@ -629,6 +713,15 @@ ERRORS = {
 }
 """By public function, and by what is wrong."""
 
+FOREIGN = {
+    "numba_kernel": ("Warp", "warp", "CUDA", "numba_cuda"),
+    "numba_cuda_kernel": ("Warp", "warp."),
+    "numba_cuda_callable": ("Warp", "warp."),
+    "cuda_raw_kernel": ("Warp", "warp."),
+    "jax_kernel": ("Numba", "numba", "njit"),
+}
+"""By function, words of other kernel languages, which its errors have no use for."""
+
 TAKE_NOTHING = {"export_checks", "release", "XLACustomKernel.forget"}
 """Functions that no input of a caller can be bad for."""
 
@@ -651,8 +744,30 @@ def test_bad_input_is_answered_with_the_error_that_says_so(function, row, gpu):
     if function in REQUIRED:
         pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
     assert issubclass(row.error, BridgeError)
-    with pytest.raises(row.error, match=row.message):
+    with pytest.raises(row.error, match=row.message) as caught:
         row.call(*row.args, **row.options)
+    assert not any(word in str(caught.value) for word in FOREIGN.get(function, ()))
+
+
+def gradient(wrapped):
+    return jax.grad(lambda x: jax.tree.leaves(wrapped(x))[0].sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "differentiate"),
+    [
+        ("numba_kernel", lambda: gradient(wrap_copy())(X)),
+        ("cuda_raw_kernel", lambda: jax.make_jaxpr(gradient(wrap_raw_launched()))(X)),
+        ("jax_kernel", lambda: gradient(wrap("reverse"))(X)),
+        ("XLACustomKernel.__call__", lambda: gradient(op(lambda x: x))(X)),
+    ],
+)
+def test_a_missing_derivative_is_told_in_the_words_of_the_language(function, differentiate, gpu):
+    if function in REQUIRED:
+        pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
+    with pytest.raises(DifferentiationError, match=r"has no derivative.*(jax\.custom_vjp|def_vjp)") as caught:
+        differentiate()
+    assert not any(word in str(caught.value) for word in FOREIGN.get(function, ("Warp", "numba_")))
 
 
 def public_functions():
@@ -683,6 +798,7 @@ def test_an_error_is_also_of_the_built_in_type_that_one_would_expect():
         KernelCompileError: (TypeError,),
         BackendError: (LookupError,),
         bridge.CudaUnavailableError: (ImportError,),
+        bridge.WarpUnavailableError: (ImportError,),
         bridge.PlatformError: (NotImplementedError,),
         DifferentiationError: (NotImplementedError,),
     }

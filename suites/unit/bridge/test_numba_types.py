@@ -238,3 +238,15 @@ def test_all_names_what_exists():
 
     assert sorted(bridge.__all__) == bridge.__all__
     assert all(hasattr(bridge, name) for name in bridge.__all__)
+
+
+def test_defaults_of_a_kernel_of_any_name():
+    @numba.njit
+    def kernel(x, out, factor=2):
+        for i in range(out.size):
+            out[i] = factor * x[i]
+
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(numba_kernel(kernel, Spec((3,), np.float32))(x), 2 * x)
+    unnamed = numba.njit(lambda x, *outs: outs[0].fill(x[1]))
+    np.testing.assert_array_equal(numba_kernel(unnamed, Spec((3,), np.float32))(x), np.ones(3))

@@ -6,7 +6,15 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import BackendError, DifferentiationError, SignatureError, XLACustomKernel, numba_kernel
+from bridge import (
+    BackendError,
+    DifferentiationError,
+    ParameterError,
+    SignatureError,
+    XLACustomKernel,
+    debug_mode,
+    numba_kernel,
+)
 from bridge.primitive.dispatch import choose
 from bridge.primitive.registry import Registry
 from suites.unit.bridge import kernels
@@ -100,6 +108,75 @@ class TestDispatch:
         assert choose(snapshot, ("default",), "op")[0].backend == "numba"
         with pytest.raises(TypeError):
             snapshot.defaults["cpu"] = "warp"
+
+
+class TestKeywords:
+    """Parameters are held to what a function takes before it is called, so that its own errors stay its own."""
+
+    def test_an_error_of_a_generator_is_its_own(self):
+        def generator(outs, factor):
+            return len(factor)
+
+        op = XLACustomKernel("scale")
+        op.def_kernel("a", "cpu", generator)
+        with pytest.raises(TypeError, match="object of type 'float' has no len") as caught:
+            op(X, outs=OUT, factor=2.0)
+        assert not isinstance(caught.value, ParameterError)
+        assert "raised by the a generator of the operator scale" in caught.value.__notes__[0]
+
+    def test_an_error_inside_a_function_outs_is_its_own(self):
+        op = XLACustomKernel("scale", outs=lambda x, factor: len(factor))
+        op.def_kernel("a", "cpu", scale_generator)
+        with pytest.raises(TypeError, match="object of type 'float' has no len"):
+            op(X, factor=2.0)
+
+    @pytest.mark.parametrize("generator", [lambda outs, **_: abs, lambda **_: abs, lambda **parameters: abs])
+    def test_a_generator_of_any_parameters_takes_all(self, generator):
+        op = XLACustomKernel("any")
+        op.def_kernel("a", "cpu", generator)
+        np.testing.assert_array_equal(op(X, outs=OUT, anything=3), X)
+
+    def test_a_parameter_with_a_default_may_be_left_out(self, op):
+        np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
+        with pytest.raises(ParameterError, match="got an unknown parameter 'factr'; it takes factor"):
+            op(X, outs=OUT, factr=2.0)
+
+    def test_a_parameter_of_a_configuration(self):
+        op = XLACustomKernel("scale")
+        op.def_kernel("a", "cpu", lambda outs: abs, configurations={"fast": {"block": 1}})
+        with pytest.raises(
+            ParameterError, match="unknown parameter 'block' from its configuration a:fast; it takes no"
+        ):
+            op(X, outs=OUT)
+
+    def test_the_parameter_that_pallas_gets_is_not_one_of_the_call(self):
+        op = XLACustomKernel("scale")
+        op.def_pallas_kernel(lambda outs, interpret, factor: lambda x: factor * x)
+        np.testing.assert_array_equal(op(X, outs=OUT, factor=3.0), 3 * X)
+        with pytest.raises(ParameterError, match="backend 'pallas' lacks the parameter 'factor'; it takes factor"):
+            op(X, outs=OUT)
+
+    def test_rules(self):
+        op = XLACustomKernel("scale", outs=lambda x, factor: x)
+        op.def_kernel("a", "cpu", lambda outs, factor: lambda x: factor * x)
+        op.def_vjp(lambda x, outs: (x, None), lambda _, cotangents, outs, factor: cotangents)
+        with pytest.raises(
+            ParameterError, match="'scale': the forward rule of def_vjp got an unknown parameter 'factor'"
+        ):
+            jax.vjp(lambda x: op(x, factor=2.0), X)
+        op.def_vjp(lambda x, outs, factor: (x, None), lambda _, cotangents, outs: cotangents)
+        with pytest.raises(ParameterError, match="the backward rule of def_vjp got an unknown parameter 'factor'"):
+            jax.vjp(lambda x: op(x, factor=2.0), X)[1](X)
+        op.def_batching(lambda extent, is_batched, x, outs: x)
+        with pytest.raises(ParameterError, match="the batching rule got an unknown parameter 'factor'"):
+            jax.vmap(lambda x: op(x, factor=2.0))(X[None])
+
+    def test_rules_in_debug_mode(self):
+        op = XLACustomKernel("scale", outs=lambda x, factor: x)
+        op.def_kernel("a", "cpu", lambda outs, factor: lambda x: factor * x)
+        op.def_jvp(lambda primals, tangents, outs: (primals, tangents))
+        with debug_mode(), pytest.raises(ParameterError, match="the rule of def_jvp got an unknown parameter 'factor'"):
+            jax.jvp(lambda x: op(x, factor=2.0), (X,), (X,))
 
 
 class TestCalls:

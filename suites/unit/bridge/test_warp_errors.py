@@ -194,13 +194,6 @@ def test_values_of_a_batch_are_traced_too():
         jax.vmap(lambda factor: jax_kernel(kernels.scale)(X, factor))(X)
 
 
-def test_arguments_that_are_no_arrays_are_jax_errors():
-    with pytest.raises(TypeError, match="str"):
-        jax_kernel(kernels.reverse)("text")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
-        jax_kernel(kernels.reverse)(x=X)
-
-
 def test_arguments_that_are_too_large():
     size = 40_000
     packed = launch.Packed(None, 1, b"", (bytes(size),), (ctypes.c_char * size,), (), False)

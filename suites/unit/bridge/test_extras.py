@@ -1,0 +1,106 @@
+"""Without Warp or numba-cuda: what does not need them works, and what does says what to install, in one line."""
+
+import textwrap
+
+import pytest
+
+from suites.unit import processes
+
+BLOCK = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}")
+
+sys.meta_path.insert(0, Blocked())
+
+import jax, numba, numpy as np
+import bridge
+from bridge import *
+
+OUT = jax.ShapeDtypeStruct((3,), np.float32)
+X = np.arange(3, dtype=np.float32)
+
+def say(function):
+    try:
+        function()
+    except bridge.BridgeError as error:
+        assert isinstance(error, ImportError)
+        print(error)
+"""
+
+
+def without(packages, program):
+    """The lines that a program prints in a process in which some packages cannot be imported."""
+    return processes.output("-c", BLOCK.format(packages=packages) + textwrap.dedent(program)).splitlines()
+
+
+INSTALL_WARP = 'Install it: pip install "kernel-bridge[warp]".'
+WARP = f"needs NVIDIA Warp, which does not import (No module named 'warp'). {INSTALL_WARP}"
+CUDA = 'Install it: pip install "kernel-bridge[cuda13]", or "kernel-bridge[cuda12]" for CUDA 12.'
+
+
+def test_without_warp_other_kernels_work():
+    lines = without(
+        ("warp",),
+        """
+        @numba.njit
+        def double(x, out):
+            for i in range(x.size):
+                out[i] = 2 * x[i]
+
+        op = XLACustomKernel("double", outs=lambda x: x)
+        op.def_numba_kernel(lambda outs: numba_kernel(double, outs[0]))
+        print(numba_kernel(double, OUT)(X).tolist(), op(X).tolist(), jax.jit(op.__call__)(X).tolist())
+        with debug_mode():
+            print(op(X).tolist())
+        print(op.explain(X)["cpu"].backend, release() >= 0, "warp" in sys.modules)
+        """,
+    )
+    assert lines == ["[0.0, 2.0, 4.0] " * 2 + "[0.0, 2.0, 4.0]", "[0.0, 2.0, 4.0]", "numba True False"]
+
+
+def test_without_warp_its_functions_say_what_to_install():
+    lines = without(
+        ("warp",),
+        """
+        say(lambda: bridge.jax_kernel(print))
+        say(lambda: jaxtype_to_warptype(np.float32))
+        say(lambda: bridge.jaxinfo_to_warpinfo(OUT))
+        say(lambda: XLACustomKernel("scale").def_warp_kernel(lambda outs: print))
+        print(set(bridge.__all__) <= set(dir(bridge)), jax_kernel.__name__, "kernel-bridge[warp]" in jax_kernel.__doc__)
+        """,
+    )
+    assert lines == [
+        f"jax_kernel {WARP}",
+        f"jaxtype_to_warptype {WARP}",
+        f"jaxinfo_to_warpinfo {WARP}",
+        f"scale: def_warp_kernel {WARP}".replace("No module", "no module"),
+        "True jax_kernel True",
+    ]
+
+
+def test_without_numba_cuda_its_functions_say_what_to_install():
+    lines = without(
+        ("numba_cuda", "cuda"),
+        """
+        say(lambda: numba_cuda_kernel(print, OUT))
+        say(lambda: numba_cuda_callable(print, OUT))
+        say(lambda: cuda_raw_kernel("source", "name", OUT))
+        """,
+    )
+    assert lines == [
+        f"CUDA kernels need numba-cuda, which is not installed. {CUDA}",
+        f"CUDA kernels need numba-cuda, which is not installed. {CUDA}",
+        f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import (No module named 'cuda'). {CUDA}",
+    ]
+
+
+def test_a_numba_cuda_that_does_not_import():
+    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+    (line,) = without((), 'sys.modules["numba.cuda"] = None\nsay(lambda: numba_cuda_kernel(print, OUT))')
+    assert line.startswith("numba-cuda does not import (")
+    assert line.endswith(CUDA)
