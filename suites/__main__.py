@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -24,4 +25,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    if sys.path[0] == os.getcwd():  # a random.py in the user's folder must not hide Python's own
+        sys.path.append(sys.path.pop(0))
     sys.exit(main())

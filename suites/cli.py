@@ -91,7 +91,7 @@ def _validate(options: argparse.Namespace) -> Exit:
     if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
         raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
     # A resumed run has cells of earlier sessions, which count as well.
-    code = _finish(options, str(outcome.path)) if to_page or nothing_left else _verdict(str(outcome.path))
+    code = _finish(options, str(outcome.path)) if to_page or nothing_left else _verdict(options, str(outcome.path))
     return _incomplete(options, outcome) or code
 
 
@@ -159,17 +159,30 @@ def _finish(options: argparse.Namespace, path: str) -> Exit:
     show(page_of(records), options)
     count = len(last_by_cell(records))
     print(f"{count} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
-    return _verdict(path)
+    return _verdict(options, path)
 
 
-def _verdict(path: str) -> Exit:
-    """Says how the cells of a run ended."""
+def _verdict(options: argparse.Namespace, path: str) -> Exit:
+    """Says how the cells of a run ended; an operator of the user that has none but for the reference is not fine."""
+    from reports.frame import BASELINE
     from reports.record import Status, last_by_cell
 
-    ended = [record.status for record in last_by_cell(read_run(path))]
-    if all(status is Status.SKIPPED for status in ended):
-        raise SelectionError("every cell was skipped; the notes say why.")
-    return Exit.WRONG if any(status.failed for status in ended) else Exit.FINE
+    ran: dict[str, bool] = {}
+    failed = False
+    for record in last_by_cell(read_run(path)):
+        kernel = record.cell.backend != BASELINE or BASELINE in options.backend
+        operator = record.cell.operator
+        ran[operator] = ran.get(operator, False) or (kernel and record.status is not Status.SKIPPED)
+        failed |= record.status.failed
+    if failed:
+        return Exit.WRONG
+    idle = [operator for operator, has_run in ran.items() if not has_run]
+    if idle and (options.operators or len(idle) == len(ran)):
+        raise SelectionError(
+            f"no kernel of {', '.join(idle)} ran on {options.device}; kernel-bridge list shows why. Choose another "
+            "--device, or leave the operator out with --operator."
+        )
+    return Exit.FINE
 
 
 def _incomplete(options: argparse.Namespace, outcome: Any) -> Exit | None:

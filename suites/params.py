@@ -370,10 +370,10 @@ def checked(table: str, selection: Selection) -> list[Any]:
 def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
     """Refuses a selection of which nothing would be checked or timed.
 
-    An operator that was named, or that comes from a user's file, must have a kernel that can run.
+    An operator that was named must have a kernel that can run; of others, one must.
 
     Raises:
-        SelectionError: There are no cells, or none of such an operator can run; the message says why.
+        SelectionError: There are no cells, or none of these operators can run; the message says why.
     """
     by_operator: dict[str, list[Case]] = {}
     for case in cases:
@@ -382,9 +382,8 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
     if not by_operator:
         raise SelectionError(f"no cell fits {selection}. kernel-bridge list shows the operators and their backends.")
     idle = {name: own for name, own in by_operator.items() if all(map(why_skipped, own))}
-    names = [name for name in operators() if not selection.operators or name in selection.operators]
-    named = bool(selection.operators or selection.sources) and not selection.backends
-    idle |= {name: [] for name in names if named and name not in by_operator}
+    named = bool(selection.operators) and not selection.backends
+    idle |= {name: [] for name in selection.operators if named and name not in by_operator}
     if idle and (named or len(idle) == len(by_operator)):
         name, own = next(iter(idle.items()))
         reasons = "; ".join(dict.fromkeys(str(why_skipped(case)) for case in own)) or "no kernel in this selection"

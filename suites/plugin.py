@@ -70,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     _check_neighbours()
     _leave_no_folder(config)
+    if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
+        prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
         from suites import catalogue
 
@@ -83,14 +85,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions.timing_plugin import PLUGIN, TimingSession
 
         config.pluginmanager.register(TimingSession(config), PLUGIN)
-    elif config.option.kb_record:
-        prepare(config)
-        if not is_worker and not config.option.collectonly:
-            _check_names(config)
-            from suites.sessions.checks_plugin import PLUGIN as CHECKS
-            from suites.sessions.checks_plugin import ChecksSession
+    elif config.option.kb_record and not is_worker and not config.option.collectonly:
+        _check_names(config)
+        from suites.sessions.checks_plugin import PLUGIN as CHECKS
+        from suites.sessions.checks_plugin import ChecksSession
 
-            config.pluginmanager.register(ChecksSession(config), CHECKS)
+        config.pluginmanager.register(ChecksSession(config), CHECKS)
     from suites import expectation
 
     if expectation.VARIABLE in os.environ and not is_worker:

@@ -22,17 +22,22 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 # Arithmetic. The error is that of the exact operation on operands that are off by their bounds, squares included.
 
 
-def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: float = 1.0) -> Estimate:
-    """One operation, which rounds nothing if its operands are exact and its result fits the dtype."""
+def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any) -> Estimate:
+    """One rounded operation, which rounds nothing if its operands are exact and its result fits the dtype."""
     if dtype.name not in WIDE:
         return of_integers(value, error, dtype)
     if any(operand.error is not None for operand in operands):
-        return rounded(value, error, dtype, ulps, unknown=unknown(*operands))
+        return rounded(value, error, dtype, unknown=unknown(*operands))
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
-    inexact = (value.astype(dtype).astype(value.dtype) != value) & ~np.isnan(value)
-    if not inexact.any():
+    fit = _fits(value, dtype)
+    if fit.all():
         return Estimate(value, None, dtype)
-    return rounded(value, np.zeros((), value.dtype), dtype, np.where(inexact, ulps, 0))
+    return rounded(value, np.zeros((), value.dtype), dtype, np.where(fit, 0, 1))
+
+
+def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Where a wide value is one of the dtype. Of one operation, correctly rounded, it then is the result."""
+    return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -98,9 +103,9 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
     if x.error is None:
-        if n >= 0:
-            return [_arithmetic(operands, outs[0].dtype, value, 0, ulps)]
-        return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, ulps)]
+        # Nothing is rounded where all powers on the way fit, in whatever order a kernel multiplies.
+        fit = np.all([_fits(x.value**k, outs[0].dtype) for k in range(2, n + 1)], axis=0) if 0 <= n <= 32 else False
+        return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, np.where(fit, 0, ulps))]
     end = np.abs(x.value) + x.errors if n > 0 else nearest(x.value, x.errors)
     zero = (end == 0) & (x.errors > 0) if n < 0 else False
     error = np.where(x.errors > 0, abs(n) * end ** float(n - 1) * x.errors, 0)

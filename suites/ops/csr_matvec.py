@@ -17,7 +17,7 @@ from suites.cuda_kernels import csr_row_sums, csr_rows_of, device
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import ONE_THREAD_BELOW, rows_of_part
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
 from suites.warp_kernels import LANES, scalar, wp, zeros
 
@@ -199,4 +199,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -16,7 +16,7 @@ from suites.cuda_kernels import PARTIALS, THREADS, cuda, kernel, strided_sum, su
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import scalar, wp
 
 QUARTER = BLOCK // 4
@@ -279,4 +279,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: x.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -249,5 +249,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, counts: total_bytes(counts),
     flops=lambda x, counts: 2 * x.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
 )

@@ -15,7 +15,7 @@ from suites.cuda_kernels import THREADS, cuda, kernel, rows_of, sum_lanes
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
-from suites.operator import ErrorCase, Failure, Operator, total_bytes
+from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
 from suites.warp_kernels import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 
 
@@ -206,4 +206,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda A, x: A.shape[0] * A.dtype.itemsize,
     flops=lambda A, x: 2 * A.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -268,5 +268,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda X: X.shape[0] ** 2 * X.dtype.itemsize,
     flops=lambda X: 3 * X.size * X.shape[0],
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
 )

@@ -17,7 +17,7 @@ from suites.cuda_kernels import THREADS, cuda, device, kernel, quotient, rows_of
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import TILE_THREADS, scalar, wp
 
 
@@ -268,4 +268,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: 5 * x.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

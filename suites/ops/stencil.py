@@ -254,5 +254,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda u, rate: total_bytes(u),
     flops=lambda u, rate: 7 * u.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
 )

@@ -12,7 +12,7 @@ from suites.cuda_kernels import THREADS, add_up, cuda, partial_count
 from suites.edges import values, vectors
 from suites.gradients import Gradient
 from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
-from suites.operator import Operator, total_bytes
+from suites.operator import Operator, Sizes, total_bytes
 from suites.warp_kernels import PARTS_THREADS, add_up_parts, blocks, part_count
 from suites.warp_kernels import add_up as add_up_warp
 
@@ -81,4 +81,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: x.dtype.itemsize,
     flops=lambda x: x.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -96,8 +96,10 @@ def validate(
         given += ["--kb-record", *selection.arguments()]
         given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else []
         given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
-        given += ["--tb", "long"] if verbose else ["--tb", "no", "-rN"]
-        given += ["-p", "no:terminal"] if quietly else ["-q", "--no-header"]
+        if quietly:
+            given += ["-p", "no:terminal"]
+        else:
+            given += ["-q", "--no-header", *(["--tb", "long"] if verbose else ["--tb", "no", "-rN"])]
         given += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:
             given += _resumed(resume, scratch)

@@ -131,6 +131,20 @@ def test_what_cannot_run_is_one_line_and_leaves_no_run(command, arguments, words
     assert not list(Path("runs").glob("*"))
 
 
+def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
+    Path("ops.py").write_text(
+        RIGHT
+        + "from numba import cuda\n\n@cuda.jit\ndef on_gpu(x, out):\n    out[cuda.grid(1)] = 2 * x[cuda.grid(1)]\n\n"
+        "GPU = Operator(name='on_gpu', reference=lambda x: 2 * x, kernels={'numba_cuda': on_gpu})\n"
+    )
+    code, output, errors = ended("bench", "ops.py", "--size", 64)
+    assert code == Exit.COULD_NOT_RUN
+    assert "no kernel of on_gpu ran on cpu" in errors
+    assert re.search(r"right\nf32 +64 ", output)
+    code, _, errors = ended("bench", "ops.py", "--size", 64, "--operator", "right")
+    assert code == Exit.FINE, errors
+
+
 def test_the_first_line_comes_before_anything_is_imported():
     with started("bench", "--operator", "none") as process:
         assert process.stderr.readline().startswith("kernel-bridge: timing the quick profile on cpu")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import Status
-from suites import derived
 from suites.accuracy import Truth, judge, wide
 from suites.backends import Backend
 from suites.check import precision
 from suites.derived import derived_truth, explain_truth
+from suites.derived import truth as derived
 from suites.operator import Inputs, Operator
 from suites.ops import operators
 
@@ -393,3 +393,13 @@ def test_drawn_expressions_keep_to_their_bounds(steps, seed, dtype):
     inputs = tuple(random.standard_normal(8).astype(dtype) for _ in range(2))
     verdict = judge(_computed(reference, inputs), derived_truth(reference, inputs))
     assert verdict.status is Status.PASSED, verdict.reason
+
+
+@pytest.mark.parametrize("power", range(2, 8))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_power_whose_truth_happens_to_fit_is_rounded_on_the_way(power, dtype):
+    x = np.random.default_rng(power).standard_normal(2**20).astype(dtype)
+    result = np.ones_like(x)
+    for _ in range(power):
+        result *= x
+    assert judge([result], derived_truth(lambda x: x**power, (x,))).status is Status.PASSED

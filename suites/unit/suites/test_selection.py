@@ -62,6 +62,14 @@ def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
     params.require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
 
 
+def test_an_operator_that_nobody_named_may_be_unable_to_run():
+    half = [case(Backend.NUMBA, dtype="float16")]
+    relu = params.Case(operators()["relu"], Backend.NUMBA, "float32", 33, "cpu")
+    params.require_runnable(Selection(sources=("ops.py",)), [*half, relu])
+    with pytest.raises(SelectionError, match="operator 'add' has no kernel"):
+        params.require_runnable(Selection(sources=("ops.py",)), half)
+
+
 def test_a_named_operator_is_not_hidden_by_another():
     selection = Selection(operators=("add", "relu"))
     with pytest.raises(SelectionError, match="operator 'relu' has no kernel"):

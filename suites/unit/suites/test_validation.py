@@ -37,9 +37,9 @@ def outside(tmp_path_factory):
     summary, junit = folder / "summary.md", folder / "junit.xml"
     (folder / "my_ops.py").write_text(_example(), encoding="utf-8")
     command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "20"]
-    command += ["--backend", "numba", f"--junitxml={junit}"]
+    command += ["--backend", "numba", "--summary", str(summary)]
     # Drawn batches of what is wrong everywhere are left out: each smaller counterexample has to be compiled.
-    command += ["--", "-k", "not (drawn_batch and (cube_wrong or cube_known))"]
+    command += ["--", f"--junitxml={junit}", "-k", "not (drawn_batch and (cube_wrong or cube_known))"]
     # The folder of this project stays importable where it is not installed.
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
