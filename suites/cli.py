@@ -65,8 +65,8 @@ def _bench(options: argparse.Namespace) -> Exit:
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
-    code = _finish(options, str(outcome.path))
-    return _incomplete(options, outcome) or code
+    _show_run(options, str(outcome.path))
+    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
 
 
 def _validate(options: argparse.Namespace) -> Exit:
@@ -91,8 +91,9 @@ def _validate(options: argparse.Namespace) -> Exit:
     if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
         raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
     # A resumed run has cells of earlier sessions, which count as well.
-    code = _finish(options, str(outcome.path)) if to_page or nothing_left else _verdict(options, str(outcome.path))
-    return _incomplete(options, outcome) or code
+    if to_page or nothing_left:
+        _show_run(options, str(outcome.path))
+    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
 
 
 def _mutants(options: argparse.Namespace) -> Exit:
@@ -149,8 +150,8 @@ def _dispatch(options: argparse.Namespace) -> Exit:
     return Exit(dispatch(options))
 
 
-def _finish(options: argparse.Namespace, path: str) -> Exit:
-    """Shows the page of the run that a session recorded; returns its verdict."""
+def _show_run(options: argparse.Namespace, path: str) -> None:
+    """Shows the page of the run that a session recorded."""
     from reports.cli import page_of
     from reports.page import show
     from reports.record import last_by_cell
@@ -159,7 +160,6 @@ def _finish(options: argparse.Namespace, path: str) -> Exit:
     show(page_of(records), options)
     count = len(last_by_cell(records))
     print(f"{count} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
-    return _verdict(options, path)
 
 
 def _verdict(options: argparse.Namespace, path: str) -> Exit:

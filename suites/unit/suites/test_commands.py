@@ -181,8 +181,9 @@ def interrupted(*arguments, when):
         output, errors = process.communicate(timeout=120)
     errors = "".join(seen) + errors
     assert process.returncode == Exit.COULD_NOT_RUN, errors
-    (line,) = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
-    return output, errors, shlex.split(line)
+    lines = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
+    assert len(lines) == 1, errors
+    return output, errors, shlex.split(lines[0])
 
 
 def test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete():
