@@ -105,9 +105,12 @@ def runs(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run every test: correctness of each operator, backend and transformation, and the unit tests."""
+    """Run every test: the quick cells of every check, and the unit tests (`-- --device cuda`, `-- -k vmap`)."""
     programs = install(session, "development", "test")
-    session.run(str(programs / "pytest"), *WORKERS, *session.posargs, external=True)
+    # The options of the commands have a prefix in pytest.
+    ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
+    given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
+    session.run(str(programs / "pytest"), *WORKERS, *given, external=True)
 
 
 @nox.session(python=False)

@@ -405,5 +405,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda a, b, initial: total_bytes(b),
     flops=lambda a, b, initial: 2 * a.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**22,)),
 )

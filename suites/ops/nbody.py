@@ -241,7 +241,7 @@ OPERATOR = Operator(
         large=1500,
         quick=(1024,),
         full=(128, 256, 512, 1024),
-        cuda_quick=(8192,),
+        cuda_quick=(4096,),
         cuda_full=(1024, 2048, 4096, 8192),
     ),
 )

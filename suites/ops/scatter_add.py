@@ -197,5 +197,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda values, targets, scale, acc: total_bytes(acc),
     flops=lambda values, targets, scale, acc: 2 * values.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**22,)),
 )

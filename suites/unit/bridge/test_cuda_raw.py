@@ -206,7 +206,7 @@ class TestOnGpu:
 
     def test_a_callable_cannot_be_carried_along(self):
         def launches(x, out, stream):
-            pass
+            out.copy_to_device(x, stream=stream)
 
         with pytest.raises(PlatformError, match="cannot be carried along"):
             export_self_contained(numba_cuda_callable(launches, OUT))(OUT)
