@@ -11,11 +11,11 @@ matrix of cells). From there two ways lead on:
 - right or wrong: :mod:`suites.checks` (which tests make which check; :mod:`suites.strategies` draws their inputs) ->
   :mod:`suites.check` with :mod:`suites.accuracy` (the verdict) -> :mod:`suites.evidence` (what one test found) ->
   :mod:`suites.sessions.checks_plugin` (records, grid). :mod:`suites.derived` finds truth where an author declares none.
-  :mod:`suites.mutants` proves that the checks work, :mod:`suites.special` shows where backends differ without being wrong.
+  :mod:`suites.mutants` proves that the checks work. :mod:`suites.special` shows where backends differ, but are right.
 - how fast: :mod:`suites.timing` with :mod:`suites.bandwidth` -> :mod:`suites.sessions.timing_plugin` (records).
 
-:mod:`suites.cli` is the command line and :mod:`suites.selection` the cells it works on; :mod:`suites.sessions` runs pytest
-for it, and :mod:`suites.plugin` gives pytest the parameters. The tests are named after what they establish.
+:mod:`suites.cli` is the command line and :mod:`suites.selection` the cells it works on. :mod:`suites.sessions` runs
+pytest for it, and :mod:`suites.plugin` gives pytest the parameters. The tests are named after what they establish.
 """
 
 from __future__ import annotations
