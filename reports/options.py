@@ -1,6 +1,8 @@
 """Defines the options and exit codes that all commands share."""
 
 import argparse
+import math
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NoReturn
 
@@ -37,7 +39,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--operator", action="append", default=[], metavar="NAME", help="only this operator")
     group.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this backend")
     group.add_argument("--dtype", action="append", default=[], metavar="NAME", help="only this dtype: float32, f32")
-    group.add_argument("--size", action="append", default=[], type=_size, metavar="N", help="only this size")
+    group.add_argument("--size", action="append", default=[], type=whole(1), metavar="N", help="only this size")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -45,19 +47,31 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
     group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
-    group.add_argument("--width", type=_width, help="characters per line (default: the terminal's; markdown: 120)")
+    group.add_argument("--width", type=whole(40), help="characters per line (default: the terminal's; markdown: 120)")
     group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 
 
-def _size(text: str) -> int:
-    size = int(text)
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"got {size}, expected at least 1")
-    return size
+def whole(least: int) -> Callable[[str], int]:
+    """The type of an option that takes whole numbers from a least one on."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"got {text}, expected a whole number of at least {least}")
+        return value
+
+    return convert
 
 
-def _width(text: str) -> int:
-    width = int(text)
-    if width < 40:
-        raise argparse.ArgumentTypeError(f"{width} characters are too few for a table; expected at least 40")
-    return width
+def seconds(text: str) -> float:
+    """The type of an option that takes a time."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"got {text}, expected seconds above 0")
+    return value

@@ -40,8 +40,15 @@ def show(page: Page, options: argparse.Namespace) -> None:
     Raises:
         ReportError: The file of ``--summary`` cannot be written.
     """
-    _print(_rendered(page, options))
+    if sys.stdout is not None:  # the user may have closed it
+        _print(_rendered(page, options))
     summarise(page, options.summary)
+
+
+def check_summary(path: str | None) -> None:
+    """Raises ReportError where a file for ``--summary`` cannot be written, before a command has done its work."""
+    if path and not (os.access(path, os.W_OK) if Path(path).exists() else Path(path).resolve().parent.is_dir()):
+        raise ReportError(f"--summary {path}: cannot be written there.")
 
 
 def summarise(page: Page, path: str | None) -> None:
@@ -75,7 +82,8 @@ def _plain(row: dict[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in row.items():
         missing = value is None or value != value
-        found[str(name)] = None if missing else json.loads(value) if name in _JSON_TEXT else value
+        is_json = name in _JSON_TEXT and str(value)[:1] in "[{"
+        found[str(name)] = None if missing else json.loads(value) if is_json else value
     return found
 
 

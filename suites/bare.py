@@ -57,7 +57,7 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
         other.id for other in Backend if other is not backend and other in _LANGUAGES and other not in _ANY_FUNCTION
         and _LANGUAGES[other][0](kernel) is not None
     ]  # fmt: skip
-    if others:
+    if others and not isinstance(kernel, FunctionType):  # a function without a decorator says nothing of its language
         cure = f"Declare it as {others[0]!r}."
     raise OperatorError(f"{where} is {_described(kernel)}, expected {expected}. {cure}")
 

@@ -110,6 +110,8 @@ def _imported(source: str) -> ModuleType:
     is_file = path.suffix == ".py"
     if is_file and not path.is_file():
         raise CatalogueError(f"{source}: there is no such file.")
+    if not is_file and path.is_dir() and not source.isidentifier():
+        raise CatalogueError(f"{source}: is a folder. Give the path of a Python file, or the name of a module.")
     try:
         return _of_file(path.resolve()) if is_file else importlib.import_module(source)
     except ModuleNotFoundError as error:

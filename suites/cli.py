@@ -15,7 +15,7 @@ from typing import Any
 from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, seconds, whole
 from reports.store import RUNS_VARIABLE, read_run
 from suites.selection import Selection, SelectionError
 
@@ -49,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.reads_runs:
         return run_report(options)
     try:
+        if options.summary:
+            from reports.page import check_summary
+
+            check_summary(options.summary)
         return int(options.command(options))
     except (SelectionError, ReportError) as error:
         print(f"{options.prog}: {error}", file=sys.stderr)
@@ -86,7 +90,8 @@ def _validate(options: argparse.Namespace) -> Exit:
     if outcome.code == _USAGE_ERROR:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or outcome.refusal:
-        raise SelectionError(outcome.refusal or f"pytest ended with exit code {outcome.code} before a check was made.")
+        ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
+        raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
     nothing_left = options.resume is not None and outcome.code == _NO_TESTS
     if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
         raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
@@ -250,18 +255,20 @@ def parser() -> Parser:
     for each in (bench, validate):
         each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
-    for each, seconds in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
-        each.add_argument("--timeout", type=float, default=seconds, metavar="S", help="seconds for a cell at most")
+    for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
+        each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
     for each in (validate, mutants):
-        each.add_argument("--jobs", type=int, help="worker processes (default: one a core, at most 8; 0: none)")
-        each.add_argument("--examples", type=int, metavar="N", help="inputs drawn for a check, other ones each time")
+        each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
+        each.add_argument(
+            "--examples", type=whole(1), metavar="N", help="inputs drawn for a check, other ones each time"
+        )
     for each in (bench, validate, mutants, special, listing):
         add_selection(each)
     dispatch.add_argument(
         "--backend", "--paths", action="append", metavar="NAME", help="only this way to call; may be repeated"
     )
-    dispatch.add_argument("--rounds", type=_count, default=100, help="samples per cell (default %(default)s)")
-    dispatch.add_argument("--sample-ms", type=float, default=5.0, help="length of one sample (default %(default)s)")
+    dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
+    dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
     for each in (bench, validate, mutants, special, listing, dispatch):
         add_output(each)
     add_commands(commands)
@@ -273,10 +280,3 @@ def parser() -> Parser:
 def _program() -> str:
     started = os.path.basename(sys.argv[0])
     return "kernel-bridge" if started == "kernel-bridge" else "python -m suites"
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"got {value}, expected at least 1")
-    return value

@@ -380,7 +380,7 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
         if case.backend is not Backend.JNP or selection.backends:
             by_operator.setdefault(case.operator.name, []).append(case)
     if not by_operator:
-        raise SelectionError(f"no cell fits {selection}. kernel-bridge list shows the operators and their backends.")
+        raise SelectionError(f"no cell fits {selection}. {_what_there_is(selection)}")
     idle = {name: own for name, own in by_operator.items() if all(map(why_skipped, own))}
     named = bool(selection.operators) and not selection.backends
     idle |= {name: [] for name in selection.operators if named and name not in by_operator}
@@ -400,6 +400,15 @@ def backends(operator: Operator, platform: str) -> list[Backend]:
     """The backends of a platform that have cells: the reference and those with a kernel, or those of them tested."""
     tested = operator.backends() if operator.tested is None else operator.tested
     return [backend for backend in Backend if platform in backend.platforms and backend in tested]
+
+
+def _what_there_is(selection: Selection) -> str:
+    """The backends that have cells of the first of the operators in a selection."""
+    name, operator = next(
+        (name, operator) for name, operator in operators().items() if name in (selection.operators or operators())
+    )
+    found = ", ".join(backend.id for backend in backends(operator, selection.device))
+    return f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(operator.dtypes)}."
 
 
 def _grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,10 @@ class ChecksSession:
         """Fails a session in which nothing was checked."""
         cells = params.by_id(self._selection)
         made = {found.cell.key for found in self._recorded.values() if found.status is not Status.SKIPPED}
+        if not self._expected and not self._config.option.kb_done:
+            self.refusal = "no check is left: the arguments after -- deselect all of them."
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+            return
         try:
             if not self._config.option.kb_done:
                 params.require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
@@ -242,7 +247,7 @@ class ChecksSession:
 
     def _failures(self) -> list[str]:
         """A line for each failed check, at most :data:`FAILURES_SHOWN`; hints where the reference fails as well."""
-        failed = [found for found in self._recorded.values() if found.status.failed]
+        failed = _varied([found for found in self._recorded.values() if found.status.failed])
         lines = [
             f"{found.cell.operator} {found.cell.backend} {found.cell.dtype}: {found.cell.mode}"
             f"{''.join(f' {value}' for value in found.cell.params.values())}: {found.status}: {_line(found.reason)}"
@@ -266,6 +271,17 @@ class ChecksSession:
 FAILURES_SHOWN = 30
 BOUNDS_PAGE = "docs/bounds.md"
 _LINE = 400
+
+
+def _varied(failed: list[Finding]) -> list[Finding]:
+    """The findings in such an order that the first ones are of as many kernels and kinds of failure as there are."""
+    seen: Counter[tuple[str, str, Status]] = Counter()
+    ranks = []
+    for found in failed:
+        kind = (found.cell.operator, found.cell.backend, found.status)
+        ranks.append(seen[kind])
+        seen[kind] += 1
+    return [found for _, found in sorted(zip(ranks, failed, strict=True), key=lambda pair: pair[0])]
 
 
 def _line(reason: str | None) -> str:

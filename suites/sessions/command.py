@@ -42,6 +42,8 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    # A random.py in the folder that the user is in must not hide Python's own from worker processes.
+    variables["PYTHONSAFEPATH"] = "1"
     variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
     # Where the project is not installed, a new process finds it by this.
