@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel
+from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel, bare
 from suites.bare import accepted, declared_dtypes
 from suites.cuda_kernels import MISSING, cuda
+from suites.errors import OperatorError
 
 
 def _struct(*shape, dtype="float32"):
@@ -108,3 +109,10 @@ def test_pallas(wrapped, form):
     inputs = (jnp.ones(3),)
     (result,) = Backend.PALLAS.build(kernel, inputs, inputs)(*inputs)
     assert result.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("missing", [None, "numba-cuda is not installed"])
+def test_a_function_without_a_decorator_is_not_taken_for_a_cuda_kernel(missing, monkeypatch):
+    monkeypatch.setattr(bare, "NO_NUMBA_CUDA", missing)
+    with pytest.raises(OperatorError, match=r"Decorate it with numba\.njit"):
+        accepted("kernels['numba']", Backend.NUMBA, lambda x, out: None)

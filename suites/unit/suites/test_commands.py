@@ -97,7 +97,10 @@ def ended(*arguments, **variables):
         (["--operator", "softmx"], "Did you mean 'softmax'? Known: abs_two_pass, add"),
         (["--backend", "cute"], "Known: jnp, numba, numba_parallel"),
         (["--dtype", "float23"], "Did you mean 'float32'?"),
-        (["--size", "0"], "argument --size: got 0, expected at least 1"),
+        (["--size", "0"], "argument --size: got 0, expected a whole number of at least 1"),
+        (["--size", "many"], "argument --size: got many, expected a whole number of at least 1"),
+        (["--summary", "/no/folder/a.md"], "--summary /no/folder/a.md: cannot be written there"),
+        (["."], ".: is a folder. Give the path of a Python file"),
         (["--format", "pdf"], "invalid choice: 'pdf'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
@@ -113,6 +116,36 @@ def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys
     assert len([line for line in shown.err.splitlines() if not line.startswith("kernel-bridge: ")]) == 1
     assert shown.out == ""
     assert not list(Path("runs").glob("*"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["validate", "--jobs", "-1"],
+        ["validate", "--examples", "0"],
+        ["bench", "--timeout", "-1"],
+        ["dispatch", "--rounds", "0"],
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == Exit.COULD_NOT_RUN
+    assert f"got {arguments[-1]}, expected" in capsys.readouterr().err
+
+
+def test_every_format_of_a_list_can_be_read(capsys):
+    assert main(["list", "--operator", "add", "--format", "json"]) == Exit.FINE
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["operator"] for row in rows} == {"add"}
+    assert rows[0]["dtypes"].startswith("f32 f64")
+
+
+def test_a_closed_output_is_no_error():
+    Path("ops.py").write_text(RIGHT)
+    command = f"{sys.executable} -m suites list ops.py >&-"
+    done = subprocess.run(command, shell=True, env=environment(), stderr=subprocess.PIPE, text=True, timeout=100)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("command", ["bench", "validate"])
@@ -228,6 +261,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     for package in ("reports", "suites", "pytest_benchmark"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('hers')\n")
+    (tmp_path / "random.py").write_text("raise SystemExit('hers')\n")
     (tmp_path / "ops.py").write_text(RIGHT)
     program = "from suites.cli import main; raise SystemExit(main())"
     for arguments in (

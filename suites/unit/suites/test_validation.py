@@ -17,7 +17,7 @@ from reports.store import RUNS_VARIABLE
 from suites import checks
 from suites.accuracy import Verdict
 from suites.evidence import CheckFailed, Evidence, outcome
-from suites.sessions.checks_plugin import SUMMARY_VARIABLE, check_of
+from suites.sessions.checks_plugin import SUMMARY_VARIABLE, Finding, _varied, check_of
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]
@@ -146,3 +146,15 @@ def test_other_exceptions_have_a_status_too(error, status):
     assert found is status
     assert str(error) in (reason or "")
     assert outcome(None) == (Status.PASSED, None)
+
+
+def test_the_failures_that_are_shown_first_are_of_many_kernels_and_kinds():
+    from reports import Cell
+
+    def found(operator, status, size):
+        cell = Cell(operator=operator, operator_version=1, backend="numba", platform="cpu", dtype="float32", size=size)
+        return Finding(cell=cell, status=status, reason="wrong")
+
+    failed = [found("a", Status.WRONG_VALUE, size) for size in range(3)]
+    failed += [found("a", Status.CRASHED, 3), found("b", Status.WRONG_VALUE, 4)]
+    assert [each.cell.size for each in _varied(failed)] == [0, 3, 4, 1, 2]
