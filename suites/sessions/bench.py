@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +105,7 @@ class _Session:
         arguments = command.arguments(["test_speed.py"], scratch)
         arguments += ["--kb-bench", *self._selection.arguments(), "-q", "--no-header"]
         arguments += ["--kb-resume", resume] if resume else []
-        log = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
-        with log:
+        with tempfile.TemporaryFile(dir=scratch) as log:
             process = subprocess.Popen(
                 # -P: the folder that the user is in may hold modules of the names of ours.
                 [sys.executable, "-P", "-m", "pytest", *arguments],
@@ -180,11 +179,11 @@ class _Session:
         self._left -= 1
 
 
-def _events(pipe: int, seconds: object) -> Iterator[Event | None]:
+def _events(pipe: int, seconds: Callable[[], float]) -> Iterator[Event | None]:
     """The events from a pipe until it is closed; None where nothing came for ``seconds()``, after which it ends."""
     rest = b""
     while True:
-        if not select([pipe], [], [], seconds())[0]:  # type: ignore[operator]
+        if not select([pipe], [], [], seconds())[0]:
             yield None
             return
         data = os.read(pipe, 1 << 16)
