@@ -86,7 +86,8 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     if verdict.status is Status.PASSED:
         return verdict
     place = tuple(verdict.accuracy.worst_index) if verdict.accuracy and verdict.accuracy.worst_index else None
-    names = [*inspect.signature(operator.reference).parameters]
+    # An operator's reference takes any number of inputs; the function that its author gave has names for them.
+    names = [*inspect.signature(getattr(operator.reference, "given", operator.reference)).parameters]
     named = zip(names if len(names) == len(inputs) else map(str, range(len(inputs))), inputs, strict=True)
     return replace(verdict, reason=f"{verdict.reason}; inputs: {', '.join(_shown(*one, place) for one in named)}")
 

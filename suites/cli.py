@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(Exit.COULD_NOT_RUN)
     if getattr(options, "runs", None):
         os.environ[RUNS_VARIABLE] = options.runs
+    if getattr(options, "width", None):
+        os.environ["COLUMNS"] = str(options.width)  # where pytest prints the tables, it asks for this
     if options.reads_runs:
         return run_report(options)
     try:

@@ -269,7 +269,7 @@ class ChecksSession:
 
 
 FAILURES_SHOWN = 30
-BOUNDS_PAGE = "docs/bounds.md"
+BOUNDS_PAGE = "https://github.com/kernel-bridge/kernel-bridge/blob/main/docs/bounds.md"
 _LINE = 400
 
 

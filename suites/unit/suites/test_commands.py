@@ -302,6 +302,21 @@ def test_tables_and_lines_of_cells_fit_the_terminal(columns):
         assert max(map(len, output.splitlines())) <= columns
 
 
+def test_a_reference_that_fails_its_own_bound_is_said_and_tables_take_the_width():
+    Path("ops.py").write_text(
+        RIGHT + "from suites import Truth, bounded, wide\n"
+        "RIGHT = operator('doubtful', twice, truth=lambda x: Truth((bounded(3 * wide(x), x.dtype, ulps=1),)))\n"
+    )
+    more = ["--jobs", 0, "--", "-k", "large"]
+    code, output, _ = ended("validate", "ops.py", "--width", 70, *more, COLUMNS="200")
+    assert code == Exit.WRONG
+    assert "doubtful: jnp fails too. The reference or its error bound may be wrong; see https://" in output
+    (failure,) = [line for line in output.splitlines() if line.startswith("doubtful numba float32: large: WRONG_VALUE")]
+    assert "inputs: x: float32[100003], x[" in failure
+    grid = output.partition("Validation on cpu")[2]
+    assert max(len(line) for line in grid.splitlines() if "│" in line or line.startswith("  ")) <= 70
+
+
 def test_the_recorded_commit_is_the_one_of_the_users_file(tmp_path):
     Path("ops.py").write_text(RIGHT)
     ended("bench", "ops.py", "--size", "64")
