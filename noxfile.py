@@ -156,7 +156,7 @@ def package(session: nox.Session) -> None:
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
-    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/test_jit.py"} - set(names)
+    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"} - set(names)
     if unwanted or missing:
         session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
     session.log(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**20:.2f} MiB")

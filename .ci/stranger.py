@@ -66,7 +66,7 @@ EXPECTED = {
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .* COMPARED.*geometric mean",)),
     "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
-    "pytest -p suites.plugin --pyargs suites.test_jit suites.test_vmap --kb-operators my_ops.py": Expected(
+    "pytest -p suites.plugin --pyargs suites.checks.test_jit suites.checks.test_vmap --kb-operators my_ops.py": Expected(
         OWN, (r"[1-9]\d* passed",)
     ),
     "kernel-bridge dispatch": Expected(

@@ -1,9 +1,9 @@
 """Kernels of other languages as JAX operations, dispatched by native XLA FFI handlers.
 
-The stages of a call: the user's kernel -> its identity (:mod:`bridge.content`) -> the types of the call
-(:mod:`bridge.signature`) -> machine code (:mod:`bridge.numba_cpu`, :mod:`bridge.numba_cuda`, :mod:`bridge.warp`) -> a
+The stages of a call: the user's kernel -> its identity (:mod:`bridge.source.content`) -> the types of the call
+(:mod:`bridge.signature.outputs`) -> machine code (:mod:`bridge.languages.numba_cpu.njit`, :mod:`bridge.languages.numba_cuda.cuda_jit`, :mod:`bridge.languages.warp`) -> a
 native entry, the FFI target that finds it and the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with
-several kernels (:mod:`bridge.primitive`).
+several kernels (:mod:`bridge.operator`).
 
 What needs Warp is imported when it is first used; where Warp is not installed, it says so when it is called.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bridge.cuda_raw import cuda_raw_kernel
+from bridge.debug.mode import debug_mode
 from bridge.errors import (
     AbiError,
     BackendError,
@@ -32,15 +32,17 @@ from bridge.errors import (
     WarpUnavailableError,
 )
 from bridge.export import export_checks, export_self_contained
-from bridge.extras import stand_in
-from bridge.lifetime import release
-from bridge.numba_cpu import numba_kernel
-from bridge.numba_cuda import numba_cuda_kernel
-from bridge.numba_cuda_callable import numba_cuda_callable
-from bridge.primitive import XLACustomKernel, debug_mode, use_backend
+from bridge.languages.cuda_cpp import cuda_raw_kernel
+from bridge.languages.extras import stand_in
+from bridge.languages.numba_cpu.njit import numba_kernel
+from bridge.languages.numba_cuda.callables import numba_cuda_callable
+from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
+from bridge.languages.release import release
+from bridge.operator.choice.preference import use_backend
+from bridge.operator.custom_kernel import XLACustomKernel
 
 if TYPE_CHECKING:
-    from bridge.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
+    from bridge.languages.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
 
 __all__ = [
     "AbiError",
@@ -83,7 +85,7 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("warp")
         except ImportError as error:
             return stand_in(name, error)
-        globals()[name] = found = getattr(importlib.import_module("bridge.warp"), name)
+        globals()[name] = found = getattr(importlib.import_module("bridge.languages.warp"), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -9,7 +9,7 @@ import jax
 from jax.export import DisabledSafetyCheck, Exported
 
 from bridge.errors import SignatureError
-from bridge.ffi import embedded
+from bridge.ffi.cuda import embedded
 from bridge.ffi.target import TARGETS
 
 

@@ -16,7 +16,6 @@ Importing this package is cheap: `to_frame`, which needs pandas, is loaded when 
 
 from typing import TYPE_CHECKING, Any
 
-from reports.compare import Comparison, GeometricMean, Verdict, compare, geometric_mean
 from reports.errors import (
     DamagedLine,
     DamagedLineWarning,
@@ -27,8 +26,9 @@ from reports.errors import (
     RunUnreadable,
     RunUnwritable,
 )
-from reports.quantiles import median_relative_error
-from reports.record import (
+from reports.pages.compare import Comparison, GeometricMean, Verdict, compare, geometric_mean
+from reports.records.quantiles import median_relative_error
+from reports.records.record import (
     SCHEMA,
     Accuracy,
     Cell,
@@ -42,10 +42,10 @@ from reports.record import (
     Timing,
     last_by_cell,
 )
-from reports.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.records.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
 
 if TYPE_CHECKING:
-    from reports.frame import to_frame
+    from reports.pages.frame import to_frame
 
 __all__ = [
     "SCHEMA",
@@ -87,7 +87,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "to_frame":
-        from reports.frame import to_frame
+        from reports.pages.frame import to_frame
 
         return to_frame
     raise AttributeError(f"module 'reports' has no attribute {name!r}")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import DamagedLineWarning, ReportError, RunNotFound, RunUnreadable
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection
-from reports.record import Record, last_by_cell, short_dtype
-from reports.store import find_run, list_runs, read_run, run_id, runs_directory
+from reports.records.record import Record, last_by_cell, short_dtype
+from reports.records.store import find_run, list_runs, read_run, run_id, runs_directory
 
 if TYPE_CHECKING:
-    from reports.page import Page
+    from reports.render.page import Page
 
 _RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command that parsed options name; an error takes one line on standard error."""
-    from reports.page import show
+    from reports.render.page import show
 
     try:
         page, code = options.command(options)
@@ -84,10 +84,10 @@ def page_of(records: Sequence[Record], accuracy: bool = False, stages: bool = Fa
         accuracy: Adds the tables of error bounds used.
         stages: Adds the tables of times before the steady state.
     """
-    from reports.frame import to_frame, with_ratio
-    from reports.page import Page
-    from reports.tables import accuracy_tables, benchmark_tables, stage_tables
-    from reports.validation import is_validation, validation_tables
+    from reports.pages.frame import to_frame, with_ratio
+    from reports.pages.tables import accuracy_tables, benchmark_tables, stage_tables
+    from reports.pages.verdicts import is_validation, validation_tables
+    from reports.render.page import Page
 
     frame = to_frame(records)
     if is_validation(frame):
@@ -101,9 +101,9 @@ def page_of(records: Sequence[Record], accuracy: bool = False, stages: bool = Fa
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     import pandas as pd
 
-    from reports.compare import Verdict, compare
-    from reports.compare_table import comparison_table
-    from reports.page import Page
+    from reports.pages.compare import Verdict, compare
+    from reports.pages.compare_table import comparison_table
+    from reports.render.page import Page
 
     base, head = (_select(_read(find_run(name, options.runs)), options) for name in (options.base, options.head))
     comparisons = compare(base, head)
@@ -125,8 +125,8 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _list(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.page import Page
-    from reports.run_table import run_table
+    from reports.pages.run_table import run_table
+    from reports.render.page import Page
 
     runs: dict[str, list[Record] | ReportError] = {}
     for path in list_runs(options.runs):
@@ -152,7 +152,7 @@ def _read(path: Path) -> list[Record]:
 
 def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
     """The records of the cells that the options name; the baseline stays, for the ratios to it."""
-    from reports.frame import BASELINE
+    from reports.pages.frame import BASELINE
 
     wanted = {
         "operator": options.operator,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NoReturn
 
-from reports.store import RUNS_VARIABLE
+from reports.records.store import RUNS_VARIABLE
 
 
 class Exit(IntEnum):

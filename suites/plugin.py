@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kb-record", action="store_true", help="record the checks, and end with their grid")
     group.addoption("--kb-summary", metavar="FILE", default=None, help="append the grid as Markdown (with --kb-record)")
-    group.addoption("--kb-bench", action="store_true", help="time cells and record them (suites/test_speed.py)")
+    group.addoption("--kb-bench", action="store_true", help="time cells and record them (suites/bench/test_speed.py)")
     group.addoption("--kb-resume", metavar="RUN", default=None, help="continue this recorded run")
     group.addoption("--kb-done", metavar="FILE", default=None, help="leave out the cells whose keys this file lists")
 
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
-        from suites import catalogue
+        from suites.cells import catalogue
 
         try:
             catalogue.use(config.option.kb_operators)
@@ -91,7 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions.checks_plugin import ChecksSession
 
         config.pluginmanager.register(ChecksSession(config), CHECKS)
-    from suites import expectation
+    from suites.sessions import expectation
 
     if expectation.VARIABLE in os.environ and not is_worker:
         config.pluginmanager.register(expectation.Expectation(os.environ[expectation.VARIABLE]), expectation.PLUGIN)
@@ -127,7 +127,7 @@ def _check_neighbours() -> None:
 
 
 def _check_names(config: pytest.Config) -> None:
-    from suites.selection import Selection, SelectionError
+    from suites.cells.selection import Selection, SelectionError
 
     try:
         Selection.of(config.option, "kb_").check()
@@ -143,7 +143,7 @@ def prepare(config: pytest.Config) -> None:
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
-    from suites.sessions.environment import make_cpu_devices
+    from suites.sessions.run_header import make_cpu_devices
 
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     make_cpu_devices()
@@ -165,7 +165,7 @@ def register_profile(examples: int | None = None) -> None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
     """Prepares the process before the first module of checks is imported."""
-    if module_path.parent == _HERE and not parent.config.option.kb_bench:
+    if module_path.parent == _HERE / "checks" and not parent.config.option.kb_bench:
         prepare(parent.config)
 
 
@@ -173,8 +173,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a test of this package the cells that the name of its argument stands for."""
     if _HERE not in Path(metafunc.module.__file__ or "").parents:
         return
-    from suites import params
-    from suites.selection import Selection
+    from suites.cells import params
+    from suites.cells.selection import Selection
 
     selection = Selection.of(metafunc.config.option, "kb_")
     for name in params.TABLES.keys() & set(metafunc.fixturenames):
@@ -224,13 +224,13 @@ def _key(item: pytest.Item, check: Any) -> str:
 
 
 def _check(item: pytest.Item) -> Any:
-    from suites.checks import by_test
+    from suites.checks.register import by_test
 
     return by_test().get(getattr(item, "originalname", ""))
 
 
 def _marks(item: pytest.Item, check: Any) -> list[pytest.MarkDecorator]:
-    from suites.params import marks_of_check
+    from suites.cells.params import marks_of_check
 
     return marks_of_check(_case(item), check.name)
 
@@ -245,15 +245,15 @@ def _case(item: pytest.Item) -> Any:
     callspec = getattr(item, "callspec", None)
     if callspec is None or _HERE not in item.path.parents:
         return None
-    from suites.params import Case
+    from suites.cells.params import Case
 
     return next((value for value in callspec.params.values() if isinstance(value, Case)), None)
 
 
 @pytest.fixture
 def evidence(request: pytest.FixtureRequest) -> Any:
-    """Where a test takes its verdicts, a :class:`suites.evidence.Evidence`."""
-    from suites.evidence import Evidence
+    """Where a test takes its verdicts, a :class:`suites.judging.evidence.Evidence`."""
+    from suites.judging.evidence import Evidence
 
     request.node.stash[_EVIDENCE] = Evidence()
     return request.node.stash[_EVIDENCE]

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from bridge.ffi.call import ATTACH_A_RULE, Call, bind
-from bridge.ffi.device import DevicePlan
-from bridge.ffi.host import HostPlan
+from bridge.ffi.kernel_call import ATTACH_A_RULE, Call, bind
+from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CPU, CUDA, Entry, Target
 
 _NAME = "identity"
@@ -55,7 +55,7 @@ def _is_plain(array: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Identity:
-    """The :class:`~bridge.ffi.call.Code` of the call.
+    """The :class:`~bridge.ffi.kernel_call.Code` of the call.
 
     Attributes:
         operands: Rank and bytes of an item of each operand, the first of which is also the result.
@@ -93,7 +93,7 @@ class _Identity:
 
 @functools.cache
 def _nothing() -> Any:
-    """The C function of a :class:`~bridge.ffi.host.HostPlan` that has nothing to do."""
+    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that has nothing to do."""
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5))
     def function(frame: Any, buffers: Any, data: Any, batch_rank: Any, context: Any) -> int:

@@ -20,10 +20,12 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi import aliasing, callback, driver, embedded, handler, host
-from bridge.ffi.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
-from bridge.ffi.table import NativeTable
-from bridge.ffi.trampoline import Trampoline
+from bridge.ffi.cuda import driver, embedded
+from bridge.ffi.native import handler
+from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
+from bridge.ffi.native.table import NativeTable
+from bridge.ffi.native.trampoline import Trampoline
+from bridge.ffi.plans import aliasing, callback, host
 
 
 def key_of(description: str) -> int:
@@ -262,13 +264,13 @@ _FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
 CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
-"""Calls kernels on the host: plans are :class:`~bridge.ffi.host.HostPlan`."""
+"""Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
 CUDA = Target("bridge_cuda", "cuda", lambda: aliasing.copying(driver.make_execute()), traits=METADATA.COMMAND_BUFFER)
-"""Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.device.DevicePlan`."""
+"""Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
 CUDA_PYTHON = Target("bridge_cuda_python", "cuda", lambda: aliasing.copying(callback.make_execute()))
-"""Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.callback.CallbackPlan`."""
+"""Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""

@@ -2,7 +2,7 @@
 
 import sys
 
-from suites.cli import main
+from suites.commands.command_line import main
 
 if __name__ == "__main__":
     sys.exit(main(["dispatch", *sys.argv[1:]]))

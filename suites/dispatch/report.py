@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from reports.layout import Column, Row, Style, Table, Text
-from reports.page import Page, show, summarise
+from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.page import Page, show, summarise
 from suites.dispatch.record import ModeRecord, PathRecord, Run, Status
 from suites.dispatch.targets import Spread, Verdict
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reports.quantiles import quantile
+from reports.records.quantiles import quantile
 
 
 class Verdict(StrEnum):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import jax
 
 import bridge
+from suites.backends.warp_blocks import wp
 from suites.dispatch.path import BinaryOp, PathUnavailableError
-from suites.warp_kernels import wp
 
 
 @wp.kernel

@@ -12,8 +12,8 @@ import importlib
 import pkgutil
 from typing import Any
 
+from suites.declare.operator import Operator
 from suites.mutants.mutant import Mutant as Mutant
-from suites.operator import Operator
 
 
 @functools.cache

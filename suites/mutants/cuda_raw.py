@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends import Backend, Kernel, RawKernel
-from suites.cuda_kernels import THREADS
+from suites.backends.backend import Backend, Kernel, RawKernel
+from suites.backends.cuda_raw_blocks import elementwise
+from suites.backends.numba_cuda_blocks import THREADS
+from suites.declare.operator import Operator
 from suites.mutants.mutant import Mutant, mutant
-from suites.operator import Operator
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
 from suites.ops.hadamard import OPERATOR as HADAMARD
 from suites.ops.lif_step import OPERATOR as LIF_STEP
 from suites.ops.relu import OPERATOR as RELU
-from suites.raw_kernels import elementwise
 
 MISSING_BARRIER = """
 template <typename T> __global__ void kernel(const T* x, T* out, long long size) {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from reports import read_run
-from reports.frame import to_frame
-from reports.kills import kill_tables, survivors
-from reports.layout import Table
-from suites import checks
+from reports.pages.frame import to_frame
+from reports.pages.kills import kill_tables, survivors
+from reports.render.layout import Table
+from suites.checks import register as checks
 from suites.mutants import mutants
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from suites.backends import Backend, Kernel
-from suites.operator import Operator
+from suites.backends.backend import Backend, Kernel
+from suites.declare.operator import Operator
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ import math
 import numba
 import numpy as np
 
-from suites.backends import Backend
-from suites.kernels import block_sum
+from suites.backends.backend import Backend
+from suites.backends.numba_blocks import block_sum
+from suites.declare.operator import Sizes
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.mutants.mutant import mutant
-from suites.operator import Sizes
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.block_sum import BLOCK

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from suites.backends import Backend, CudaCallable, CudaKernel
-from suites.cuda_kernels import (
+from suites.backends.backend import Backend, CudaCallable, CudaKernel
+from suites.backends.numba_cuda_blocks import (
     THREADS,
     add_up,
     cuda,

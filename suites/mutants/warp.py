@@ -8,7 +8,8 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
 
 import bridge
-from suites.backends import Backend, WarpCallable, WarpKernel
+from suites.backends.backend import Backend, WarpCallable, WarpKernel
+from suites.backends.warp_blocks import LANES, scalar, wp
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
@@ -28,7 +29,6 @@ from suites.ops.split_sign import split_sign_warp
 from suites.ops.stencil import OPERATOR as STENCIL
 from suites.ops.stencil import stencil_warp
 from suites.ops.sum import OPERATOR as SUM
-from suites.warp_kernels import LANES, scalar, wp
 
 # Kernels.
 

@@ -6,7 +6,7 @@ import functools
 import importlib
 import pkgutil
 
-from suites.operator import Operator
+from suites.declare.operator import Operator
 
 
 @functools.cache

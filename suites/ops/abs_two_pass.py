@@ -9,13 +9,13 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Expected, Truth, bounded, wide
-from suites.backends import Backend, CudaCallable, WarpCallable
-from suites.cuda_kernels import THREADS, cuda, kernel, load, store, tile, tile_count
-from suites.edges import values, vectors
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaCallable, WarpCallable
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, store, tile, tile_count
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.truth.error_model import Expected, Truth, bounded, wide
 
 
 @numba.njit

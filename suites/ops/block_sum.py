@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, kernel, sum_lanes
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
-from suites.kernels import block_sum as sum_of
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import blocks, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_blocks import block_sum as sum_of
+from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, sum_lanes
+from suites.backends.warp_blocks import blocks, scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, exact, wide
 
 BLOCK = 256
 """Elements of a block."""

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import csr_row_sums, csr_rows_of, device
-from suites.edges import vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW, rows_of_part
-from suites.operator import Operator, Sizes, total_bytes
-from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.warp_kernels import LANES, scalar, wp, zeros
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda_blocks import csr_row_sums, csr_rows_of, device
+from suites.backends.warp_blocks import LANES, scalar, wp, zeros
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import vectors
+from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, wide
 
 RATE = 0.05
 """Share of the neurons that spike in a sample."""

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import LONG, cuda, kernel, rows_of
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW, copy_to, rows_of_part
-from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.warp_kernels import LANES, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to, rows_of_part
+from suites.backends.numba_cuda_blocks import LONG, cuda, kernel, rows_of
+from suites.backends.warp_blocks import LANES, scalar, wp
+from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, wide
 
 
 @numba.njit

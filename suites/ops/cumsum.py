@@ -9,15 +9,15 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.accuracy import blocked_terms as chain_of
-from suites.backends import Backend, CudaCallable, WarpCallable
-from suites.cuda_kernels import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaCallable, WarpCallable
+from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
+from suites.backends.numba_cuda_blocks import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, exact, wide
+from suites.truth.error_model import blocked_terms as chain_of
 
 QUARTER = BLOCK // 4
 
@@ -238,7 +238,7 @@ def cumsum_warp(inputs, outs):
 
 
 def _truth(x):
-    """A sum has as many roundings as :func:`suites.accuracy.blocked_terms` says of so many elements."""
+    """A sum has as many roundings as :func:`suites.truth.error_model.blocked_terms` says of so many elements."""
     if x.dtype.kind != "f":
         return Truth((exact(np.cumsum(x, dtype=x.dtype)),))  # integers wrap around
     with np.errstate(invalid="ignore"):

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites import pallas_kernels, raw_kernels
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import kernel, load, store, tile, tiles
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import TILE, per_tile, scalar, wp
+from suites.backends import cuda_raw_blocks as raw_kernels
+from suites.backends import pallas_blocks as pallas_kernels
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
+from suites.backends.warp_blocks import TILE, per_tile, scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, wide
 
 _EXP_ROUNDINGS = 4
 """Exponential functions are within two units in the last place, which is four roundings (see exp_trace)."""

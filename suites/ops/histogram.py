@@ -12,13 +12,13 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Truth, exact
-from suites.backends import Backend, CudaKernel, WarpCallable
-from suites.cuda_kernels import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
-from suites.edges import vectors
-from suites.kernels import BLOCK, ONE_THREAD_BELOW, copy_to
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpCallable
+from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda_blocks import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import vectors
+from suites.truth.error_model import Truth, exact
 
 BINS = 128
 """Bins of a sample."""

@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites import pallas_kernels, raw_kernels
-from suites.accuracy import Array, Expected, Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import device, kernel, load, store, tile, tiles
-from suites.edges import vectors
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends import cuda_raw_blocks as raw_kernels
+from suites.backends import pallas_blocks as pallas_kernels
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import device, kernel, load, store, tile, tiles
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, total_bytes
+from suites.inputs.edges import vectors
+from suites.truth.error_model import Array, Expected, Truth, bounded, exact, wide
 
 
 @numba.njit

@@ -13,14 +13,14 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import WIDE, Expected, Truth, wide
-from suites.backends import Backend, CudaKernel, WarpCallable
-from suites.cuda_kernels import LOADS, THREADS, cuda, kernel
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.warp_kernels import TILE_THREADS, blocks, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpCallable
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, kernel
+from suites.backends.warp_blocks import TILE_THREADS, blocks, scalar, wp
+from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import WIDE, Expected, Truth, wide
 
 CACHE_LINE = 16
 """Channels that no two threads share: with fewer, they would write to one line of a cache."""

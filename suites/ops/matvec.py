@@ -9,14 +9,14 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, kernel, rows_of, sum_lanes
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
-from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.warp_kernels import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
+from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
+from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, rows_of, sum_lanes
+from suites.backends.warp_blocks import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
+from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, blocked_terms, bounded, exact, wide
 
 
 @numba.njit
@@ -115,7 +115,7 @@ def matvec_tile(dtype):
         for j in range(0, columns, TILE):
             own, shared = wp.tile_load(elements, shape=TILE, offset=j), wp.tile_load(x, shape=TILE, offset=j)
             total += wp.tile_map(wp.mul, own, shared)
-        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))  # as in suites.warp_kernels.add_up
+        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))  # as in suites.backends.warp_blocks.add_up
         wp.tile_store(out, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=row)
 
     return matvec

@@ -9,13 +9,13 @@ import numpy as np
 from numba.extending import overload
 
 import bridge
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaCallable, WarpCallable
-from suites.cuda_kernels import THREADS, cuda, device, kernel, load, partial_count
-from suites.edges import values, vectors
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.warp_kernels import TILE, blocks, part_count, scalar, wp
+from suites.backends.backend import Backend, CudaCallable, WarpCallable
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, load, partial_count
+from suites.backends.warp_blocks import TILE, blocks, part_count, scalar, wp
+from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.truth.error_model import Truth, bounded, exact, wide
 
 # LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
 # ordered like the floats, those of negative floats the other way round: with all bits but the sign flipped, they are

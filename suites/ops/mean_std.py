@@ -9,12 +9,8 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Expected, Truth, blocked_terms, bounded, gamma, wide
-from suites.backends import Backend, CudaCallable, WarpCallable
-from suites.cuda_kernels import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import (
+from suites.backends.backend import Backend, CudaCallable, WarpCallable
+from suites.backends.numba_blocks import (
     BLOCK,
     ONE_THREAD_BELOW,
     block_count,
@@ -23,9 +19,13 @@ from suites.kernels import (
     blocked_squares,
     blocked_sum,
 )
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
-from suites.warp_kernels import add_up as add_up_warp
+from suites.backends.numba_cuda_blocks import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
+from suites.backends.warp_blocks import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.backends.warp_blocks import add_up as add_up_warp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, gamma, wide
 
 
 @numba.njit(error_model="numpy")
@@ -126,7 +126,7 @@ def add_up_squares_warp(dtype):
 
     @wp.kernel(module="unique")
     def add_up_squares(x: vector, centers: vector, sums: vector):
-        """As :func:`suites.warp_kernels.add_up`, of squared distances."""
+        """As :func:`suites.backends.warp_blocks.add_up`, of squared distances."""
         tiles = (x.shape[0] + TILE - 1) // TILE
         each = (tiles + sums.shape[0] - 1) // sums.shape[0]
         first = wp.tid() * each

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, kernel, quotient, sum_lanes
-from suites.edges import values
-from suites.gradients import Gradient
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, quotient, sum_lanes
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, wide
 
 SOFTENING = 1 / 16
 """A length, exact in every dtype, that keeps bodies which meet from flying apart."""
@@ -26,7 +26,7 @@ SOFTENING = 1 / 16
 _SQUARED = SOFTENING * SOFTENING
 
 ONE_THREAD_BELOW = 64
-"""Bodies below which one thread is enough: as many pairs take about 5 us, see :mod:`suites.kernels`."""
+"""Bodies below which one thread is enough: as many pairs take about 5 us, see :mod:`suites.backends.numba_blocks`."""
 
 _LANES = 8
 _BODIES = THREADS // _LANES
@@ -34,7 +34,7 @@ _BODIES = THREADS // _LANES
 
 @numba.njit(fastmath={"reassoc"})
 def pull(x, y, z, masses, i):
-    """The acceleration of one body; see :mod:`suites.kernels` about reassociation."""
+    """The acceleration of one body; see :mod:`suites.backends.numba_blocks` about reassociation."""
     zero, squared = x.dtype.type(0), x.dtype.type(_SQUARED)
     ax, ay, az = zero, zero, zero
     for j in range(x.size):

@@ -13,13 +13,13 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Expected, Truth, gamma, wide
-from suites.backends import Backend, CudaKernel, WarpCallable
-from suites.cuda_kernels import cuda, kernel
-from suites.edges import values, vectors
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import blocks, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpCallable
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import cuda, kernel
+from suites.backends.warp_blocks import blocks, scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.truth.error_model import Expected, Truth, gamma, wide
 
 DIMENSIONS = 8
 """Coordinates of a point in a sample."""

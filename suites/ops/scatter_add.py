@@ -10,15 +10,15 @@ import jax
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, kernel, load, tile, tile_count
-from suites.edges import values as some_values
-from suites.edges import vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW, copy_to
-from suites.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, tile, tile_count
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
+from suites.inputs.edges import values as some_values
+from suites.inputs.edges import vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, exact, wide
 
 PER_SLOT = 8
 """Values per element of acc in a sample, on average."""

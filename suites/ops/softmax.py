@@ -11,14 +11,14 @@ import jax
 import numba
 import numpy as np
 
-from suites.accuracy import Expected, Truth, blocked_terms, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import TILE_THREADS, scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
+from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
+from suites.backends.warp_blocks import TILE_THREADS, scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Expected, Truth, blocked_terms, wide
 
 
 @numba.njit
@@ -55,7 +55,7 @@ def larger(a, b):
 
 @device
 def largest_of_lanes(shared, value, lanes):
-    """As :func:`suites.cuda_kernels.sum_lanes`, of the largest value."""
+    """As :func:`suites.backends.numba_cuda_blocks.sum_lanes`, of the largest value."""
     place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     lane = place % lanes
     shared[place] = value

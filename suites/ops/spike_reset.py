@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaCallable, WarpKernel
-from suites.cuda_kernels import THREADS, kernel, load, store, tile, tile_count
-from suites.edges import vectors
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaCallable, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import THREADS, kernel, load, store, tile, tile_count
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import vectors
+from suites.truth.error_model import Truth, bounded, exact, wide
 
 
 @numba.njit

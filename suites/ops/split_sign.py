@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, exact, wide
-from suites.backends import Backend, CudaKernel, WarpKernel
-from suites.cuda_kernels import kernel, load, store, tile, tiles
-from suites.edges import values, vectors
-from suites.gradients import Gradient, no_sums
-from suites.kernels import ONE_THREAD_BELOW
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import scalar, wp
+from suites.backends.backend import Backend, CudaKernel, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW
+from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
+from suites.backends.warp_blocks import scalar, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient, no_sums
+from suites.truth.error_model import Truth, bounded, exact, wide
 
 
 @numba.njit

@@ -12,14 +12,14 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.cuda_kernels import LOADS, THREADS, cuda, device, kernel
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import ONE_THREAD_BELOW, copy_to
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import TILE, blocks, scalar, tile_count, wp
+from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
+from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, device, kernel
+from suites.backends.warp_blocks import TILE, blocks, scalar, tile_count, wp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, bounded, wide
 
 _CHAIN = 6
 """Roundings on the way from a cell to the result: three additions, then one each of -, * and +."""

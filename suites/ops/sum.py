@@ -6,15 +6,15 @@ import numba
 import numpy as np
 
 import bridge
-from suites.accuracy import Truth, blocked_terms, bounded, exact, wide
-from suites.backends import Backend, CudaCallable, WarpCallable
-from suites.cuda_kernels import THREADS, add_up, cuda, partial_count
-from suites.edges import values, vectors
-from suites.gradients import Gradient
-from suites.kernels import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
-from suites.operator import Operator, Sizes, total_bytes
-from suites.warp_kernels import PARTS_THREADS, add_up_parts, blocks, part_count
-from suites.warp_kernels import add_up as add_up_warp
+from suites.backends.backend import Backend, CudaCallable, WarpCallable
+from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
+from suites.backends.numba_cuda_blocks import THREADS, add_up, cuda, partial_count
+from suites.backends.warp_blocks import PARTS_THREADS, add_up_parts, blocks, part_count
+from suites.backends.warp_blocks import add_up as add_up_warp
+from suites.declare.operator import Operator, Sizes, total_bytes
+from suites.inputs.edges import values, vectors
+from suites.judging.gradients import Gradient
+from suites.truth.error_model import Truth, blocked_terms, bounded, exact, wide
 
 
 @numba.njit

@@ -18,16 +18,17 @@ import msgspec
 import pytest
 
 from reports import Accuracy, Cell, ReportError, Run, RunWriter, Status, read_run, run_path
-from reports.compare import header_differences
-from reports.frame import to_frame
-from reports.markdown import render as as_markdown
-from reports.terminal import render as as_text
-from reports.validation import PROFILE, validation_tables
-from suites import checks, params
-from suites.backends import Backend
-from suites.evidence import Evidence, outcome
-from suites.params import SEED, Case, input_types
-from suites.selection import Selection, SelectionError
+from reports.pages.compare import header_differences
+from reports.pages.frame import to_frame
+from reports.pages.verdicts import PROFILE, validation_tables
+from reports.render.markdown import render as as_markdown
+from reports.render.terminal import render as as_text
+from suites.backends.backend import Backend
+from suites.cells import params
+from suites.cells.params import SEED, Case, input_types
+from suites.cells.selection import Selection, SelectionError
+from suites.checks import register as checks
+from suites.judging.evidence import Evidence, outcome
 
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
@@ -101,7 +102,7 @@ class ChecksSession:
     """
 
     def __init__(self, config: pytest.Config):
-        from suites.sessions import environment
+        from suites.sessions import run_header as environment
 
         self._config = config
         self._selection = Selection.of(config.option, "kb_")

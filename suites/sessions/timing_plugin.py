@@ -14,13 +14,14 @@ import msgspec
 import pytest
 
 from reports import Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
-from reports.compare import header_differences
-from suites import catalogue, gpu, params
-from suites.bandwidth import roof
-from suites.operator import Inputs
-from suites.params import Case
-from suites.selection import Selection, SelectionError
-from suites.sessions import environment
+from reports.pages.compare import header_differences
+from suites.bench import gpu
+from suites.bench.bandwidth import roof
+from suites.cells import catalogue, params
+from suites.cells.params import Case
+from suites.cells.selection import Selection, SelectionError
+from suites.declare.operator import Inputs
+from suites.sessions import run_header as environment
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
 
 LIMIT_S = {"quick": 0.2, "full": 3.0}
@@ -166,9 +167,9 @@ class TimingSession:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Prints the table."""
-        from reports.frame import to_frame
-        from reports.tables import benchmark_tables
-        from reports.terminal import render
+        from reports.pages.frame import to_frame
+        from reports.pages.tables import benchmark_tables
+        from reports.render.terminal import render
 
         if self._writer is None or not self._writer.path.exists():
             return

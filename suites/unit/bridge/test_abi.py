@@ -5,7 +5,7 @@ import re
 import pytest
 
 import bridge
-from bridge.ffi import abi
+from bridge.ffi.native import abi
 
 TEXT = abi.read_header()
 

@@ -10,8 +10,8 @@ import pytest
 from jax import ShapeDtypeStruct as Spec
 
 from bridge import numba_kernel
-from bridge.ffi import aliasing, device
-from bridge.ffi.handler import c_function, c_string
+from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.plans import aliasing, device
 from bridge.ffi.target import CPU
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

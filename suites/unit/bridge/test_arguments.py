@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError, jax_kernel, numba_kernel
-from bridge.arguments import Traced
+from bridge.signature.arguments import Traced
 from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct

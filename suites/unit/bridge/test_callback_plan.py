@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge.ffi import callback
-from bridge.ffi.call import Call, Compiled, bind
-from bridge.ffi.handler import c_string
+from bridge.ffi.kernel_call import Call, Compiled, bind
+from bridge.ffi.native.handler import c_string
+from bridge.ffi.plans import callback
 from bridge.ffi.target import Target
 
 _numbers = itertools.count()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, jax_kernel, numba_kernel
-from bridge.captured import captured_arrays
+from bridge.source.captured import captured_arrays
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels
-from suites.warp_kernels import wp
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(3.0)
@@ -205,11 +205,11 @@ class TestNumbaCuda:
         pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
         import sys
 
-        for module in ("bridge.numba_cuda", "bridge.numba_cuda_callable"):
+        for module in ("bridge.languages.numba_cuda.cuda_jit", "bridge.languages.numba_cuda.callables"):
             monkeypatch.setattr(sys.modules[module], "require_cuda", lambda: None)
 
     def test_a_kernel(self, monkeypatch):
-        from bridge.numba_cuda import _Array, _compile, _definition
+        from bridge.languages.numba_cuda.cuda_jit import _Array, _compile, _definition
 
         @numba.cuda.jit
         def kernel(x, out):

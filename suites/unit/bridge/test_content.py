@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge.content import PROCESS_LOCAL, function_digest
+from bridge.source.content import PROCESS_LOCAL, function_digest
 from suites.unit.processes import output
 
 SCALE = 2.0
@@ -118,7 +118,7 @@ def test_it_is_the_same_in_another_process_whatever_the_hash_seed():
     program = textwrap.dedent(
         """
         import math, numba, numpy as np
-        from bridge.content import function_digest
+        from bridge.source.content import function_digest
         TABLE = np.arange(4.0)
         @numba.njit(parallel=True)
         def helper(v): return math.exp(v) + TABLE[1]

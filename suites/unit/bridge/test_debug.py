@@ -17,12 +17,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import bridge
 from bridge import DebugError, XLACustomKernel, debug_mode, numba_kernel, use_backend
-from bridge.ffi import device, poison
-from bridge.ffi.handler import c_function, c_string
-from bridge.ffi.memory import store
+from bridge.debug.mode import OFF, Mode, _parsed, kept
+from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.native.memory import store
 from bridge.ffi.order import after
+from bridge.ffi.plans import device, poison
 from bridge.ffi.target import CPU
-from bridge.primitive.debug import OFF, Mode, _parsed, kept
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -93,7 +93,7 @@ def only(check):
 @pytest.fixture(autouse=True)
 def quiet():
     """JAX and the mode log what the tests provoke; and nothing that a test has provoked is left for the next."""
-    loggers = [logging.getLogger(name) for name in ("jax._src.callback", "bridge.primitive.debug")]
+    loggers = [logging.getLogger(name) for name in ("jax._src.callback", "bridge.debug.mode")]
     for logger in loggers:
         logger.disabled = True
     yield

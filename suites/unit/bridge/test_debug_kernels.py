@@ -10,11 +10,11 @@ import pytest
 
 import bridge
 from bridge import DebugError, cuda_raw_kernel, debug_mode, jax_kernel, numba_kernel
-from bridge.primitive.debug import kernel_modes
+from bridge.debug.mode import kernel_modes
+from suites.backends.warp_blocks import wp
 from suites.unit import processes
 from suites.unit.bridge import kernels, test_debug, warp_kernels
 from suites.unit.bridge.test_debug import FAILED, FAULTS, OUT, X, only, operator, right, unfinished
-from suites.warp_kernels import wp
 
 quiet = test_debug.quiet
 Spec = jax.ShapeDtypeStruct

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError
-from bridge.ffi import device
-from bridge.ffi.call import Call, Compiled, bind
-from bridge.ffi.device import DevicePlan, Launch, Patch
-from bridge.ffi.handler import c_string
+from bridge.ffi.kernel_call import Call, Compiled, bind
+from bridge.ffi.native.handler import c_string
+from bridge.ffi.plans import device
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.target import Target
-from bridge.launch import LaunchShape
-from bridge.numba_cuda import array_launch
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.numba_cuda.cuda_jit import array_launch
 
 _CU_LAUNCH = ctypes.CFUNCTYPE(
     *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7),

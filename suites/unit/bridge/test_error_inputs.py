@@ -31,11 +31,11 @@ from bridge import (
     jax_kernel,
     jaxinfo_to_warpinfo,
     jaxtype_to_warptype,
-    numba_cuda_callable,
     numba_cuda_kernel,
     numba_kernel,
     use_backend,
 )
+from bridge import numba_cuda_callable
 from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -732,7 +732,7 @@ REQUIRED = {"numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cud
 @pytest.fixture
 def gpu(monkeypatch):
     """Lets CUDA kernels be wrapped where there is no GPU to launch them on."""
-    for module in (bridge.numba_cuda, bridge.numba_cuda_callable):
+    for module in (bridge.languages.numba_cuda.cuda_jit, bridge.languages.numba_cuda.callables):
         monkeypatch.setattr(inspect.getmodule(module), "require_cuda", lambda: None)
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import bridge
-from bridge.imports import hoist_imports
+from bridge.source.imports import hoist_imports
 
 
 def test_a_function_without_imports_is_returned_as_it_is():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import LaunchError
-from bridge.launch import LaunchShape, Limits, check_covers, check_limits, launch_shape
+from bridge.languages.launch_shape import LaunchShape, Limits, check_covers, check_limits, launch_shape
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import numba_kernel, numba_parallel
+from bridge import numba_kernel
 from bridge.ffi.target import CPU
+from bridge.languages.numba_cpu import parallel as numba_parallel
 from suites.unit import processes
 from suites.unit.bridge import kernels
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, SignatureError, numba_kernel
-from bridge.numba_cpu import DTYPES
+from bridge.languages.numba_cpu.njit import DTYPES
 from suites.unit import processes
 from suites.unit.bridge import kernels
 

@@ -15,8 +15,8 @@ from bridge import (
     debug_mode,
     numba_kernel,
 )
-from bridge.primitive.dispatch import choose
-from bridge.primitive.registry import Registry
+from bridge.operator.choice.candidates import choose
+from bridge.operator.choice.registry import Registry
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct

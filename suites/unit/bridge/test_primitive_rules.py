@@ -21,7 +21,7 @@ from bridge import (
     numba_kernel,
     use_backend,
 )
-from bridge.primitive.preference import VARIABLE
+from bridge.operator.choice.preference import VARIABLE
 
 Spec = jax.ShapeDtypeStruct
 A = jax.random.normal(jax.random.key(0), (16, 5))

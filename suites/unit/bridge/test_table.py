@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.ffi.table import NativeTable, lookup
+from bridge.ffi.native.table import NativeTable, lookup
 
 KEYS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(1, 8).map(lambda n: n << 40)).filter(bool)
 

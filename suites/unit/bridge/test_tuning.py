@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from bridge import BackendError, ParameterError, XLACustomKernel, use_backend
-from bridge.content import PROCESS_LOCAL
-from bridge.primitive import tuning, winners
-from bridge.primitive.dispatch import choose
-from bridge.primitive.registry import Registry
-from bridge.primitive.winners import VARIABLE, Winner, Winners, content_of
+from bridge.operator.choice.candidates import choose
+from bridge.operator.choice.registry import Registry
+from bridge.operator.tuning import race as tuning
+from bridge.operator.tuning import winners
+from bridge.operator.tuning.winners import VARIABLE, Winner, Winners, content_of
+from bridge.source.content import PROCESS_LOCAL
 from suites.unit.processes import output
 
 Spec = jax.ShapeDtypeStruct
@@ -381,7 +382,7 @@ SCALE_OP = """
 import sys
 import jax, jax.numpy as jnp, numba, numpy as np
 from bridge import XLACustomKernel, numba_kernel
-from bridge.primitive import kernel
+from bridge.operator import custom_kernel as kernel
 
 def numba_generator(outs, factor):
     @numba.njit
@@ -449,7 +450,7 @@ class TestSeveralAtOnce:
 
 def test_hot_calls_choose_nothing_anew(op, monkeypatch):
     op(X, outs=OUT)
-    monkeypatch.setattr("bridge.primitive.kernel.choose", None)
+    monkeypatch.setattr("bridge.operator.custom_kernel.choose", None)
     monkeypatch.setattr(Winners, "_read", None)
     np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from bridge import UnwrittenOutputWarning, XLACustomKernel, jax_kernel, numba_kernel
-from bridge.unwritten import unwritten
+from bridge.source.unwritten import unwritten
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import kernels, warp_kernels
-from suites.warp_kernels import wp
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(3.0)
@@ -424,15 +424,16 @@ class TestWarp:
 class TestNumbaCuda:
     def test_the_source_of_a_kernel_and_of_a_function_that_launches_some(self, monkeypatch):
         cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        from bridge import numba_cuda_callable, numba_cuda_kernel
-        from bridge.ffi.call import Compiled
+        from bridge import numba_cuda_kernel
+        from bridge.ffi.kernel_call import Compiled
         from bridge.ffi.target import CUDA, Entry
+        from bridge import numba_cuda_callable
 
         def launch(x, out, stream):
             print(x)
 
-        for module, configured in (("numba_cuda", "_Configured"), ("numba_cuda_callable", "_Callable")):
-            found = sys.modules[f"bridge.{module}"]
+        for module, configured in (("cuda_jit", "_Configured"), ("callables", "_Callable")):
+            found = sys.modules[f"bridge.languages.numba_cuda.{module}"]
             monkeypatch.setattr(found, "require_cuda", lambda: None)
             compiled = Compiled(CUDA, Entry("numba_cuda:none 0", 0, None))
             monkeypatch.setattr(getattr(found, configured), "code", lambda *args, compiled=compiled: compiled)

@@ -11,9 +11,9 @@ import pytest
 import bridge
 from bridge import jax_kernel
 from bridge.ffi.target import CPU
-from bridge.warp import kernel as kernel_module
+from bridge.languages.warp import wrapping as kernel_module
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 X = jnp.arange(1.0, 5.0)
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bridge import jax_kernel
-from bridge.ffi.host import _ACQUIRE
+from bridge.ffi.plans.host import _ACQUIRE
 from bridge.ffi.target import CPU
-from bridge.warp.call import Options, plan_call
-from bridge.warp.host import build_host
-from bridge.warp.parameters import parameters_of
+from bridge.languages.warp.cpu_plan import build_host
+from bridge.languages.warp.parameters import parameters_of
+from bridge.languages.warp.planned import Options, plan_call
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 
 def together(count, work):

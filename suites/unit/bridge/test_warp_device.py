@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import AbiError, LaunchError
-from bridge.ffi import driver
-from bridge.ffi.device import DevicePlan
-from bridge.launch import LaunchShape, Limits
-from bridge.warp import device
-from bridge.warp.call import Options, plan_call
-from bridge.warp.gradient import with_adjoint
-from bridge.warp.launch import pack
-from bridge.warp.parameters import Static, parameters_of
+from bridge.ffi.cuda import driver
+from bridge.ffi.plans.device import DevicePlan
+from bridge.languages.launch_shape import LaunchShape, Limits
+from bridge.languages.warp import cuda_plan as device
+from bridge.languages.warp.adjoint import with_adjoint
+from bridge.languages.warp.packing import pack
+from bridge.languages.warp.parameters import Static, parameters_of
+from bridge.languages.warp.planned import Options, plan_call
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.test_device_plan import Recorder
-from suites.warp_kernels import wp
 
 SHAPE = LaunchShape((3, 1, 1), (256, 1, 1), 40)
 MOST_BLOCKS = 2**31 - 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bridge
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 WARPS_OWN = getattr(wp, "jax_kernel", None)
 PARAMETERS = set(inspect.signature(WARPS_OWN).parameters) if WARPS_OWN else set()

@@ -20,9 +20,11 @@ from bridge import (
     SignatureError,
     jax_kernel,
 )
-from bridge.warp import code, host, launch
+from bridge.languages.warp import compiled as code
+from bridge.languages.warp import cpu_plan as host
+from bridge.languages.warp import packing as launch
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 X = jnp.arange(1.0, 5.0)
 
@@ -285,7 +287,7 @@ class TestPlatforms:
             jax_kernel(kernels.count1, launch_dims=23456)()
 
     def test_a_warp_without_cuda(self, monkeypatch):
-        from bridge.warp.device import build_device
+        from bridge.languages.warp.cuda_plan import build_device
 
         monkeypatch.setattr(wp, "is_cuda_available", lambda: False)
         with pytest.raises(PlatformError, match="reverse cannot run on CUDA: Warp finds no CUDA device"):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bridge import AbiError, KernelTypeError, jax_kernel
-from bridge.warp import kernel as kernel_module
-from bridge.warp.launch import check_warp
+from bridge.languages.warp import wrapping as kernel_module
+from bridge.languages.warp.packing import check_warp
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 X = jnp.arange(1.0, 5.0)
 needs_cpu = pytest.mark.skipif(

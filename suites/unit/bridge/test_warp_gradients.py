@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 from bridge import DifferentiationError, jax_kernel
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 P = jax.sharding.PartitionSpec
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bridge import jax_kernel
+from suites.backends.warp_blocks import wp
 from suites.unit import processes
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.warp_kernels import BLOCK, TILE
-from suites.warp_kernels import wp
 
 ROWS = 5
 X = jnp.asarray(np.random.default_rng(4).integers(-9, 9, (ROWS, TILE)), jnp.float32)
@@ -83,7 +83,7 @@ COOPERATIVE = textwrap.dedent(
     import threading
     import jax, jax.numpy as jnp, numpy as np
     from suites.unit.bridge import warp_kernels as kernels
-    from suites.warp_kernels import wp
+    from suites.backends.warp_blocks import wp
     from bridge import jax_kernel
 
     wp.config.enable_cpu_blocks = True

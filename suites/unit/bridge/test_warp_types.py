@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError, jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.warp_kernels import wp
 
 X = jnp.arange(1.0, 4.0)
 

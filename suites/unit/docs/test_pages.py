@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import bridge
-from suites.checks import CHECKS
+from suites.checks.register import CHECKS
 from suites.unit.docs.pages import PAGES, PROJECT, README, read
 
 DOCS = PROJECT / "docs"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reports.record import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
+from reports.records.record import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
 
 GPU = Device(platform="cuda", kind="NVIDIA H200", uuid="GPU-1", driver="570.86", cuda="13.0")
 CPU = Device(platform="cpu", kind="cpu")

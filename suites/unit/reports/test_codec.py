@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from reports.codec import decode, encode
 from reports.errors import DamagedLine, NewerSchema, RecordError
-from reports.record import SCHEMA, Accuracy, Status
+from reports.records.codec import decode, encode
+from reports.records.record import SCHEMA, Accuracy, Status
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from reports.compare import Verdict, compare, geometric_mean
-from reports.record import Status
+from reports.pages.compare import Verdict, compare, geometric_mean
+from reports.records.record import Status
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_record, make_run, make_timing
 
 

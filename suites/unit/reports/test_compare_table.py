@@ -1,9 +1,9 @@
 """Comparisons as a table."""
 
-from reports.compare import compare
-from reports.compare_table import comparison_table
-from reports.layout import Style
-from reports.record import Source, Status
+from reports.pages.compare import compare
+from reports.pages.compare_table import comparison_table
+from reports.records.record import Source, Status
+from reports.render.layout import Style
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from reports.frame import COLUMNS, to_frame, with_ratio
-from reports.record import Status
+from reports.pages.frame import COLUMNS, to_frame, with_ratio
+from reports.records.record import Status
 from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, make_timing
 
 

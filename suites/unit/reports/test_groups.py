@@ -1,6 +1,6 @@
 """Names of row groups and orders of dtypes and backends."""
 
-from reports.groups import Variant, backend_order, dtype_order, group_names
+from reports.pages.groups import Variant, backend_order, dtype_order, group_names
 
 
 def variant(params="{}", size=1, mode="forward", version=1, operator="op"):

@@ -1,9 +1,9 @@
 """Which check caught which broken kernel, and which of them nothing caught."""
 
-from reports.frame import to_frame
-from reports.kills import LETTERS, kill_tables, survivors
-from reports.layout import Style
-from reports.record import Status
+from reports.pages.frame import to_frame
+from reports.pages.kills import LETTERS, kill_tables, survivors
+from reports.records.record import Status
+from reports.render.layout import Style
 from suites.unit.reports.builders import make_cell, make_record
 
 CHECKS = {"eager": "values", "vmap": "batches", "grad": "derivatives"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.layout import Column, Row, Style, Table, Text, column_widths, fit, table_width
+from reports.render.layout import Column, Row, Style, Table, Text, column_widths, fit, table_width
 
 
 def make_table(backends=3, notes=("note",)):

@@ -10,8 +10,8 @@ import pytest
 
 from reports.cli import main
 from reports.options import Exit
-from reports.record import Status
-from reports.store import RunWriter
+from reports.records.record import Status
+from reports.records.store import RunWriter
 from suites.unit.processes import environment
 from suites.unit.reports.builders import make_cell, make_run, make_timing
 

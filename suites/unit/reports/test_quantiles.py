@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reports.quantiles import MIN_SAMPLES, median_relative_error, quantile
+from reports.records.quantiles import MIN_SAMPLES, median_relative_error, quantile
 
 
 def test_quantile_interpolates_between_neighbours():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reports.errors import RecordError
-from reports.record import Stages, Status, last_by_cell, short_dtype
+from reports.records.record import Stages, Status, last_by_cell, short_dtype
 from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
 
 

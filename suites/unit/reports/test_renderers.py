@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from reports import markdown, terminal
-from reports.frame import to_frame
-from reports.layout import Column, Row, Style, Table, Text
-from reports.record import Status
-from reports.tables import benchmark_tables
+from reports.pages.frame import to_frame
+from reports.pages.tables import benchmark_tables
+from reports.records.record import Status
+from reports.render import markdown, terminal
+from reports.render.layout import Column, Row, Style, Table, Text
 from suites.unit.reports.builders import make_cell, make_record
 
 BACKENDS = ["jnp", "cute", "numba_cuda", "pallas", "triton", "warp"]

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
-from reports.record import Status
-from reports.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.records.record import Status
+from reports.records.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
 from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from reports.frame import to_frame
-from reports.layout import Style
-from reports.record import Accuracy, Stages, Status
-from reports.tables import accuracy_tables, benchmark_tables, stage_tables
+from reports.pages.frame import to_frame
+from reports.pages.tables import accuracy_tables, benchmark_tables, stage_tables
+from reports.records.record import Accuracy, Stages, Status
+from reports.render.layout import Style
 from suites.unit.reports.builders import GPU, make_cell, make_pair, make_record, make_run, make_timing
 
 

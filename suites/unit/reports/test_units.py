@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reports.units import (
+from reports.render.units import (
     ABSENT,
     count_text,
     ms_text,

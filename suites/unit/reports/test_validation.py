@@ -1,9 +1,9 @@
 """Verdicts by operator and backend, and by check."""
 
-from reports.frame import to_frame
-from reports.record import Accuracy, Status
-from reports.units import ABSENT
-from reports.validation import is_validation, validation_tables
+from reports.pages.frame import to_frame
+from reports.pages.verdicts import is_validation, validation_tables
+from reports.records.record import Accuracy, Status
+from reports.render.units import ABSENT
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
 RUN = make_run(profile="validate full")

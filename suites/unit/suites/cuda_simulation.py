@@ -12,9 +12,9 @@ import numpy as np
 from numba import cuda
 
 from reports import Status
-from suites.accuracy import judge
-from suites.backends import Backend, CudaKernel
+from suites.backends.backend import Backend, CudaKernel
 from suites.ops import operators
+from suites.truth.error_model import judge
 
 SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "cumsum": 9000, "nbody": 270}
 """Nominal sizes, where 700 is too small for the second pass of a reduction or a scan, or too large for pairs."""

@@ -7,9 +7,9 @@ import jax
 import numba
 import numpy as np
 
-from suites.accuracy import Truth, bounded, wide
-from suites.backends import Backend
-from suites.operator import Limitation, Operator, total_bytes
+from suites.backends.backend import Backend
+from suites.declare.operator import Limitation, Operator, total_bytes
+from suites.truth.error_model import Truth, bounded, wide
 
 CRASHES, HANGS = 666.0, 777.0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.accuracy import Expected, Truth, blocked_terms, bounded, exact, gamma, judge, wide
+from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, exact, gamma, judge, wide
 
 RANDOM = np.random.default_rng(0)
 

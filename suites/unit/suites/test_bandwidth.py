@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites import bandwidth
+from suites.bench import bandwidth
 
 KIB, MIB = 1 << 10, 1 << 20
 

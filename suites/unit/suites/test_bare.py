@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel, bare
-from suites.bare import accepted, declared_dtypes
-from suites.cuda_kernels import MISSING, cuda
+from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel
+from suites.backends.numba_cuda_blocks import MISSING, cuda
+from suites.declare import bare
+from suites.declare.bare import accepted, declared_dtypes
 from suites.errors import OperatorError
 
 

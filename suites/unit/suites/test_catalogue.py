@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from suites import catalogue, ops
-from suites.catalogue import CatalogueError
-from suites.listing import listing
-from suites.selection import Selection
+from suites import ops
+from suites.cells import catalogue
+from suites.cells.catalogue import CatalogueError
+from suites.cells.selection import Selection
+from suites.commands.listing import listing
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
@@ -118,11 +119,13 @@ def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
     (tmp_path / f"{name}.py").write_text(f"from {name}_beside import NAME\n{SMALL}", encoding="utf-8")
     (tmp_path / f"{name}_beside.py").write_text("NAME = 1", encoding="utf-8")
     code = (
-        f"from suites import catalogue; catalogue.use([{str(tmp_path / f'{name}.py')!r}]); catalogue.check('cpu'); "
-        "import random, numba, operator, suites.accuracy, suites.ops.add; random.random, numba.njit, operator.add; "
+        "from suites.cells import catalogue; "
+        f"catalogue.use([{str(tmp_path / f'{name}.py')!r}]); catalogue.check('cpu'); "
+        "import random, numba, operator, suites.truth.error_model, suites.ops.add; "
+        "random.random, numba.njit, operator.add; "
         "print(*catalogue.operators())"
     )
-    root = Path(catalogue.__file__).parent.parent
+    root = Path(catalogue.__file__).parents[2]
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
     assert process.stdout.split() == ["cube"], process.stderr
 
@@ -178,7 +181,7 @@ def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
     file = tmp_path / "my_ops.py"
     file.write_text(
         "from dataclasses import replace\n"
-        "from suites.backends import Backend\n"
+        "from suites.backends.backend import Backend\n"
         "from suites.ops.relu import OPERATOR as _RELU\n"
         "ONE = replace(_RELU, name='one', kernels={Backend.NUMBA: _RELU.kernels[Backend.NUMBA]})\n"
         "TESTED = replace(ONE, name='tested', tested=(Backend.NUMBA,))\n",

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.accuracy import Truth, exact
-from suites.backends import Backend, WarpKernel
-from suites.check import (
+from suites.backends.backend import Backend, WarpKernel
+from suites.backends.warp_blocks import wp
+from suites.declare.operator import Operator
+from suites.judging.cell_verdict import (
     POISONS,
     check,
     compile_poisoned,
@@ -18,8 +19,7 @@ from suites.check import (
     run_poisoned,
     with_reference,
 )
-from suites.operator import Operator
-from suites.warp_kernels import wp
+from suites.truth.error_model import Truth, exact
 
 
 @numba.njit

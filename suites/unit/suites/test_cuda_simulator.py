@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from suites import cuda_kernels
+from suites.backends import numba_cuda_blocks as cuda_kernels
 
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 

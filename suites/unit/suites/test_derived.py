@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import Status
-from suites.accuracy import Truth, judge, wide
-from suites.backends import Backend
-from suites.check import precision
-from suites.derived import derived_truth, explain_truth
-from suites.derived import truth as derived
-from suites.operator import Inputs, Operator
+from suites.backends.backend import Backend
+from suites.declare.operator import Inputs, Operator
+from suites.judging.cell_verdict import precision
 from suites.ops import operators
+from suites.truth.derived import derived_truth, explain_truth
+from suites.truth.derived import reference as derived
+from suites.truth.error_model import Truth, judge, wide
 
 CELLS = [(operator, dtype) for operator in operators().values() for dtype in operator.dtypes]
 SIZES = (1, 257, 2100)

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from reports.markdown import render as as_markdown
-from reports.terminal import render as as_text
-from suites.cli import main
+from reports.render.markdown import render as as_markdown
+from reports.render.terminal import render as as_text
+from suites.commands.command_line import main
 from suites.dispatch import hlo, native, report
 from suites.dispatch.measure import choose_iterations, measure, rotation
 from suites.dispatch.modes import CHAIN, EAGER, JIT, LOOP, Mode, WrongResultError

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suites.expectation import Expectation
+from suites.sessions.expectation import Expectation
 
 
 def outcome(*reports):

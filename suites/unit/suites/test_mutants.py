@@ -5,12 +5,12 @@ import re
 import jax
 import pytest
 
-from suites import cuda_kernels
-from suites.backends import NO_CUDA_CORE, Backend, CudaCallable, CudaKernel
-from suites.check import precision
+from suites.backends import numba_cuda_blocks as cuda_kernels
+from suites.backends.backend import NO_CUDA_CORE, Backend, CudaCallable, CudaKernel
+from suites.checks.test_ptx import _launches, _ptx
+from suites.judging.cell_verdict import precision
 from suites.mutants import mutants
 from suites.ops import operators
-from suites.test_ptx import _launches, _ptx
 
 
 def kernel_of(mutant):
@@ -71,7 +71,7 @@ def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
 @pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
 @named(IN_CPP)
 def test_mutant_in_cpp_compiles(mutant):
-    from bridge.cuda_raw import _define
+    from bridge.languages.cuda_cpp import _define
 
     name = kernel_of(mutant).name(mutant.operator.dtypes[0])
     content, _ = _define(kernel_of(mutant).source, name, ()).compile("sm_90")

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from suites.backends import Backend
-from suites.operator import Limitation
+from suites.backends.backend import Backend
+from suites.declare.operator import Limitation
 from suites.ops import operators
 
 OPERATORS = pytest.mark.parametrize("operator", operators().values(), ids=operators())

@@ -24,7 +24,7 @@ from suites import (
     bounded,
     exact,
 )
-from suites.contradictions import verify
+from suites.declare.contradictions import verify
 
 
 @numba.njit

@@ -11,23 +11,13 @@ import pytest
 from hypothesis import find
 
 from reports import Status
-from suites import (
-    Backend,
-    Gradient,
-    Operator,
-    Truth,
-    bounded,
-    exact,
-    params,
-    strategies,
-    timing,
-    values,
-    vectors,
-    wide,
-)
-from suites.check import check
-from suites.contradictions import verify
-from suites.precision import precision
+from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, vectors, wide
+from suites.bench import timing
+from suites.cells import params
+from suites.declare.contradictions import verify
+from suites.inputs import strategies
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import check
 from suites.unit.suites.ops_small import OPERATORS, cube, gather
 
 BY_NAME = {operator.name: operator for operator in OPERATORS}

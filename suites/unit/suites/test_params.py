@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from suites import params
-from suites.backends import Backend
-from suites.cuda_kernels import MISSING
+from suites.backends.backend import Backend
+from suites.backends.numba_cuda_blocks import MISSING
+from suites.cells import params
+from suites.cells.selection import Selection
 from suites.ops import operators
-from suites.selection import Selection
 
 ALL = [table(platform) for table in params.TABLES.values() for platform in ("cpu", "cuda")]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import repetition
+from suites.judging import repetition
 from suites.ops import operators
 
 ELEMENTWISE = {name: operator for name, operator in operators().items() if operator.elementwise}

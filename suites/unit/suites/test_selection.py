@@ -4,10 +4,10 @@ import argparse
 
 import pytest
 
-from suites import params
-from suites.backends import Backend
+from suites.backends.backend import Backend
+from suites.cells import params
+from suites.cells.selection import Selection, SelectionError
 from suites.ops import operators
-from suites.selection import Selection, SelectionError
 
 
 @pytest.mark.parametrize(

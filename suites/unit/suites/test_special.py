@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from suites import catalogue
-from suites.selection import Selection
-from suites.special import differences, special_table
+from suites.cells import catalogue
+from suites.cells.selection import Selection
+from suites.commands.special import differences, special_table
 
 OURS = np.array([1, np.nan, np.inf, -0.0, 1e-40, 5], np.float32)
 

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from bridge import LaunchError, jax_kernel
-from bridge.launch import Limits, check_limits, launch_shape
+from bridge.languages.launch_shape import Limits, check_limits, launch_shape
 from reports import Status
-from suites import strategies
-from suites.backends import Backend, specs
-from suites.check import check, check_results, precision
+from suites.backends.backend import Backend, specs
+from suites.inputs import strategies
+from suites.judging.cell_verdict import check, check_results, precision
 from suites.ops import operators
 
 # Some examples compile a program, which takes as long as a thousand that do not.

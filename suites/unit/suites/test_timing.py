@@ -6,13 +6,13 @@ import numba
 import numpy as np
 import pytest
 
-from suites import timing
-from suites.backends import Backend
-from suites.bandwidth import cache_bytes, level_of
-from suites.check import missing_custom_call
+from suites.backends.backend import Backend
+from suites.bench import timing
+from suites.bench.bandwidth import cache_bytes, level_of
+from suites.cells.params import backends
+from suites.judging.cell_verdict import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
-from suites.params import backends
 
 CALLS, UNEQUAL = (address_of_zeros(1, np.int64) for _ in range(2))
 FIRST = 5

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from reports import Status, find_run, read_run
-from reports.store import RUNS_VARIABLE
-from suites import checks
-from suites.accuracy import Verdict
-from suites.evidence import CheckFailed, Evidence, outcome
+from reports.records.store import RUNS_VARIABLE
+from suites.checks import register as checks
+from suites.judging.evidence import CheckFailed, Evidence, outcome
 from suites.sessions.checks_plugin import SUMMARY_VARIABLE, Finding, _varied, check_of
+from suites.truth.error_model import Verdict
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]
@@ -110,10 +110,10 @@ def test_grid_summary_and_junit_show_the_same(outside):
 
 def test_every_check_is_a_test_of_the_suite():
     for check in checks.CHECKS:
-        source = (Path(checks.__file__).parent / check.file).read_text(encoding="utf-8")
+        source = (Path(checks.__file__).parents[1] / check.file).read_text(encoding="utf-8")
         assert f"def {check.function}(" in source
         assert check_of(f"suites/{check.file}::{check.function}[add-numba-f32-33-cpu]") is check
-    assert check_of("suites/test_ptx.py::test_kernel_compiles[add]") is None
+    assert check_of("suites/checks/test_ptx.py::test_kernel_compiles[add]") is None
     assert len({check.name for check in checks.CHECKS}) == len(checks.CHECKS)
 
 

@@ -1,0 +1,139 @@
+"""CUDA plans that an exported program carries along, machine code included, as text."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import contextvars
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import msgspec
+
+from bridge.errors import PlatformError
+from bridge.ffi.cuda import driver
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The machine code of a kernel for one architecture.
+
+    Attributes:
+        capability: The compute capability it is for, such as 90.
+        symbol: The kernel's name in it.
+        content: A cubin.
+    """
+
+    capability: int
+    symbol: str
+    content: bytes
+
+
+class _Launch(msgspec.Struct, frozen=True):
+    """A :class:`~bridge.ffi.plans.device.Launch` with images in place of handles."""
+
+    name: str
+    images: tuple[Image, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    blob: tuple[int, ...]
+    parameters: tuple[int, ...]
+    patches: tuple[tuple[int, int, int], ...]
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """A :class:`~bridge.ffi.plans.device.DevicePlan`."""
+
+    name: str
+    inputs: tuple[tuple[int, int], ...]
+    outputs: tuple[tuple[int, int], ...]
+    launches: tuple[_Launch, ...]
+
+
+_wanted: contextvars.ContextVar[bool] = contextvars.ContextVar("carrying", default=False)
+
+
+@contextlib.contextmanager
+def carrying() -> Iterator[None]:
+    """Programs that are lowered for export in this block carry the machine code of their CUDA kernels along."""
+    token = _wanted.set(True)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def is_wanted() -> bool:
+    """Whether what is exported now carries its machine code."""
+    return _wanted.get()
+
+
+def write(plan: DevicePlan, images: Sequence[Mapping[int, Image]]) -> str:
+    """A plan as text.
+
+    Args:
+        plan: The plan.
+        images: For each of its launches, the machine code by compute capability.
+    """
+    launches = tuple(
+        _Launch(
+            name=launch.name,
+            images=tuple(of.values()),
+            grid=launch.grid,
+            block=launch.block,
+            shared_bytes=launch.shared_bytes,
+            blob=tuple(ctypes.c_int64(word).value for word in launch.blob),
+            parameters=launch.parameters,
+            patches=tuple((patch.word, patch.buffer, patch.offset) for patch in launch.patches),
+        )
+        for launch, of in zip(plan.launches, images, strict=True)
+    )
+    embedded = _Plan(plan.name, tuple(plan.inputs), tuple(plan.outputs), launches)
+    return base64.b64encode(msgspec.msgpack.encode(embedded)).decode()
+
+
+def build(text: str) -> tuple[int, Any]:
+    """The address of a plan that was written as text, loaded on each of JAX's local GPUs, and what must stay alive.
+
+    Raises:
+        PlatformError: A GPU has another architecture than the program was exported for.
+    """
+    plan = msgspec.msgpack.decode(base64.b64decode(text), type=_Plan)
+    launches = [
+        Launch(
+            name=launch.name,
+            handles=_handles(launch),
+            grid=launch.grid,
+            block=launch.block,
+            shared_bytes=launch.shared_bytes,
+            blob=launch.blob,
+            parameters=launch.parameters,
+            patches=tuple(Patch(*patch) for patch in launch.patches),
+        )
+        for launch in plan.launches
+    ]
+    words, alive = DevicePlan(plan.name, plan.inputs, plan.outputs, launches).words()
+    return ctypes.addressof(words), (words, alive)
+
+
+def _handles(launch: _Launch) -> tuple[int, ...]:
+    images = {image.capability: image for image in launch.images}
+    ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
+    handles = [0] * (ordinals[-1] + 1)
+    for ordinal in ordinals:
+        capability = driver.compute_capability(ordinal)
+        if capability not in images:
+            carried = ", ".join(f"sm_{each}" for each in sorted(images))
+            raise PlatformError(
+                f"this program carries the kernel {launch.name!r} for {carried}, but device {ordinal} is "
+                f"sm_{capability}. Export it on a machine with such a GPU, or with jax.export."
+            )
+        with driver.current(ordinal):
+            handles[ordinal] = driver.load_function(
+                driver.load_kernel(images[capability].content, images[capability].symbol)
+            )
+            driver.allow_shared_bytes(handles[ordinal], launch.shared_bytes)
+    return tuple(handles)

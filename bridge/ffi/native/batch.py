@@ -1,0 +1,37 @@
+"""Where the elements of a batch lie in a buffer: what ``vmap`` means to native code.
+
+A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers of a call; each
+of these is either the extent of the batch (always, in outputs) or 1 (the array is not batched there).
+"""
+
+from __future__ import annotations
+
+from bridge.ffi.native.abi import BUFFER
+from bridge.ffi.native.handler import native
+from bridge.ffi.native.memory import load
+
+
+@native
+def batch_elements(output, batch_rank):
+    """Number of elements in the batch, from the leading dimensions of an output buffer; 1 without a batch."""
+    elements = 1
+    for axis in range(batch_rank):
+        elements *= load(load(output, BUFFER.DIMS), axis)
+    return elements
+
+
+@native
+def batch_offset(buffer, rank, item_bytes, output, batch_rank, element):
+    """Bytes from the start of a buffer to one element of the batch; ``rank`` is that of the array without the batch."""
+    dims, extents = load(buffer, BUFFER.DIMS), load(output, BUFFER.DIMS)
+    stride = item_bytes
+    for axis in range(batch_rank, batch_rank + rank):
+        stride *= load(dims, axis)
+    offset = 0
+    for axis in range(batch_rank - 1, -1, -1):
+        extent = load(extents, axis)
+        if load(dims, axis) != 1:
+            offset += (element % extent) * stride
+            stride *= extent
+        element //= extent
+    return offset

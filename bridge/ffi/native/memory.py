@@ -1,0 +1,178 @@
+"""LLVM intrinsics for code that Numba compiles: words of memory in, words of memory out.
+
+An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside Numba-compiled code and check
+nothing: the caller owns the memory and knows its layout (:mod:`bridge.ffi.native.abi`).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import RequireLiteralValue
+from numba.extending import intrinsic
+
+_I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+
+
+def _at(builder, address, index, element):
+    base = builder.inttoptr(address, element.as_pointer())
+    return builder.gep(base, [index])
+
+
+def _at_byte(builder, address, byte, element):
+    return builder.inttoptr(builder.add(address, byte), element.as_pointer())
+
+
+@intrinsic
+def load(typingctx, address, index):
+    """Word ``index`` of the words at ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, index = args
+        return builder.load(_at(builder, address, index, _I64))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store(typingctx, address, index, value):
+    """Writes word ``index`` of the words at ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, index, value = args
+        builder.store(value, _at(builder, address, index, _I64))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def copy_words(typingctx, target, source, count):
+    """Copies ``count`` words to ``target``; the two do not overlap."""
+
+    def codegen(context, builder, signature, args):
+        target, source, count = args
+        pointers = [builder.inttoptr(address, _POINTER) for address in (target, source)]
+        cgutils.raw_memcpy(builder, *pointers, count, 8, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def load_int32(typingctx, address, byte):
+    """The 32-bit integer ``byte`` bytes after ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, byte = args
+        return builder.sext(builder.load(_at_byte(builder, address, byte, _I32)), _I64)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store_int32(typingctx, address, byte, value):
+    """Writes the 32-bit integer ``byte`` bytes after ``address``."""
+
+    def codegen(context, builder, signature, args):
+        address, byte, value = args
+        builder.store(builder.trunc(value, _I32), _at_byte(builder, address, byte, _I32))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic(prefer_literal=True)
+def stack_words(typingctx, count):
+    """Address of ``count`` (a literal) fresh words on the stack of the calling function, valid until it returns."""
+    if not isinstance(count, types.IntegerLiteral):
+        raise RequireLiteralValue("stack_words needs a literal count")
+    size = max(1, count.literal_value)
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(cgutils.alloca_once(builder, _I64, size=size), _I64)
+
+    return types.int64(count), codegen
+
+
+def _call(context, builder, args):
+    function, *arguments = args
+    prototype = ir.FunctionType(_I64, [_I64] * len(arguments))
+    return builder.call(builder.inttoptr(function, prototype.as_pointer()), arguments)
+
+
+@intrinsic
+def call(typingctx, function, argument):
+    """Calls the C function ``int64_t f(int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def call2(typingctx, function, first, second):
+    """Calls the C function ``int64_t f(int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def call3(typingctx, function, first, second, third):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 4), codegen
+
+
+@intrinsic
+def call4(typingctx, function, first, second, third, fourth):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@intrinsic
+def call5(typingctx, function, first, second, third, fourth, fifth):
+    """Calls the C function ``int64_t f(int64_t, int64_t, int64_t, int64_t, int64_t)`` at the address ``function``."""
+
+    def codegen(context, builder, signature, args):
+        return _call(context, builder, args)
+
+    return types.int64(*[types.int64] * 6), codegen
+
+
+@intrinsic
+def call_launch(typingctx, launch, kernel, dimensions, stream, parameters):
+    """Calls ``cuLaunchKernel`` at the address ``launch``; its 32-bit result.
+
+    ``dimensions`` is the address of seven words: grid (x, y, z), block (x, y, z) and dynamic shared memory in bytes;
+    ``parameters`` that of the addresses of the kernel's parameters.
+    """
+
+    def codegen(context, builder, signature, args):
+        launch, kernel, dimensions, stream, parameters = args
+        prototype = ir.FunctionType(_I32, [_POINTER, *[_I32] * 7, _POINTER, _POINTER, _POINTER])
+        words = [builder.load(_at(builder, dimensions, _I64(index), _I64)) for index in range(7)]
+        status = builder.call(
+            builder.inttoptr(launch, prototype.as_pointer()),
+            [
+                builder.inttoptr(kernel, _POINTER),
+                *(builder.trunc(word, _I32) for word in words),
+                builder.inttoptr(stream, _POINTER),
+                builder.inttoptr(parameters, _POINTER),
+                ir.Constant(_POINTER, None),
+            ],
+        )
+        return builder.sext(status, _I64)
+
+    return types.int64(*[types.int64] * 5), codegen

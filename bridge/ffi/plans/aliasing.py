@@ -1,0 +1,82 @@
+"""Outputs that lie in the memory of an input, on CUDA: where XLA gives them other memory, the input is copied there.
+
+An alias says that an output shares the buffer of an input, and XLA copies what has to stay. But where it fuses a call
+with the slices around it, as in a loop that takes its inputs from stacked arrays and puts its results into others
+(dynamic-slice fusion, seen with jaxlib 0.11), the call gets the two slices as they lie, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bridge.ffi.cuda import driver
+from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.native.frame import array_attribute, stream_and_device
+from bridge.ffi.native.handler import c_function, c_string, create_error, native
+from bridge.ffi.native.memory import call2, call4, load, load_int32, stack_words, store
+
+_INPUT, _OUTPUT, _ITEM_BYTES, _PAIR = 0, 1, 2, 3
+_INT32_BYTES = 4
+
+
+def pairs(aliases: Sequence[tuple[int, int]], outputs: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """The attribute of a call with aliases: for each, the input, the output, and the bytes of an element.
+
+    Args:
+        aliases: Pairs of input and output index.
+        outputs: Shape and dtype of each output.
+    """
+    return np.array([word for i, o in aliases for word in (i, o, np.dtype(outputs[o].dtype).itemsize)], np.int32)
+
+
+def copying(execute: Callable[..., Any]) -> Any:
+    """Native ``(frame, plan) -> error`` that copies on XLA's stream what is not where it should be, then executes."""
+    copy = c_function(driver.library().cuMemcpyDtoDAsync_v2)
+    return copy_before(execute, copy, c_function(driver.describe))
+
+
+def copy_before(execute: Callable[..., Any], copy: int, describe: int, on_stream: bool = True) -> Any:
+    """Native ``(frame, plan) -> error`` that copies each input whose output lies elsewhere, then executes.
+
+    Args:
+        execute: Native ``(frame, plan) -> error``.
+        copy: Address of ``cuMemcpyDtoDAsync``, or of a function like it.
+        describe: Address of a :data:`bridge.ffi.plans.device.DESCRIBE`.
+        on_stream: Ask XLA for the stream; if not, it is 0.
+    """
+    copy_address, describe_address = np.int64(copy), np.int64(describe)
+    name = np.int64(c_string("the copy of an aliased input"))
+
+    @native
+    def run(frame, plan):
+        array = array_attribute(frame, ARRAY.INT32)
+        words = load(array, ARRAY.SIZE) if array != 0 else np.int64(0)
+        for first in range(0, words, _PAIR):
+            pair = load(array, ARRAY.DATA) + _INT32_BYTES * first
+            input_index, output_index = (
+                load_int32(pair, _INT32_BYTES * _INPUT),
+                load_int32(pair, _INT32_BYTES * _OUTPUT),
+            )
+            source = load(load(load(frame, FRAME.ARGS), input_index), BUFFER.DATA)
+            output = load(load(frame, FRAME.RETS), output_index)
+            target = load(output, BUFFER.DATA)
+            size = load_int32(pair, _INT32_BYTES * _ITEM_BYTES)
+            for axis in range(load(output, BUFFER.RANK)):
+                size *= load(load(output, BUFFER.DIMS), axis)
+            if source != target and size != 0:
+                where = stack_words(2)
+                store(where, 0, 0)
+                if on_stream:
+                    error = stream_and_device(frame, where)
+                    if error != 0:
+                        return error
+                # The result of the driver's function has 32 bits.
+                status = call4(copy_address, target, source, size, load(where, 0)) & 0xFFFFFFFF
+                if status != 0:
+                    return create_error(frame, np.int64(ERROR.INTERNAL), call2(describe_address, status, name))
+        return execute(frame, plan)
+
+    return run

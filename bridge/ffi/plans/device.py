@@ -1,0 +1,196 @@
+"""Plans that launch CUDA kernels on XLA's stream, once for each element of a batch, and the code that executes them.
+
+What a launch needs is known when a call is lowered, but for the addresses of the buffers: the parameters are a blob of
+words that is copied and patched. So one piece of native code serves every CUDA kernel language.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bridge.errors import SignatureError
+from bridge.ffi.native.abi import BUFFER, ERROR, WORD_BYTES
+from bridge.ffi.native.batch import batch_elements, batch_offset
+from bridge.ffi.native.frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
+from bridge.ffi.native.handler import c_string, create_error, native
+from bridge.ffi.native.memory import call2, call_launch, load, stack_words, store
+
+_MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
+_MAX_PARAMETERS = _MAX_BLOB_WORDS
+
+_HEADER_WORDS = 6
+(_INPUTS, _OUTPUTS, _LAUNCHES, _LAUNCH_COUNT, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
+_RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
+
+_LAUNCH_WORDS = 15
+(_HANDLES, _DEVICES, _NAME, _GRID) = range(4)  # followed by grid, block and shared memory: seven words
+(_PARAMETERS, _PARAMETER_COUNT, _BLOB, _BLOB_COUNT) = range(_GRID + 7, _GRID + 11)
+# Patches follow: their count, then three words each.
+_PATCHES = _LAUNCH_WORDS
+_WORD, _SOURCE, _BYTES, _PATCH_WORDS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A word of the parameters that holds the address of a buffer.
+
+    Attributes:
+        word: Index of the word in the blob.
+        buffer: Index of the buffer: inputs, then outputs.
+        offset: Bytes added to the address of the buffer.
+    """
+
+    word: int
+    buffer: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    Attributes:
+        name: The kernel, for error messages.
+        handles: Its function handle (``CUfunction`` or ``CUkernel``) on each device, by XLA's ordinal.
+        grid: Blocks in x, y, z.
+        block: Threads of a block in x, y, z.
+        shared_bytes: Dynamic shared memory of a block.
+        blob: The parameters as 64-bit words.
+        parameters: Byte offset of each parameter in the blob.
+        patches: Where addresses of buffers go.
+    """
+
+    name: str
+    handles: tuple[int, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    blob: tuple[int, ...]
+    parameters: tuple[int, ...]
+    patches: tuple[Patch, ...]
+
+    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
+        """The launch in native memory, and what else must stay alive."""
+        if len(self.blob) > _MAX_BLOB_WORDS or len(self.parameters) > _MAX_PARAMETERS:
+            raise SignatureError(
+                f"{self.name} takes {len(self.blob) * WORD_BYTES} bytes of parameters, expected at most "
+                f"{_MAX_BLOB_WORDS * WORD_BYTES}. Pass fewer arrays, or arrays of fewer dimensions."
+            )
+        handles, parameters, blob = (_array(words) for words in (self.handles, self.parameters, self.blob))
+        words = [
+            ctypes.addressof(handles), len(self.handles), c_string(self.name), *self.grid, *self.block,
+            self.shared_bytes, ctypes.addressof(parameters), len(self.parameters), ctypes.addressof(blob),
+            len(self.blob), len(self.patches),
+        ]  # fmt: skip
+        for patch in self.patches:
+            words += [patch.word, patch.buffer, patch.offset]
+        return _array(words), (handles, parameters, blob)
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """Launches to make, in order, on XLA's stream.
+
+    Attributes:
+        name: The kernel, for error messages.
+        inputs: Rank (without batch dimensions) and item size in bytes of each input.
+        outputs: The same of each output; at least one.
+        launches: What to launch; nothing, if every output is empty.
+    """
+
+    name: str
+    inputs: Sequence[tuple[int, int]]
+    outputs: Sequence[tuple[int, int]]
+    launches: Sequence[Launch]
+
+    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
+        """The plan in native memory, and what else must stay alive.
+
+        Raises:
+            SignatureError: The kernel has more arrays or parameters than a plan can hold.
+        """
+        buffers = [*self.inputs, *self.outputs]
+        launches = [launch.words() for launch in self.launches]
+        addresses = _array([ctypes.addressof(words) for words, _ in launches])
+        sizes = _array([word for buffer in buffers for word in buffer])
+        header = [0] * _HEADER_WORDS
+        header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
+        header[_LAUNCHES], header[_LAUNCH_COUNT] = ctypes.addressof(addresses), len(launches)
+        header[_BUFFERS] = ctypes.addressof(sizes)
+        header[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
+        return _array(header), (launches, addresses, sizes)
+
+
+def _array(words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * max(1, len(words)))(*(ctypes.c_int64(word).value for word in words))
+
+
+DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+"""Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
+
+
+def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
+    """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`.
+
+    Args:
+        launch: Address of ``cuLaunchKernel``, or of a function like it.
+        describe: Address of a :data:`DESCRIBE`.
+        on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
+            no streams on the CPU).
+    """
+    launch_address, describe_address = np.int64(launch), np.int64(describe)
+    no_device = np.int64(c_string("the kernel was not loaded on this device"))
+
+    @native
+    def execute(frame, plan):
+        inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
+        buffers = stack_words(MAX_BUFFERS)
+        if not collect_buffers(frame, inputs, outputs, buffers):
+            return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
+        where = stack_words(2)
+        store(where, 0, 0)
+        store(where, 1, 0)
+        if on_stream:
+            error = stream_and_device(frame, where)
+            if error != 0:
+                return error
+        stream, ordinal = load(where, 0), load(where, 1)
+
+        sizes, count = load(plan, _BUFFERS), inputs + outputs
+        last_output = load(buffers, count - 1)
+        batch_rank = load(last_output, BUFFER.RANK) - load(sizes, _BUFFER_WORDS * (count - 1) + _RANK)
+        blob, parameters = stack_words(_MAX_BLOB_WORDS), stack_words(_MAX_PARAMETERS)
+        for element in range(batch_elements(last_output, batch_rank)):
+            for index in range(load(plan, _LAUNCH_COUNT)):
+                about = load(load(plan, _LAUNCHES), index)
+                kernel = load(load(about, _HANDLES), ordinal) if ordinal < load(about, _DEVICES) else np.int64(0)
+                if kernel == 0:
+                    return create_error(frame, np.int64(ERROR.INTERNAL), no_device)
+                for word in range(load(about, _BLOB_COUNT)):
+                    store(blob, word, load(load(about, _BLOB), word))
+                for parameter in range(load(about, _PARAMETER_COUNT)):
+                    store(parameters, parameter, blob + load(load(about, _PARAMETERS), parameter))
+                for patch in range(load(about, _PATCHES - 1)):
+                    at = _PATCHES + _PATCH_WORDS * patch
+                    source = load(about, at + _SOURCE)
+                    buffer = load(buffers, source)
+                    address = load(buffer, BUFFER.DATA) + load(about, at + _BYTES)
+                    if batch_rank != 0:
+                        size = _BUFFER_WORDS * source
+                        address += batch_offset(
+                            buffer, load(sizes, size + _RANK), load(sizes, size + _ITEM_BYTES),
+                            last_output, batch_rank, element,
+                        )  # fmt: skip
+                    store(blob, load(about, at + _WORD), address)
+                status = call_launch(launch_address, kernel, about + WORD_BYTES * _GRID, stream, parameters)
+                if status != 0:
+                    message = call2(describe_address, status, load(about, _NAME))
+                    return create_error(frame, np.int64(ERROR.INTERNAL), message)
+        return 0
+
+    return execute

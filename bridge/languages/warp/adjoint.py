@@ -1,0 +1,87 @@
+"""Reverse-mode derivatives of Warp kernels, from the adjoints that Warp generates.
+
+The adjoint of a kernel is a kernel too. It takes the arrays of the forward launch and, for each of them, an adjoint: it
+reads those of what the kernel wrote, and adds to those of what it read. What is passed is therefore
+
+- for an input: zeros, which become its gradient;
+- for an output: its cotangent. A store in the kernel clears the adjoint of the element it overwrites, so that a value
+  which did not last contributes nothing; the buffer is the call's own, because JAX's arrays do not change;
+- for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument the cotangent
+  stays, and where it stores it is cleared and replaced by what flows back through the value.
+
+An in/out argument is seen by the adjoint as it was before the forward launch; one that the kernel uses for maxima or
+minima alone, as it was afterwards, because the adjoint of ``atomic_max`` finds the values that won by comparing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bridge.ffi.kernel_call import bind
+from bridge.languages.warp.parameters import Role
+from bridge.languages.warp.planned import Planned
+
+
+def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
+    """The call as a function of its arrays that ``jax.grad`` and ``jax.vjp`` can differentiate."""
+    function = jax.custom_vjp(planned.forward)
+
+    def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
+        results = planned.forward(*arrays)
+        return results, (arrays, results)
+
+    def backward(residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        arrays, results = residuals
+        return _gradients(planned, arrays, results, cotangents)
+
+    function.defvjp(forward, backward)
+    return function
+
+
+def _gradients(
+    planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The gradient of each input array; None for those of integers and booleans."""
+    inputs, outputs = planned.inputs, planned.outputs
+    # The call: arrays, pure outputs, and then the adjoints, each of which shares its buffer with a result.
+    pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
+    adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]
+    adjoints += [
+        (p, jnp.zeros_like(array))
+        for p, array in zip(inputs, arrays, strict=True)
+        if p.role is Role.INPUT and p.is_float
+    ]
+    extremes = {p.name: r for p, r in zip(outputs, results, strict=True) if p.name in planned.extremes}
+    passed = [*((p, extremes.get(p.name, array)) for p, array in zip(inputs, arrays, strict=True)), *pure]
+    first_result = len(passed) + len(adjoints)
+    adjoint_buffers = {p.name: first_result + index for index, (p, _) in enumerate(adjoints)}
+    if not adjoint_buffers:
+        return (None,) * len(inputs)
+    call = planned.call(
+        inputs=[p for p, _ in (*passed, *adjoints)],
+        outputs=[p for p, _ in adjoints],
+        buffers={p.name: index for index, (p, _) in enumerate(passed)},
+        aliases=[(len(passed) + index, index) for index in range(len(adjoints))],
+        adjoints=adjoint_buffers,
+    )
+    gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
+    by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
+    for p, array in zip(inputs, arrays, strict=True):
+        if p.name in extremes and p.is_float:  # an initial value that did not last contributes nothing
+            by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
+    return tuple(
+        _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
+    )
+
+
+def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
+    """The gradient in the sharding of its array, where that is part of its type: on a mesh with explicit axes."""
+    wanted = jax.typeof(array).sharding
+    if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
+        return gradient
+    resharded: jax.Array = jax.sharding.reshard(gradient, wanted)
+    return resharded

@@ -1,0 +1,174 @@
+"""Warp launches on the CPU: packed arguments in, the plan of a call of Warp's C function out."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+from typing import Any
+
+import msgspec
+import numba
+import numpy as np
+import warp as wp
+
+from bridge.errors import AbiError, LaunchError, PlatformError
+from bridge.ffi.native.abi import ERROR, WORD_BYTES
+from bridge.ffi.native.handler import c_function, create_error
+from bridge.ffi.native.memory import call, call2, call3, copy_words, load, stack_words, store
+from bridge.ffi.plans.host import HostPlan, Mutex
+from bridge.languages.warp.packing import Packed, Spec, pack
+from bridge.languages.warp.parameters import called_name
+
+
+def build_host(kernel: wp.Kernel, spec: Spec) -> tuple[int, Any]:
+    if not wp.is_cpu_available():
+        raise PlatformError(f"{kernel.key} cannot run on the CPU: this build of Warp has no CPU support.")
+    spec = one_lane(kernel, spec)
+    packed = pack(kernel, spec, "cpu")
+    context, alive = _context(packed)
+    function = _host_function()
+    words = HostPlan(
+        name=kernel.key,
+        function=function.address,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        mutex=_tile_mutex() if packed is not None and _shares_memory(packed) else None,
+        context=ctypes.addressof(context),
+    ).words()
+    return ctypes.addressof(words), (words, context, alive, function, packed)
+
+
+def one_lane(kernel: wp.Kernel, spec: Spec) -> Spec:
+    """The launch on the CPU of a kernel that works on tiles.
+
+    A tiled launch has one more dimension, the threads of a block, which share the work on each tile. On the CPU, where
+    a block is one thread unless Warp is configured otherwise, that thread does all of the work, so one is enough; a
+    second one would do it again.
+    """
+    tiled = spec.block_dim is not None and spec.dims[-1] == spec.block_dim and len(spec.dims) > 1
+    rank = getattr(kernel.adj, "kernel_dim", None)
+    if not tiled or rank == len(spec.dims) or _cooperates() or not _uses_tiles(kernel.adj):
+        return spec
+    return msgspec.structs.replace(spec, dims=(*spec.dims[:-1], 1))
+
+
+def _cooperates() -> bool:
+    """Whether Warp runs the threads of a block together on the CPU, which it can since 1.19."""
+    return bool(getattr(wp.config, "enable_cpu_blocks", False))
+
+
+def _uses_tiles(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a kernel or a function that it calls has Warp do something with a tile."""
+    *_, references = adjoint.get_references()
+    functions = [function for function in references if getattr(function, "adj", None)]
+    called = {called_name(node) for node in ast.walk(adjoint.tree) if isinstance(node, ast.Call)}
+    if any(name.startswith(("tile", "untile")) for name in called - {f.func.__name__ for f in functions}):
+        return True
+    seen = seen | {id(adjoint)}
+    return any(_uses_tiles(f.adj, seen) for f in functions if id(f.adj) not in seen)
+
+
+def _shares_memory(packed: Packed) -> bool:
+    """Whether the machine code has memory that is shared between its calls: Warp's tiles live in such memory."""
+    needs = getattr(packed.launch.module_exec, "meta", None)
+    return needs is None or any(size for size in needs.values()) or _cooperates()
+
+
+@functools.cache
+def _tile_mutex() -> Mutex:
+    return Mutex.new()
+
+
+# Words of the context of a host function; patches follow: a word of the block, and the buffer whose address it takes.
+_CONTEXT_WORDS = 7
+(_ENTRY, _BLOCK, _BLOCK_WORDS, _ARGUMENTS, _ADJOINTS, _TAKE_ERROR, _PATCH_COUNT) = range(_CONTEXT_WORDS)
+_MAX_BLOCK_WORDS = 1 << 12
+
+
+def _context(packed: Packed | None) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
+    """What the host function needs to call the machine code, and what must stay alive for it."""
+    header = [0] * _CONTEXT_WORDS
+    if packed is None:
+        return _words(header), None
+    # Warp's entry takes the address of the bounds and that of a C struct of the arguments; that of an adjoint takes a
+    # second struct, of their adjoints.
+    count = len(packed.arguments)
+    forward = count // 2 if packed.backward else count
+    structs = [_struct(packed.types[:forward])]
+    if packed.backward:
+        structs.append(_struct(packed.types[forward:]))
+    content = bytearray(packed.bounds)
+    starts, offsets = [], []
+    for struct in structs:
+        content.extend(bytes(-len(content) % 16))
+        starts.append(len(content))
+        for name, *_ in struct._fields_:
+            offsets.append(starts[-1] + getattr(struct, name).offset)
+        content.extend(bytes(ctypes.sizeof(struct)))
+    for offset, memory in zip(offsets, packed.arguments, strict=True):
+        content[offset : offset + len(memory)] = memory
+    content.extend(bytes(-len(content) % WORD_BYTES))
+    if len(content) > _MAX_BLOCK_WORDS * WORD_BYTES:
+        raise LaunchError(
+            f"the arguments of a kernel take {len(content)} bytes, expected at most {_MAX_BLOCK_WORDS * WORD_BYTES}. "
+            "Pass fewer arrays."
+        )
+    block = _words(np.frombuffer(bytes(content), np.int64).tolist())
+    header[_ENTRY], header[_BLOCK], header[_BLOCK_WORDS] = packed.entry, ctypes.addressof(block), len(block)
+    header[_ARGUMENTS] = starts[0]
+    header[_ADJOINTS] = starts[1] if packed.backward else 0
+    header[_TAKE_ERROR] = _take_error() if _cooperates() else 0
+    header[_PATCH_COUNT] = len(packed.patches)
+    for argument, byte, buffer in packed.patches:
+        header += [(offsets[argument] + byte) // WORD_BYTES, buffer]
+    return _words(header), block
+
+
+def _struct(types: tuple[Any, ...]) -> Any:
+    fields = [(f"argument{index}", kind) for index, kind in enumerate(types)]
+    return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+
+
+def _words(values: list[int]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+def _take_error() -> int:
+    """Address of the C function that returns and clears the message of a block that could not run, or null."""
+    try:
+        return c_function(wp._src.context.runtime.core.wp_take_cpu_block_error)  # type: ignore[attr-defined]
+    except AttributeError as error:
+        raise AbiError(
+            f"Warp {wp.__version__} does not say where errors of CPU blocks are. Set warp.config.enable_cpu_blocks to "
+            "False, or use Warp's own warp.jax_kernel."
+        ) from error
+
+
+@functools.cache
+def _host_function() -> Any:
+    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that runs any Warp kernel, as its context says."""
+
+    @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
+    def function(frame, buffers, data, batch_rank, context):
+        entry = load(context, _ENTRY)
+        if entry == 0:  # a launch of no threads
+            return 0
+        block = stack_words(_MAX_BLOCK_WORDS)
+        copy_words(block, load(context, _BLOCK), load(context, _BLOCK_WORDS))
+        for patch in range(load(context, _PATCH_COUNT)):
+            at = _CONTEXT_WORDS + 2 * patch
+            store(block, load(context, at), load(data, load(context, at + 1)))
+        adjoints = load(context, _ADJOINTS)
+        if adjoints == 0:
+            call2(entry, block, block + load(context, _ARGUMENTS))
+        else:
+            call3(entry, block, block + load(context, _ARGUMENTS), block + adjoints)
+        take_error = load(context, _TAKE_ERROR)
+        if take_error != 0:
+            message = call(take_error, 0)
+            if message != 0:
+                return create_error(frame, np.int64(ERROR.INTERNAL), message)
+        return 0
+
+    return function

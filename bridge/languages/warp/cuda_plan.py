@@ -1,0 +1,124 @@
+"""Warp launches on CUDA: packed arguments in, the plan of a launch on XLA's stream out."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import warp as wp
+
+from bridge.errors import AbiError, LaunchError, PlatformError
+from bridge.ffi.cuda import driver, embedded
+from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.languages.launch_shape import Dimensions, LaunchShape, check_limits
+from bridge.languages.warp.packing import Packed, Spec, pack
+
+
+def build_device(kernel: wp.Kernel, spec: Spec) -> tuple[Any, ...]:
+    if not wp.is_cuda_available():
+        raise PlatformError(
+            f"{kernel.key} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
+        )
+    ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
+    packed = {ordinal: pack(kernel, spec, wp.get_cuda_device(ordinal)) for ordinal in ordinals}
+    launches = []
+    first = packed[ordinals[0]]
+    if first is not None:
+        shape = _check_device(kernel, spec, packed)
+        handles = tuple(one.entry if (one := packed.get(ordinal)) else 0 for ordinal in range(ordinals[-1] + 1))
+        launches.append(_device_launch(kernel.key, handles, shape, first))
+    plan = DevicePlan(kernel.key, spec.inputs, spec.outputs, launches)
+    words, alive = plan.words()
+
+    def embed() -> str:
+        loaded = {ordinal: one for ordinal, one in packed.items() if one is not None}
+        images = {(image := _image(kernel, one, ordinal)).capability: image for ordinal, one in loaded.items()}
+        return embedded.write(plan, [images] * len(launches))
+
+    return ctypes.addressof(words), (words, alive, packed), (), embed
+
+
+def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
+    """The machine code that Warp has loaded on a device."""
+    path = getattr(packed.launch.module_exec, "binary_path", None)
+    if path is None or not str(path).endswith(".cubin"):
+        raise PlatformError(
+            f"the machine code of {kernel.key} cannot be carried along: Warp {wp.__version__} does not say where it "
+            "is, or has compiled it to PTX only. Install warp-lang>=1.19, and leave warp.config.cuda_output alone."
+        )
+    with wp.ScopedDevice(wp.get_cuda_device(ordinal)):
+        symbol = driver.function_name(packed.entry)
+    return Image(driver.compute_capability(ordinal), symbol, Path(path).read_bytes())
+
+
+def _check_device(kernel: wp.Kernel, spec: Spec, packed: dict[int, Packed | None]) -> LaunchShape:
+    """The shape of a launch, held to what each device allows and to what the machine code takes."""
+    for ordinal, one in packed.items():
+        assert one is not None
+        hooks = one.launch.hooks
+        if getattr(getattr(hooks, "det_launch_meta", None), "needs_deterministic", False):
+            raise LaunchError(
+                f"{kernel.key} is compiled in Warp's deterministic mode, which needs buffers that no JAX program has. "
+                "Switch the mode off for this kernel (deterministic=warp.DeterministicMode.NOT_GUARANTEED)."
+            )
+        shared_bytes = hooks.backward_smem_bytes if spec.backward else hooks.forward_smem_bytes
+        shape = launch_shape(kernel, spec.dims, int(one.launch.block_dim), int(shared_bytes))
+        cluster = int(getattr(hooks, "cluster_dim", 1))
+        if math.prod(shape.grid) % cluster:
+            raise LaunchError(
+                f"{kernel.key} has {math.prod(shape.grid)} blocks, expected a multiple of its cluster_dim {cluster}. "
+                "Round the launch dimensions up."
+            )
+        with wp.ScopedDevice(wp.get_cuda_device(ordinal)):
+            check_limits(kernel.key, shape, driver.limits(one.entry, ordinal), driver.static_shared_bytes(one.entry))
+            sizes = [len(one.bounds), *map(len, one.arguments)]
+            taken = driver.parameter_sizes(one.entry)
+        if taken and taken != sizes:  # older drivers cannot tell
+            raise AbiError(
+                f"the machine code of {kernel.key} takes parameters of {taken} bytes, but Warp {wp.__version__} packs "
+                f"{sizes}. Use Warp's own warp.jax_kernel."
+            )
+    return shape
+
+
+def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, shared_bytes: int) -> LaunchShape:
+    """Grid and block for a number of threads, as Warp's own launcher makes them.
+
+    A kernel that loops over a grid gets one dimension of blocks. One that was compiled without the loop, which Warp can
+    since 1.16, takes its index from a grid of three dimensions, the first of which has at most 2**24 threads.
+    """
+    blocks = -(-math.prod(dims) // block_dim)
+    grid: Dimensions = (min(blocks, 2**31 - 1), 1, 1)
+    if not getattr(kernel, "grid_stride", True):
+        x = min(blocks, max(1, 2**24 // block_dim))
+        y = min(-(-blocks // x), 65535)
+        grid = (x, y, -(-blocks // (x * y)))
+    return LaunchShape(grid, (block_dim, 1, 1), shared_bytes)
+
+
+def _device_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, packed: Packed) -> Launch:
+    content, offsets = bytearray(), []
+    for argument in (packed.bounds, *packed.arguments):
+        content.extend(bytes(-len(content) % 16))
+        offsets.append(len(content))
+        content.extend(argument)
+    content.extend(bytes(-len(content) % WORD_BYTES))
+    return Launch(
+        name=name,
+        handles=handles,
+        grid=shape.grid,
+        block=shape.block,
+        shared_bytes=shape.shared_bytes,
+        blob=tuple(np.frombuffer(bytes(content), np.int64).tolist()),
+        parameters=tuple(offsets),
+        patches=tuple(
+            Patch(word=(offsets[1 + argument] + byte) // WORD_BYTES, buffer=buffer)
+            for argument, byte, buffer in packed.patches
+        ),
+    )

@@ -1,0 +1,97 @@
+"""JAX's dtypes and shapes as Warp's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import warp as wp
+
+from bridge.errors import SignatureError
+from bridge.source.parsing import PARSING
+
+LOCK = PARSING
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread, and
+parses source itself."""
+
+MAX_DIMENSIONS = 4
+"""Of a Warp array, and of a launch."""
+
+MAX_EXTENT = 2**31 - 1
+"""Of one dimension of an array or a launch: Warp indexes with 32 bits."""
+
+_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64",
+)  # fmt: skip
+SCALARS = {name: getattr(wp, name) for name in _NAMES if hasattr(wp, name)}
+"""Warp's scalar types by the names of JAX's dtypes; bfloat16 is missing in older versions of Warp."""
+
+NAMES = {scalar: name for name, scalar in SCALARS.items()} | {bool: "bool", int: "int32", float: "float32"}
+"""The name of the JAX dtype of each of Warp's scalar types, and of the Python types that annotations may use."""
+
+
+def jaxtype_to_warptype(dtype: Any) -> Any:
+    """Warp's scalar type of a JAX dtype, such as ``warp.float32`` of ``jnp.float32``.
+
+    Args:
+        dtype: A dtype, or what ``jnp.dtype`` makes one of: bool, integers of 8 to 64 bits, float16, bfloat16, float32,
+            float64.
+
+    Raises:
+        SignatureError: Warp has no such type (complex numbers, 4-bit integers, 8-bit floats), or this is no dtype; also
+            a ``TypeError``.
+    """
+    try:
+        name = jax.numpy.dtype(dtype).name
+    except TypeError as error:
+        raise _no_dtype(dtype) from error
+    if dtype is None:  # NumPy's default is float64
+        raise _no_dtype(dtype)
+    if name not in SCALARS:
+        raise SignatureError(
+            f"Warp {wp.__version__} has no type for {name}, expected one of {', '.join(SCALARS)}. Convert the array "
+            "first; pass a complex array as two real ones, or as one with a trailing dimension of 2."
+        )
+    return SCALARS[name]
+
+
+def _no_dtype(given: Any) -> SignatureError:
+    return SignatureError(f"{given!r} is no dtype. Pass one such as jnp.float32.")
+
+
+def jaxinfo_to_warpinfo(info: Any) -> Any:
+    """The annotation of a kernel parameter that takes arrays of this dtype and rank, ``warp.array(dtype=, ndim=)``.
+
+    Args:
+        info: A ``jax.ShapeDtypeStruct``, or anything with ``shape`` and ``dtype``. Its extents do not matter.
+
+    Raises:
+        SignatureError: As for :func:`jaxtype_to_warptype`; or Warp has no arrays of this rank: it has those of one to
+            four dimensions.
+    """
+    if not (hasattr(info, "shape") and hasattr(info, "dtype") and hasattr(info.shape, "__len__")):
+        raise SignatureError(
+            f"got {info!r} of type {type(info).__name__}, expected a jax.ShapeDtypeStruct or an array."
+        )
+    rank = len(info.shape)
+    if not 1 <= rank <= MAX_DIMENSIONS:
+        raise SignatureError(
+            f"{info.dtype}{list(info.shape)} has {rank} dimensions, but Warp's arrays have 1 to {MAX_DIMENSIONS}. "
+            "Reshape it first; a scalar becomes an array of shape (1,)."
+        )
+    return wp.array(dtype=jaxtype_to_warptype(info.dtype), ndim=rank)
+
+
+def element_type(dtype: str, inner: tuple[int, ...]) -> Any:
+    """The type of an array's elements: a scalar, a vector (``inner`` has one extent) or a matrix (two)."""
+    scalar = jaxtype_to_warptype(dtype)
+    if len(inner) == 1:
+        return wp.types.vector(length=inner[0], dtype=scalar)
+    return wp.types.matrix(shape=inner, dtype=scalar) if inner else scalar
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of a name of :data:`SCALARS`."""
+    return np.dtype(jax.numpy.dtype(name))

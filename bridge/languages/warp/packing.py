@@ -1,0 +1,244 @@
+"""One launch of a Warp kernel as memory: the arguments as Warp packs them, and where the addresses of buffers go.
+
+Warp packs the arguments itself: it is asked to record a launch on arrays at made-up addresses, without running it.
+What it would have passed to the machine code is then read from its own ctypes objects, whose layout differs between
+versions, and every address is checked to lie where it was found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import warp as wp
+
+from bridge.errors import AbiError, KernelCompileError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.languages.warp.dtypes import LOCK, numpy_dtype
+from bridge.languages.warp.parameters import restore, withdraw
+from bridge.source.captured import captured_arrays, error_of
+
+OLDEST = (1, 13)
+"""The first version whose C entries take the address of the bounds, and whose stores clear the adjoint of what they
+overwrite, which the gradients of in/out arguments need."""
+
+_ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of it, so that none is mistaken for another word
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """One argument of a launch: an array in a buffer of the call, or a value.
+
+    Attributes:
+        dtype: Name of the scalar dtype.
+        inner: Shape of a vector or matrix, ``()`` for a scalar.
+        shape: Of the array, in elements; None for a value.
+        buffer: Index of the array's buffer: inputs of the call, then outputs.
+        adjoint: Index of the buffer with its adjoint, in a backward launch; None if it has none.
+        value: The value's memory.
+    """
+
+    dtype: str
+    inner: tuple[int, ...]
+    shape: tuple[int, ...] | None = None
+    buffer: int = 0
+    adjoint: int | None = None
+    value: bytes = b""
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What is static about one launch; hashable, and the same in every process.
+
+    Attributes:
+        dims: Threads along each dimension.
+        block_dim: Threads of a block, None for Warp's default on the device.
+        backward: Launch the adjoint.
+        arguments: In the order of the kernel's parameters.
+        inputs: Rank and item size in bytes of each input buffer of the call, without batch dimensions.
+        outputs: The same of each output.
+    """
+
+    dims: tuple[int, ...]
+    block_dim: int | None
+    backward: bool
+    arguments: tuple[Argument, ...]
+    inputs: tuple[tuple[int, int], ...]
+    outputs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A recorded launch.
+
+    Attributes:
+        launch: Warp's record; it keeps the module loaded.
+        entry: Address of the machine code: a C function, or a CUDA function handle.
+        bounds: The launch bounds in memory.
+        arguments: Each argument in memory, those of the adjoint after those of the forward launch.
+        types: Their ctypes types.
+        patches: Argument, byte within it, and buffer, of each address to fill in.
+        backward: Whether it launches the adjoint.
+    """
+
+    launch: Any
+    entry: int
+    bounds: bytes
+    arguments: tuple[bytes, ...]
+    types: tuple[Any, ...]
+    patches: tuple[tuple[int, int, int], ...]
+    backward: bool
+
+
+def check_warp() -> None:
+    """Whether the installed Warp records launches as this module reads them.
+
+    Raises:
+        AbiError: It does not.
+    """
+    if version() < OLDEST:
+        raise _unknown("it passes the bounds of a launch on the CPU by value")
+    wanted = {"dim", "inputs", "adj_inputs", "device", "adjoint", "record_tape", "record_cmd", "block_dim"}
+    missing = wanted - set(inspect.signature(wp.launch).parameters)
+    if missing:
+        raise _unknown(f"warp.launch has no parameters {', '.join(sorted(missing))}")
+    array = wp.array(dtype=wp.float32, ndim=1).__ctype__()
+    fields = {name: kind for name, kind, *_ in getattr(type(array), "_fields_", ())}
+    for name in ("data", "grad"):
+        if name not in fields or ctypes.sizeof(fields[name]) != WORD_BYTES:
+            raise _unknown(f"its array descriptor has no 8-byte field {name!r}")
+        if getattr(type(array), name).offset % WORD_BYTES:
+            raise _unknown(f"the field {name!r} of its array descriptor does not lie on a word")
+
+
+def version() -> tuple[int, ...]:
+    """Major and minor version of the installed Warp."""
+    return tuple(int(part) for part in wp.__version__.split(".")[:2])
+
+
+def _unknown(what: str) -> AbiError:
+    return AbiError(
+        f"bridge does not understand the launches of Warp {wp.__version__}: {what}. Install a version of warp-lang "
+        "that this release of kernel-bridge supports, or use Warp's own warp.jax_kernel."
+    )
+
+
+def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
+    """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
+
+    Args:
+        kernel: Not generic.
+        spec: The launch.
+        device: Warp's device.
+
+    Raises:
+        KernelCompileError: Warp cannot compile the kernel.
+        AbiError: Warp's record is not what this module understands.
+    """
+    if 0 in spec.dims:
+        return None
+    arguments = list(zip(spec.arguments, kernel.adj.args, strict=True))
+    values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
+    adjoints: list[Any] = []
+    if spec.backward:
+        adjoints = [
+            None if argument.adjoint is None else _value(argument, declared.type, len(arguments) + index, device)
+            for index, (argument, declared) in enumerate(arguments)
+        ]
+    block_dim: dict[str, Any] = {} if spec.block_dim is None else {"block_dim": spec.block_dim}
+    with LOCK:
+        restore(kernel)
+        try:
+            launch = wp.launch(
+                kernel,
+                dim=spec.dims,
+                inputs=values,
+                adj_inputs=adjoints,
+                device=device,
+                adjoint=spec.backward,
+                record_tape=False,
+                record_cmd=True,
+                **block_dim,
+            )
+        except Exception as error:
+            withdraw(kernel)
+            if (captured := captured_by(kernel, error)) is not None:
+                raise captured from None
+            raise failed(kernel, f"{type(error).__name__}: {error}") from error
+    if launch is None:
+        raise failed(kernel, "its module failed to build before; see the messages of Warp")
+    return _read(kernel, spec, launch)
+
+
+def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
+    """The error of a kernel that Warp cannot compile."""
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
+
+
+def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
+    """The error of a kernel that uses a JAX array which it is not passed; None if that is not what Warp refused.
+
+    Warp compiles the kernels of a module together, so the one at fault may be another one.
+    """
+    for each in (kernel, *kernel.module.kernels.values()):
+        for found in captured_arrays(each.func):
+            # A kernel may use an array in warp.static(...), which Python evaluates.
+            if type(found.array).__name__ in str(error) or type(found.value).__name__ in str(error):
+                return error_of(each.key, _place(each), each.func, found)
+    return None
+
+
+def _place(kernel: wp.Kernel) -> str:
+    code = kernel.func.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _address(index: int) -> int:
+    return _ADDRESS_STEP * (index + 1)
+
+
+def _value(argument: Argument, annotation: Any, index: int, device: Any) -> Any:
+    """What ``warp.launch`` takes for an argument."""
+    if argument.shape is not None:
+        return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
+    if argument.inner:
+        return annotation.from_buffer_copy(argument.value)
+    return np.frombuffer(argument.value, numpy_dtype(argument.dtype)).item()
+
+
+def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
+    try:
+        bounds, *arguments = launch.params
+        function = launch.hooks.backward if spec.backward else launch.hooks.forward
+        entry = ctypes.cast(function, ctypes.c_void_p).value
+    except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
+        raise _unknown(f"a recorded launch has other contents ({error})") from error
+    count = len(spec.arguments)
+    if len(arguments) != count * (2 if spec.backward else 1) or entry is None:
+        raise _unknown(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
+    patches = []
+    for index, argument in enumerate(arguments):
+        about = spec.arguments[index % count]
+        is_adjoint = index >= count
+        if about.shape is None or (is_adjoint and about.adjoint is None):
+            continue
+        expected = _address(index) if np.prod(about.shape) else None
+        if expected is not None and argument.data != expected:
+            raise _unknown(f"argument {index} of {kernel.key} does not hold the address of its array")
+        buffer = about.adjoint if is_adjoint else about.buffer
+        assert buffer is not None
+        patches.append((index, type(argument).data.offset, buffer))
+        if not is_adjoint and about.adjoint is not None:
+            # Warp clears the adjoint of what a store overwrites only where the array itself names its gradient.
+            patches.append((index, type(argument).grad.offset, about.adjoint))
+    return Packed(
+        launch=launch,
+        entry=int(entry),
+        bounds=bytes(bounds),
+        arguments=tuple(map(bytes, arguments)),
+        types=tuple(map(type, arguments)),
+        patches=tuple(patches),
+        backward=spec.backward,
+    )

@@ -1,0 +1,293 @@
+"""One call of a Warp kernel: from the types of its arrays to the shapes of its outputs and its launch."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+import warp as wp
+
+from bridge.debug.checking import kernel_checks
+from bridge.errors import LaunchError, SignatureError
+from bridge.ffi.kernel_call import Call, Checks, bind
+from bridge.languages.warp.compiled import WarpCode
+from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, numpy_dtype
+from bridge.languages.warp.packing import Argument, Spec
+from bridge.languages.warp.parameters import Parameter, Role, Static, concrete, extremes_of, instantiated
+from bridge.signature.outputs import Outputs, check_known_shapes
+
+Dims = tuple[int, ...]
+OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
+"""Shapes of the outputs: one for all, or one for each name."""
+
+_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with those of a matrix
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is fixed before the arrays are known; hashable.
+
+    Attributes:
+        kernel: As the user defined it; it may be generic.
+        parameters: Its parameters.
+        launch_dims: Threads along each dimension; None to take the shape of the first array.
+        output_dims: Shapes of the outputs that are not in/out arguments, in elements; None to take the launch's.
+        block_dim: Threads of a block; None for Warp's default.
+        vmap_method: As for :func:`bridge.numba_kernel`.
+        has_side_effect: Run it even if nothing uses its results.
+    """
+
+    kernel: wp.Kernel
+    parameters: tuple[Parameter, ...]
+    launch_dims: Dims | None
+    output_dims: OutputDims
+    block_dim: int | None
+    vmap_method: str | None
+    has_side_effect: bool
+
+    def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
+        """These options with what a single call sets otherwise."""
+        changes: dict[str, Any] = {}
+        if launch_dims is not None:
+            changes["launch_dims"] = check_dims(self.kernel.key, "launch_dims", launch_dims)
+        if output_dims is not None:
+            changes["output_dims"] = check_output_dims(self.kernel.key, self.parameters, output_dims)
+        if vmap_method is not None:
+            changes["vmap_method"] = vmap_method
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A call whose types are known.
+
+    Attributes:
+        options: What it was made from.
+        kernel: Not generic.
+        parameters: With concrete types.
+        values: The memory of each parameter that is a value, by name.
+        shapes: Of each array parameter, by name, without the dimensions of its elements.
+        dims: Threads along each dimension.
+        checks: What to check when the kernel or its adjoint runs.
+    """
+
+    options: Options
+    kernel: wp.Kernel
+    parameters: tuple[Parameter, ...]
+    values: Mapping[str, bytes]
+    shapes: Mapping[str, Dims]
+    dims: Dims
+    checks: Checks | None
+
+    def arrays(self, *roles: Role) -> list[Parameter]:
+        """The array parameters of these roles, in order."""
+        return [parameter for parameter in self.parameters if parameter.is_array and parameter.role in roles]
+
+    @property
+    def extremes(self) -> frozenset[str]:
+        """In/out arguments that the kernel uses for maxima or minima alone."""
+        names = {parameter.name for parameter in self.arrays(Role.IN_OUT)}
+        return extremes_of(self.kernel) & names if names else frozenset()
+
+    @property
+    def inputs(self) -> list[Parameter]:
+        """The arrays that the caller passes."""
+        return self.arrays(Role.INPUT, Role.IN_OUT)
+
+    @property
+    def outputs(self) -> list[Parameter]:
+        """The arrays that the caller receives."""
+        return self.arrays(Role.IN_OUT, Role.OUTPUT)
+
+    def result(self, parameter: Parameter) -> jax.ShapeDtypeStruct:
+        """Shape and dtype of an array parameter as JAX sees it."""
+        shape = (*self.shapes[parameter.name], *(parameter.inner or ()))
+        return jax.ShapeDtypeStruct(shape, numpy_dtype(str(parameter.dtype)))
+
+    def call(
+        self,
+        inputs: Sequence[Parameter],
+        outputs: Sequence[Parameter],
+        buffers: Mapping[str, int],
+        aliases: Sequence[tuple[int, int]],
+        adjoints: Mapping[str, int] | None = None,
+    ) -> Call:
+        """The call that launches the kernel, or its adjoint.
+
+        Args:
+            inputs: A parameter of the type of each input.
+            outputs: A parameter of the type of each result.
+            buffers: By parameter, the buffer that holds the array: inputs of the call, then outputs.
+            aliases: Pairs of input and output that share a buffer.
+            adjoints: By parameter, the buffer of its adjoint; launches the adjoint.
+        """
+        arguments = tuple(
+            Argument(
+                dtype=str(parameter.dtype),
+                inner=parameter.inner or (),
+                shape=self.shapes[parameter.name],
+                buffer=buffers[parameter.name],
+                adjoint=(adjoints or {}).get(parameter.name),
+            )
+            if parameter.is_array
+            else Argument(str(parameter.dtype), parameter.inner or (), value=self.values[parameter.name])
+            for parameter in self.parameters
+        )
+        results = [self.result(parameter) for parameter in outputs]
+        spec = Spec(
+            dims=self.dims,
+            block_dim=self.options.block_dim,
+            backward=adjoints is not None,
+            arguments=arguments,
+            inputs=tuple(_size(self.result(parameter)) for parameter in inputs),
+            outputs=tuple(map(_size, results)),
+        )
+        name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
+        return Call(
+            name=name,
+            code=WarpCode(self.kernel, spec),
+            outputs=tuple((result.shape, result.dtype) for result in results),
+            aliases=tuple(aliases),
+            vmap_method=self.options.vmap_method,
+            has_side_effect=self.options.has_side_effect and adjoints is None,
+            checks=self.checks,
+        )
+
+    def forward_call(self) -> Call:
+        """The call that takes the input arrays and gives in/out arguments and outputs, in order."""
+        inputs, outputs = self.inputs, self.outputs
+        buffers = {p.name: index for index, p in enumerate(inputs)}
+        buffers |= {p.name: len(inputs) + index for index, p in enumerate(outputs)}
+        aliases = [
+            (index, outputs.index(parameter)) for index, parameter in enumerate(inputs) if parameter.role is Role.IN_OUT
+        ]
+        return self.call(inputs, outputs, buffers, aliases)
+
+    def forward(self, *arrays: Any) -> list[jax.Array]:
+        """Launches the kernel on its input arrays; in/out arguments and outputs, in order."""
+        return bind(self.forward_call(), *arrays)
+
+
+def _size(array: jax.ShapeDtypeStruct) -> tuple[int, int]:
+    return len(array.shape), np.dtype(array.dtype).itemsize
+
+
+def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:
+    """Fits a call to the types of its arrays.
+
+    Args:
+        options: The kernel and how it is launched.
+        statics: The values passed, in the order of the parameters that are no arrays.
+        arrays: Anything with shape and dtype, for each input array.
+
+    Raises:
+        SignatureError: An array or value does not fit its parameter, its shape is not known, or outputs have no or
+            impossible shapes.
+        LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
+    """
+    kernel = options.kernel
+    parameters = concrete(kernel, options.parameters, arrays)
+    given = iter(statics)
+    values = {p.name: next(given).as_type(kernel, p) for p in parameters if not p.is_array}
+    inputs = [p for p in parameters if p.is_array and p.role is not Role.OUTPUT]
+    check_known_shapes(arrays, kernel.key)
+    for parameter, array in zip(inputs, arrays, strict=True):
+        _check_extents(kernel.key, parameter, array.shape)
+    shapes = {p.name: tuple(a.shape[: p.ndim]) for p, a in zip(inputs, arrays, strict=True)}
+    dims = options.launch_dims
+    if dims is None:
+        if not inputs:
+            raise LaunchError(f"{kernel.key}: it takes no array whose shape could be launched over. Pass launch_dims.")
+        dims = shapes[inputs[0].name]
+    outputs = [p for p in parameters if p.role is Role.OUTPUT]
+    shapes |= {p.name: _output_shape(kernel, p, options.output_dims, dims) for p in outputs}
+    if 0 in dims and any(math.prod(shapes[p.name]) for p in outputs):
+        raise LaunchError(
+            f"{kernel.key}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
+            "at least one thread, or declare empty outputs."
+        )
+    types = [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters]
+    planned = Planned(options, instantiated(kernel, types), parameters, values, shapes, dims, kernel_checks())
+    Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
+    return planned
+
+
+def _output_shape(kernel: wp.Kernel, parameter: Parameter, output_dims: OutputDims, dims: Dims) -> Dims:
+    """The shape of an output in elements; ``output_dims`` may give the extents of each element as well."""
+    named = dict(output_dims) if output_dims and isinstance(output_dims[0], tuple) else None
+    shape: Any = named[parameter.name] if named is not None else dims if output_dims is None else output_dims
+    assert parameter.ndim is not None
+    outer, inner = shape[: parameter.ndim], shape[parameter.ndim :]
+    if len(outer) != parameter.ndim or (inner and inner != parameter.inner):
+        source = "the launch dimensions, since output_dims is not given" if output_dims is None else "output_dims"
+        raise SignatureError(
+            f"{kernel.key}: the output {parameter} got the shape {shape} from {source}. Pass "
+            f"output_dims={{{parameter.name!r}: (...)}} with {parameter.ndim} extents"
+            + (f", or with those of each element after them: {parameter.inner}." if parameter.inner else ".")
+        )
+    _check_extents(kernel.key, parameter, outer)
+    return tuple(outer)
+
+
+def _check_extents(name: str, parameter: Parameter, shape: Sequence[int]) -> None:
+    if max(shape, default=0) > MAX_EXTENT:
+        raise SignatureError(
+            f"{name}: {parameter} got the shape {list(shape)}, expected extents of at most {MAX_EXTENT}."
+        )
+
+
+def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
+    """Extents as a tuple of ints.
+
+    Args:
+        name: The kernel, for errors.
+        option: What they were passed as, for errors.
+        dims: An int, or a sequence of one to ``most``.
+        most: How many there may be.
+
+    Raises:
+        LaunchError: They are something else, negative, or more than Warp's 32-bit indices reach.
+    """
+    try:
+        given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
+        extents = tuple(map(operator.index, given))
+    except TypeError:  # no integer, or an array of no dimensions
+        given = extents = ()
+    if (
+        any(isinstance(extent, bool) for extent in given)
+        or min(extents, default=-1) < 0
+        or max(extents, default=0) > MAX_EXTENT
+        or len(extents) > most
+    ):
+        raise LaunchError(
+            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints, each between 0 and "
+            f"{MAX_EXTENT}."
+        )
+    return extents
+
+
+def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: Any) -> OutputDims:
+    """Normalises ``output_dims``: None, one shape, or a dict of shapes by the names of outputs.
+
+    Raises:
+        SignatureError: A dict does not name exactly the outputs; in/out arguments have the shape that is passed.
+        LaunchError: A shape is malformed.
+    """
+    if output_dims is None:
+        return None
+    if not isinstance(output_dims, Mapping):
+        return check_dims(name, "output_dims", output_dims, _MOST_OUTPUT_DIMS)
+    expected = [parameter.name for parameter in parameters if parameter.role is Role.OUTPUT]
+    if set(output_dims) != set(expected):
+        raise SignatureError(
+            f"{name}: output_dims has shapes for {sorted(map(str, output_dims))}, expected one for each output: "
+            f"{expected}."
+        )
+    return tuple(
+        (key, check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
+    )

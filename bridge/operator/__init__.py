@@ -1,0 +1,1 @@
+"""Holds operators: several kernels under one name, of which JAX calls one."""

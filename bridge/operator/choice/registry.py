@@ -1,0 +1,191 @@
+"""The kernels of one operator: platform -> backend -> generator, and the default backend of each platform."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from bridge.errors import BackendError, SignatureError
+from bridge.operator.choice.preference import DEFAULT
+from bridge.operator.rules.declared import Rules
+
+Generator = Callable[..., Callable[..., Any]]
+"""From keyword parameters (``outs`` among them) to a function of the input arrays."""
+
+Configurations = Mapping[str, Mapping[str, Any]]
+"""By name, keyword parameters that a generator gets besides those of the call; the first ones by default."""
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+_ALIASES = {"gpu": "cuda"}
+
+NONE, INTERPRETED, REFERENCE, ONE_THREAD, REGULAR, CHOSEN = range(6)
+"""Standings of a kernel as the default of a platform, from none at all to the user's choice."""
+
+
+def canonical_platform(platform: str, name: str) -> str:
+    """JAX's name of a platform.
+
+    Raises:
+        BackendError: JAX has no such platform.
+    """
+    canonical = _ALIASES.get(platform, platform) if isinstance(platform, str) else None
+    if canonical not in PLATFORMS:
+        raise BackendError(f"{name}: platform is {platform!r}, expected one of {', '.join((*PLATFORMS, *_ALIASES))}.")
+    return canonical
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The registry at one moment; later registrations do not change it."""
+
+    kernels: Mapping[str, Mapping[str, Generator]] = field(default_factory=dict)
+    configurations: Mapping[str, Mapping[str, Configurations]] = field(default_factory=dict)
+    """By platform and backend, as far as it has any."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    standings: Mapping[str, int] = field(default_factory=dict)
+    """By platform, the standing of its default: it gives way to a kernel of higher standing."""
+    rules: Rules = field(default_factory=Rules)
+
+    def describe(self) -> str:
+        """What is registered, for error messages."""
+        parts = []
+        for platform, backends in self.kernels.items():
+            named = self.configurations.get(platform, {})
+            listed = [f"{each} ({', '.join(named[each])})" if each in named else each for each in backends]
+            parts.append(f"{platform}: {', '.join(listed)}")
+        return "; ".join(parts) or "nothing"
+
+    def find(self, platform: str, reference: str) -> tuple[str, str | None] | None:
+        """The backend, and its configuration if it has any, that ``"backend"`` or ``"backend:configuration"`` names."""
+        if not isinstance(reference, str):
+            return None
+        backends = self.kernels.get(platform, {})
+        named = self.configurations.get(platform, {})
+        if reference in backends:
+            return reference, next(iter(named[reference])) if reference in named else None
+        backend, _, configuration = reference.partition(":")
+        return (backend, configuration) if configuration in named.get(backend, {}) else None
+
+
+class Registry:
+    """Thread-safe registration; readers take the current :class:`Snapshot`."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._lock = threading.Lock()
+        self._snapshot = Snapshot()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    def register(
+        self,
+        backend: str,
+        platform: str,
+        generator: Generator,
+        asdefault: bool,
+        standing: int = REGULAR,
+        configurations: Configurations | None = None,
+    ) -> None:
+        """Adds or replaces a kernel; the first of the highest standing on a platform becomes its default.
+
+        Args:
+            backend: Names the kernel among those of the platform.
+            platform: Where it runs.
+            generator: Makes it.
+            asdefault: Make it the default of the platform.
+            standing: How well it does for a default there.
+            configurations: Keyword parameters for the generator, by name.
+
+        Raises:
+            BackendError: The platform is unknown.
+            SignatureError: The backend has no name that a call could use, the generator cannot be called, or the
+                configurations are malformed.
+        """
+        platform = canonical_platform(platform, self._name)
+        if not isinstance(backend, str) or not backend or backend == DEFAULT or set(backend) & set(":,"):
+            raise SignatureError(
+                f"{self._name}: the backend is {backend!r}, expected a name other than {DEFAULT!r}, without colon "
+                "('backend:configuration' names a configuration) or comma."
+            )
+        if not callable(generator):
+            raise SignatureError(
+                f"{self._name}: the kernel generator for {backend} on {platform} is {generator!r}, expected a function "
+                "that takes keyword parameters and returns a function of the input arrays."
+            )
+        checked = None if configurations is None else _check(configurations, backend, self._name)
+        with self._lock:
+            old = self._snapshot
+            kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
+            others = {name: each for name, each in old.configurations.get(platform, {}).items() if name != backend}
+            named = {**old.configurations, platform: others if checked is None else {**others, backend: checked}}
+            defaults, standings = dict(old.defaults), dict(old.standings)
+            if asdefault or standing > standings.get(platform, NONE):
+                defaults[platform], standings[platform] = backend, CHOSEN if asdefault else standing
+            new = replace(
+                old,
+                kernels=MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
+                configurations=MappingProxyType({p: MappingProxyType(b) for p, b in named.items()}),
+                standings=MappingProxyType(standings),
+            )
+            if new.find(platform, defaults[platform]) is None:  # a configuration that the backend no longer has
+                defaults[platform] = backend
+            self._snapshot = replace(new, defaults=MappingProxyType(defaults))
+
+    def declare(self, change: Callable[[Rules], Rules]) -> None:
+        """Replaces the rules by what ``change`` makes of them."""
+        with self._lock:
+            self._snapshot = replace(self._snapshot, rules=change(self._snapshot.rules))
+
+    def set_default(self, platform: str, backend: str) -> None:
+        """Makes a registered backend, or one of its configurations, the default of its platform.
+
+        Raises:
+            BackendError: The platform is unknown, or the backend is not registered for it.
+        """
+        platform = canonical_platform(platform, self._name)
+        with self._lock:
+            old = self._snapshot
+            if old.find(platform, backend) is None:
+                raise BackendError(
+                    f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is "
+                    f"not registered for it (registered: {old.describe()}). Register it with def_kernel first."
+                )
+            self._snapshot = replace(
+                old,
+                defaults=MappingProxyType({**old.defaults, platform: backend}),
+                standings=MappingProxyType({**old.standings, platform: CHOSEN}),
+            )
+
+
+def _check(configurations: Configurations, backend: str, name: str) -> Configurations:
+    """A copy of what a user passes as configurations."""
+    if not isinstance(configurations, Mapping):
+        raise SignatureError(
+            f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "
+            "parameters."
+        )
+    if not configurations:
+        raise SignatureError(f"{name}: {backend} has no configurations, expected at least one, or None.")
+    for configuration, parameters in configurations.items():
+        if not isinstance(configuration, str) or not configuration or not isinstance(parameters, Mapping):
+            raise SignatureError(
+                f"{name}: {backend} has the configuration {configuration!r}: {parameters!r}, expected a name and a "
+                "mapping from keyword parameters to values."
+            )
+        if not all(isinstance(parameter, str) for parameter in parameters):
+            raise SignatureError(
+                f"{name}: the configuration {backend}:{configuration} is {parameters!r}, expected names of keyword "
+                "parameters."
+            )
+        try:
+            hash(tuple(parameters.values()))
+        except TypeError as error:
+            raise SignatureError(
+                f"{name}: the configuration {backend}:{configuration} has values that are not hashable: {parameters!r}."
+            ) from error
+    return MappingProxyType({each: MappingProxyType(dict(given)) for each, given in configurations.items()})

@@ -1,0 +1,164 @@
+"""Derivatives of operators: by the rules that their authors declare."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import ad
+
+from bridge.errors import DifferentiationError, SignatureError
+from bridge.ffi.avals import align_varying
+from bridge.operator.operator_call import OperatorCall, bind, operator_p, partitioned_operator_p
+from bridge.operator.rules.declared import Rule
+
+
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def apply(call: OperatorCall, *args: Any) -> list[Any]:
+    """Runs an operator, compiled once for each call and argument types: also when called outside ``jax.jit``."""
+    run = functools.partial(bind, call)
+    if call.rules.vjp is not None:
+        run = _with_vjp(call, *call.rules.vjp)
+    elif call.rules.jvp is not None:
+        run = _with_jvp(call, call.rules.jvp)
+    # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
+    results: list[Any] = run(*align_varying(args))
+    return results
+
+
+def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Any:
+    function = jax.custom_vjp(functools.partial(bind, call))
+
+    def run_forward(*args: Any) -> tuple[list[Any], Any]:
+        answer = call.run_rule("the forward rule of def_vjp", forward, *args)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise SignatureError(
+                f"{call.name}: the forward rule of def_vjp returned {type(answer).__name__}, expected a pair of the "
+                "results and what the backward rule needs."
+            )
+        results, residuals = answer
+        return call.flatten(results, "the forward rule of def_vjp"), (residuals, tuple(map(_is_real, args)))
+
+    def run_backward(saved: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        residuals, reals = saved
+        given = [c if _is_real(spec) else None for c, spec in zip(cotangents, call.outputs, strict=True)]
+        answer = call.run_rule("the backward rule of def_vjp", backward, residuals, given)
+        gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
+        if len(gradients) != len(reals):
+            raise SignatureError(
+                f"{call.name}: the backward rule of def_vjp returned {len(gradients)} gradients, expected one for each "
+                f"of the {len(reals)} arguments (None for integers and booleans)."
+            )
+        return tuple(g if real else None for g, real in zip(gradients, reals, strict=True))
+
+    function.defvjp(run_forward, run_backward)
+    return function
+
+
+def _with_jvp(call: OperatorCall, rule: Rule) -> Any:
+    function = jax.custom_jvp(functools.partial(bind, call))
+
+    @function.defjvp
+    def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        given = tuple(t if _is_real(p) else None for p, t in zip(primals, tangents, strict=True))
+        answer = call.run_rule("the rule of def_jvp", rule, tuple(primals), given)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise SignatureError(
+                f"{call.name}: the rule of def_jvp returned {type(answer).__name__}, expected a pair of the results "
+                "and their tangents."
+            )
+        results = call.flatten(answer[0], "the rule of def_jvp")
+        derived = jax.tree.leaves(answer[1], is_leaf=lambda leaf: leaf is None)
+        if len(derived) != len(results):
+            raise SignatureError(
+                f"{call.name}: the rule of def_jvp returned {len(derived)} tangents, expected one for each of the "
+                f"{len(results)} results (None for integers and booleans)."
+            )
+        return results, [_tangent(result, tangent) for result, tangent in zip(results, derived, strict=True)]
+
+    return function
+
+
+def _tangent(result: Any, tangent: Any) -> Any:
+    if not _is_real(result):
+        return np.zeros(result.shape, jax.dtypes.float0)
+    return jnp.zeros_like(result) if tangent is None else tangent
+
+
+def _is_real(array: Any) -> bool:
+    """Whether an array has a derivative: its dtype is a real or complex floating-point one."""
+    return bool(jnp.issubdtype(array.dtype, jnp.inexact))
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: OperatorCall) -> tuple[list[Any], list[Any]]:
+    """The operator is linear in some operands: the derivative along one is the operator applied to its tangent."""
+    linear = dict(call.rules.transposes)
+    moving = [index for index, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+    if not linear:
+        raise DifferentiationError(
+            f"{call.name} has no derivative: JAX cannot see into its kernels. Declare one with def_vjp (reverse mode), "
+            "def_jvp (forward mode) or def_transpose (linear operands); or keep it out of the differentiated path with "
+            "jax.lax.stop_gradient."
+        )
+    for index in moving:
+        if index not in linear:
+            raise DifferentiationError(
+                f"{call.name} was differentiated along operand {index}, but def_transpose declares it linear in "
+                f"{', '.join(map(str, sorted(linear)))} only. Declare a derivative with def_vjp or def_jvp."
+            )
+    results = bind(call, *primals)
+    terms = [bind(call, *[*primals[:index], tangents[index], *primals[index + 1 :]]) for index in moving]
+    summed = [
+        functools.reduce(jnp.add, each) if _is_real(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, each in zip(results, zip(*terms, strict=True), strict=True)
+    ]
+    return results, summed
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list[Any]:
+    unknown = [index for index, arg in enumerate(args) if ad.is_undefined_primal(arg)]
+    rules = dict(call.rules.transposes)
+    if len(unknown) != 1 or unknown[0] not in rules:
+        raise DifferentiationError(
+            f"{call.name} was transposed in the operands {unknown}, expected one linear operand."
+        )
+    operand = unknown[0]
+    if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
+        return [None] * len(args)
+    known = [arg for index, arg in enumerate(args) if index != operand]
+
+    def run(cotangents: Any, known: Any) -> Any:
+        return call.run_rule("the rule of def_transpose", rules[operand], list(cotangents), *known)
+
+    batched: Callable[..., Any] = run
+    for extent, axes in call.batches:
+        batched = _batched_transpose(batched, extent, axes, operand)
+    gradient = batched([ad.instantiate_zeros(cotangent) for cotangent in cotangents], known)
+    expected = args[operand].aval
+    if not hasattr(gradient, "shape") or gradient.shape != expected.shape or gradient.dtype != expected.dtype:
+        got = f"{gradient.dtype}{list(gradient.shape)}" if hasattr(gradient, "shape") else type(gradient).__name__
+        raise SignatureError(
+            f"{call.name}: the rule of def_transpose for operand {operand} returned {got}, expected "
+            f"{expected.dtype}{list(expected.shape)}."
+        )
+    return [gradient if index == operand else None for index in range(len(args))]
+
+
+def _batched_transpose(rule: Rule, extent: int, axes: Sequence[int | None], operand: int) -> Rule:
+    known_axes = [axis for index, axis in enumerate(axes) if index != operand]
+
+    def run(cotangents: Any, known: Any) -> Any:
+        gradients = jax.vmap(rule, in_axes=(0, known_axes), axis_size=extent)(cotangents, known)
+        axis = axes[operand]
+        return gradients.sum(0) if axis is None else jnp.moveaxis(gradients, 0, axis)
+
+    return run
+
+
+for _primitive in (operator_p, partitioned_operator_p):
+    ad.primitive_jvps[_primitive] = _jvp
+    ad.primitive_transposes[_primitive] = _transpose

@@ -1,0 +1,113 @@
+"""A frame of checks of broken kernels in, tables of finished texts out: which check caught which of them."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from reports.pages.frame import by_run_and_platform
+from reports.pages.notes import FrameRow, device_name, run_notes
+from reports.records.record import Status
+from reports.render.layout import Column, Row, Style, Table, Text
+
+LETTERS = {
+    Status.WRONG_VALUE: "v",
+    Status.WRONG_SHAPE: "s",
+    Status.WRONG_DTYPE: "d",
+    Status.INPUT_MUTATED: "m",
+    Status.UNWRITTEN_OUTPUT: "u",
+    Status.NONDETERMINISTIC: "n",
+    Status.COMPILE_ERROR: "c",
+    Status.RUNTIME_ERROR: "r",
+    Status.CRASHED: "x",
+    Status.TIMEOUT: "t",
+    Status.OOM: "o",
+}
+"""How each way to fail is written in a matrix."""
+
+
+def survivors(frame: pd.DataFrame) -> list[str]:
+    """Returns the operators whose checks all passed, of those that ran at all."""
+    ran, caught = set(), set()
+    for name, status in zip(frame["operator"], frame["status"], strict=True):
+        ran |= {name} if Status(status) is not Status.SKIPPED else set()
+        caught |= {name} if Status(status).failed else set()
+    return sorted(ran - caught)
+
+
+def kill_tables(frame: pd.DataFrame, checks: Mapping[str, str], faults: Mapping[str, str]) -> list[Table]:
+    """Returns, for each run and platform, the matrix; then for each check what it caught, and what it caught alone.
+
+    Args:
+        frame: Checks of operators that are each broken in one way.
+        checks: What each check is there to see, in the order of the matrix.
+        faults: What is wrong with each operator.
+    """
+    tables = []
+    for rows in by_run_and_platform(frame):
+        caught: dict[str, dict[str, str]] = defaultdict(dict)
+        for row in rows:
+            if Status(row["status"]).failed:
+                letters = caught[row["operator"]].setdefault(row["mode"], "")
+                letter = LETTERS[Status(row["status"])]
+                caught[row["operator"]][row["mode"]] = letters if letter in letters else letters + letter
+        numbers = {name: str(number) for number, name in enumerate(checks, start=1)}
+        tables += [_matrix(rows, caught, numbers, faults), _by_check(rows, caught, numbers, checks)]
+    return tables
+
+
+def _matrix(
+    rows: Sequence[FrameRow],
+    caught: Mapping[str, Mapping[str, str]],
+    numbers: Mapping[str, str],
+    faults: Mapping[str, str],
+) -> Table:
+    backends = {row["operator"]: row["backend"] for row in rows if row["status"] != "SKIPPED"}
+    made = {(row["operator"], row["mode"]) for row in rows if row["status"] != "SKIPPED"}
+    columns = [Column("mutant", align="left"), Column("backend", align="left"), Column("fault", align="left")]
+    columns += [Column(number, "check", align="left") for number in numbers.values()]
+    lines = []
+    for name, backend in sorted(backends.items()):
+        kills = caught.get(name, {})
+        verdicts = [
+            Text(kills[check], Style.BEST if len(kills) == 1 else Style.PLAIN)
+            if check in kills
+            else Text("\N{MIDDLE DOT}" if (name, check) in made else "", Style.FAINT)
+            for check in numbers
+        ]
+        style = Style.PLAIN if kills else Style.BAD
+        lines.append(Row((Text(name, style), Text(backend), Text(faults.get(name, "")), *verdicts)))
+    alive = [name for name in sorted(backends) if name not in caught]
+    letters = ", ".join(f"{letter} {status}" for status, letter in LETTERS.items())
+    notes = [
+        f"letters say how a check failed: {letters}; \N{MIDDLE DOT}: it passed",
+        "checks: " + ", ".join(f"{number} {name}" for name, number in numbers.items()),
+        f"{len(backends)} mutants, {len(backends) - len(alive)} caught"
+        + (f"; survived: {', '.join(alive)}" if alive else ""),
+        *run_notes(rows),
+    ]
+    title, best = f"Mutants on {device_name(rows[0])}", "no other check caught it"
+    return Table(title, tuple(columns), tuple(lines), tuple(notes), best=best)
+
+
+def _by_check(
+    rows: Sequence[FrameRow],
+    caught: Mapping[str, Mapping[str, str]],
+    numbers: Mapping[str, str],
+    checks: Mapping[str, str],
+) -> Table:
+    columns = (
+        Column("check"),
+        Column("name", align="left"),
+        Column("caught", "mutants"),
+        Column("alone", "mutants"),
+        Column("first of these, else what it is there for", "", align="left"),
+    )
+    lines = []
+    for check, number in numbers.items():
+        own = [name for name, kills in caught.items() if check in kills]
+        alone = sorted(name for name in own if len(caught[name]) == 1)
+        texts = (number, check, str(len(own)), str(len(alone)), alone[0] if alone else checks[check])
+        lines.append(Row(tuple(Text(text) for text in texts)))
+    notes = ("alone: mutants that no other check caught",)
+    return Table(f"Checks of the mutants on {device_name(rows[0])}", columns, tuple(lines), notes)

@@ -1,0 +1,47 @@
+"""Runs of a folder in, one table that lists them out."""
+
+from collections.abc import Mapping, Sequence
+
+from reports.errors import ReportError
+from reports.pages.notes import outcome_counts
+from reports.records.record import Record, Run, last_by_cell
+from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.units import count_text
+
+
+def run_table(runs: Mapping[str, Sequence[Record] | ReportError], folder: str) -> Table:
+    """Returns a row per run id: what ran, where, and how its cells ended, or that it is unreadable."""
+    facts = "run"
+    columns = (
+        Column("run", align="left"),
+        Column("profile", facts, align="left", drop=1),
+        Column("commit", facts, align="left", drop=2),
+        *(Column(name, "cells") for name in ("passed", "failed", "skipped")),
+        Column("", "device", align="left"),
+    )
+    return Table(f"Runs in {folder}", columns, tuple(_row(name, records) for name, records in runs.items()))
+
+
+def _row(name: str, records: Sequence[Record] | ReportError) -> Row:
+    if isinstance(records, ReportError):
+        nothing = Text("")
+        unreadable = Text("unreadable", Style.BAD, span=True)
+        return Row((Text(name), nothing, nothing, unreadable, nothing, nothing, nothing))
+    run = records[-1].run
+    counts = outcome_counts(record.status for record in last_by_cell(records))
+    changed = "+" if run.source.dirty else ""
+    return Row(
+        (
+            Text(name),
+            Text(run.profile),
+            Text((run.source.commit or "unknown")[:10] + changed),
+            Text(count_text(counts["passed"])),
+            Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN),
+            Text(count_text(counts["skipped"])),
+            Text(", ".join(dict.fromkeys(_device(record.run) for record in records))),
+        )
+    )
+
+
+def _device(run: Run) -> str:
+    return run.host.cpu if run.device.platform == "cpu" else run.device.kind

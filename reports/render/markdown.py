@@ -1,0 +1,81 @@
+"""Tables in, GitHub-flavoured Markdown out, its source aligned so that it reads as it is."""
+
+import re
+from collections.abc import Iterable
+
+from reports.render.layout import Column, Style, Table, Text, fit
+
+WIDTH = 120
+"""Characters of a table's text before optional columns go: more than this scrolls sideways on a page."""
+
+
+def render(tables: Iterable[Table], width: int = WIDTH) -> str:
+    """Returns each table under a heading, its notes as a list; the best of a row is bold."""
+    return "\n".join(_render(part) for table in tables for part in fit(table, width - _group_width(table)))
+
+
+def _render(table: Table) -> str:
+    lines = [f"### {escape(table.title)}", ""]
+    if table.rows:
+        lines += _grid(table)
+    else:
+        lines.append("(none)")
+    lines.append("")
+    marked = any(text.style is Style.BEST for row in table.rows for text in row.cells)
+    lines += [f"- **bold**: {table.best}"] if marked and table.notes else []
+    lines += [f"- {escape(note)}" for note in table.notes]
+    return "\n".join(lines) + ("\n" if table.notes else "")
+
+
+def _grid(table: Table) -> list[str]:
+    grouped = any(row.group for row in table.rows)
+    aligns = (["left"] if grouped else []) + [column.align for column in table.columns]
+    grid = [([escape(table.row_group)] if grouped else []) + _headers(table.columns)]
+    group = ""
+    for row in table.rows:
+        label = [f"**{escape(row.group)}**" if row.group != group else ""] if grouped else []
+        group = row.group
+        grid.append(label + [_cell(text) for text in row.cells])
+    widths = [max(3, *(len(line[i]) for line in grid)) for i in range(len(aligns))]
+    rule = [
+        "-" * (width - 1) + ":" if align == "right" else "-" * width
+        for align, width in zip(aligns, widths, strict=True)
+    ]
+    padded = [
+        [
+            text.rjust(width) if align == "right" else text.ljust(width)
+            for text, align, width in zip(line, aligns, widths, strict=True)
+        ]
+        for line in grid
+    ]
+    return [f"| {' | '.join(line)} |" for line in [padded[0], rule, *padded[1:]]]
+
+
+def _group_width(table: Table) -> int:
+    """Returns the characters of the leading column of row groups."""
+    return max((len(row.group) + 3 for row in table.rows if row.group), default=0)
+
+
+def _headers(columns: tuple[Column, ...]) -> list[str]:
+    """Markdown has one header row: the first column of a group carries the group's name."""
+    headers = []
+    group = ""
+    for column in columns:
+        named = f"{column.group} {column.header}" if column.group not in ("", group) else column.header
+        headers.append(escape(named))
+        group = column.group
+    return headers
+
+
+def _cell(text: Text) -> str:
+    shown = escape(text.text)
+    if text.style is Style.BEST:
+        return f"**{shown}**"
+    # Bold means fastest; a failure is set as code, where nothing is escaped.
+    return f"`{text.text}`" if text.style is Style.BAD else shown
+
+
+def escape(text: str) -> str:
+    """Returns text that Markdown shows as it is, on one line; an underscore within a word needs no escape."""
+    one_line = " ".join(text.split())
+    return re.sub(r"[\\`*<>|\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)

@@ -1,0 +1,157 @@
+"""Renders tables for a terminal: aligned columns, rules between groups, colour where asked."""
+
+import io
+import textwrap
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text as RichText
+
+from reports.render.layout import (
+    GAP,
+    Column,
+    Row,
+    Style,
+    Table,
+    Text,
+    column_widths,
+    fit,
+    group_spans,
+    shown_length,
+    table_width,
+)
+
+_LOOKS = {Style.PLAIN: "", Style.BEST: "bold green", Style.BAD: "bold red", Style.FAINT: "dim"}
+_RULE = "dim"
+
+_NARROWEST = 16
+"""Characters that a column of texts keeps at least where it is wrapped."""
+
+
+def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> str:
+    """Returns the tables as text of at most `width` columns: as `layout.fit` has them, then with long texts wrapped.
+
+    Numbers are never wrapped or cut.
+
+    The fastest of a row has a star before it, so that it is seen without colour.
+    """
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+    )
+    first = True
+    for table in tables:
+        for part in fit(table, width):
+            if not first:
+                console.print()
+            first = False
+            for line in _lines(part, width):
+                console.print(line, soft_wrap=True)
+            _print_notes(console, part, width)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def _lines(table: Table, width: int) -> Iterable[RichText]:
+    yield from (RichText(line, "bold") for line in textwrap.wrap(table.title, width))
+    if not table.rows:
+        yield RichText("  (none)", _RULE)
+        return
+    widths = _narrowed(table, width)
+    spans = group_spans(table.columns)
+    yield from _header(table.columns, widths, spans)
+    group = ""
+    for row in table.rows:
+        if row.group != group:
+            group = row.group
+            yield RichText(_cut(group, table_width(table)), "bold")
+        for line in _wrapped(row, widths):
+            yield _row(line, table.columns, widths, spans)
+
+
+def _narrowed(table: Table, width: int) -> list[int]:
+    """Returns the widths of the columns, those of texts made narrower where the table would be too wide."""
+    widths = column_widths(table)
+    excess = table_width(table) - width
+    while excess > 0:
+        texts = [i for i, column in enumerate(table.columns) if column.align == "left" and widths[i] > _NARROWEST]
+        if not texts:
+            break
+        widest = max(texts, key=lambda i: widths[i])
+        less = min(excess, max(1, widths[widest] // 4), widths[widest] - _NARROWEST)
+        widths[widest] -= less
+        excess -= less
+    return widths
+
+
+def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
+    """Returns the row, and below it the rest of texts that are longer than their columns are wide."""
+    lines = [
+        [text.text] if text.span or shown_length(text) <= width else textwrap.wrap(text.text, width)
+        for text, width in zip(row.cells, widths, strict=True)
+    ]
+    for number in range(max(map(len, lines))):
+        cells = zip(row.cells, lines, strict=True)
+        yield replace(
+            row,
+            cells=tuple(replace(text, text=own[number]) if number < len(own) else Text("") for text, own in cells),
+        )
+
+
+def _header(columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> Iterable[RichText]:
+    rooms = [_room(widths, numbers) for _, numbers in spans]
+    if any(name for name, _ in spans):
+        names = (name.center(room) for (name, _), room in zip(spans, rooms, strict=True))
+        yield RichText(" │ ".join(names).rstrip(), "bold")
+    headers = (
+        (" " * GAP).join(_align(columns[i].header, widths[i], columns[i]) for i in numbers) for _, numbers in spans
+    )
+    yield RichText(" │ ".join(headers).rstrip(), _RULE)
+    yield RichText("─┼─".join("─" * room for room in rooms), _RULE)
+
+
+def _row(row: Row, columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> RichText:
+    line = RichText()
+    for place, (_, numbers) in enumerate(spans):
+        if place:
+            line.append(" │ ", _RULE)
+        first = row.cells[numbers[0]]
+        if first.span:
+            line.append(first.text.rjust(_room(widths, numbers)), _LOOKS[first.style])
+            continue
+        for i in numbers:
+            line.append(" " * (GAP if i != numbers[0] else 0))
+            line.append_text(_cell(row.cells[i], widths[i], columns[i]))
+    line.rstrip()
+    return line
+
+
+def _cell(text: Text, width: int, column: Column) -> RichText:
+    padding = " " * (width - shown_length(text))
+    marked = RichText(("*" if text.style is Style.BEST else "") + text.text, _LOOKS[text.style])
+    return RichText.assemble(marked, padding) if column.align == "left" else RichText.assemble(padding, marked)
+
+
+def _print_notes(console: Console, table: Table, width: int) -> None:
+    marked = any(text.style is Style.BEST for row in table.rows for text in row.cells)
+    for note in (*([f"*: {table.best}"] if marked and table.notes else []), *table.notes):
+        lines = RichText(note).wrap(console, max(20, width - 4))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            console.print(RichText.assemble("  " if not number else "    ", line), soft_wrap=True, style=_RULE)
+
+
+def _room(widths: list[int], numbers: range) -> int:
+    return sum(widths[i] for i in numbers) + GAP * (len(numbers) - 1)
+
+
+def _align(text: str, width: int, column: Column) -> str:
+    return text.ljust(width) if column.align == "left" else text.rjust(width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

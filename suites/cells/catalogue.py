@@ -1,0 +1,174 @@
+"""Takes the operators that are tested from files or modules; without any, they are those of :mod:`suites.ops`.
+
+What counts is what a module holds under a public name: operators, and lists, tuples and dicts of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from suites import ops
+from suites.backends.backend import Backend
+from suites.declare.contradictions import verify
+from suites.declare.operator import Operator
+from suites.errors import CatalogueError as CatalogueError
+from suites.errors import OperatorError
+
+_sources: tuple[str, ...] = ()
+
+
+def use(sources: Iterable[str]) -> None:
+    """Makes these the operators that :func:`operators` gives, in this process.
+
+    Args:
+        sources: Paths of Python files, or names of modules; none for the operators of this package.
+
+    Raises:
+        CatalogueError: A source cannot be found or imported, holds no operator, or one of a name that is taken.
+    """
+    global _sources
+    _sources = tuple(str(source) for source in sources)
+    operators.cache_clear()
+    operators()
+
+
+@functools.cache
+def operators() -> dict[str, Operator]:
+    """The operators that are tested, by name."""
+    if not _sources:
+        return ops.operators()
+    found: dict[str, Operator] = {}
+    homes: dict[str, str] = {}
+    for source in _sources:
+        module = _imported(source)
+        public = [value for name, value in vars(module).items() if not name.startswith("_")]
+        held = list(dict.fromkeys(_held([*public, getattr(module, "OPERATORS", None)])))
+        if not held:
+            raise CatalogueError(
+                f"{source}: holds no operator. Give it one under a public name: OPERATOR = suites.Operator(name=..., "
+                "reference=..., kernels={...}), or a list OPERATORS."
+            )
+        for operator in held:
+            if found.setdefault(operator.name, operator) is not operator:
+                where = "" if homes[operator.name] == source else f", as one of {homes[operator.name]}"
+                raise CatalogueError(f"{source}: a second operator is named {operator.name!r}{where}. Rename one.")
+            homes.setdefault(operator.name, source)
+    return found
+
+
+def check(platform: str) -> None:
+    """Refuses a user's operators before any cell runs: whose functions return what makes no sense, or that cannot run.
+
+    Each operator makes its smallest inputs in each dtype, the specs of its outputs and its edge cases, so this is for
+    the time after JAX was set up.
+
+    Args:
+        platform: Where cells are to run: ``cpu`` or ``cuda``.
+
+    Raises:
+        CatalogueError: An operator contradicts itself; or none has a kernel that can run on the platform in any of its
+            dtypes, so that nothing would be tested but XLA's own code.
+    """
+    if not _sources:
+        return
+    for operator in operators().values():
+        try:
+            verify(operator)
+        except OperatorError as error:
+            raise CatalogueError(str(error)) from error
+    reasons = {operator.name: _why_not(operator, platform) for operator in operators().values()}
+    if all(reasons.values()):
+        said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise CatalogueError(
+            f"no operator has a kernel that can run on {platform} ({said}). Choose another device, or declare one."
+        )
+
+
+def _why_not(operator: Operator, platform: str) -> str | None:
+    """Why no kernel of an operator can run on a platform, None if one can in some dtype."""
+    reasons: list[str] = []
+    for backend in operator.backends():
+        if backend is Backend.JNP or (operator.tested is not None and backend not in operator.tested):
+            continue
+        found = [operator.unsupported(backend, platform, dtype) for dtype in operator.dtypes]
+        if None in found:
+            return None
+        reasons += [reason for reason in found if reason is not None]
+    return ", ".join(dict.fromkeys(reasons)) or "only its reference is tested"
+
+
+def _imported(source: str) -> ModuleType:
+    path = Path(source)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        raise CatalogueError(f"{source}: there is no such file.")
+    if not is_file and path.is_dir() and not source.isidentifier():
+        raise CatalogueError(f"{source}: is a folder. Give the path of a Python file, or the name of a module.")
+    try:
+        return _of_file(path.resolve()) if is_file else importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        # Without operators is not the same as with a missing dependency.
+        if error.name not in (source, source.partition(".")[0]) or is_file:
+            raise CatalogueError(f"{source}: {error}{_place(error, path)}") from error
+        near = Path(f"{source}.py")
+        hint = f"Did you mean {near}?" if near.is_file() else "Give the path of a Python file, or the name of a module."
+        raise CatalogueError(f"{source}: there is no such module. {hint}") from error
+    except (Exception, SystemExit) as error:
+        said = str(error).strip() or "without a message"
+        message = " ".join(said.split()) if isinstance(error, SyntaxError | OperatorError) else said.splitlines()[0]
+        kind = "" if isinstance(error, OperatorError) else f"cannot be imported, {type(error).__name__}: "
+        raise CatalogueError(f"{source}: {kind}{message}{_place(error, path)}") from error
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """Where in a user's file an error came from; nothing if it did not get as far as that, or says so itself."""
+    if isinstance(error, SyntaxError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
+    return f" ({path}:{lines[-1]})" if lines else ""
+
+
+def _of_file(path: Path) -> ModuleType:
+    # Numba, inspect and pickle find a module in sys.modules by its name, which is the same in every process. With the
+    # digest no file takes the place of another module: of a library, of this package, or of another file.
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for the modules beside it, which its kernels may be in; libraries go first
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _held(values: Iterable[object]) -> Iterator[Operator]:
+    for value in values:
+        if isinstance(value, Operator):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (each for each in value if isinstance(each, Operator))
+        elif isinstance(value, dict):
+            yield from (each for each in value.values() if isinstance(each, Operator))
+
+
+def files() -> list[Path]:
+    """The files that the operators in use were taken from; none for those of this package."""
+    modules = [_imported(source) for source in _sources]
+    return [Path(module.__file__) for module in modules if module.__file__]

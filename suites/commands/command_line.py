@@ -1,0 +1,284 @@
+"""Implements the command line: ``kernel-bridge COMMAND``, or ``python -m suites COMMAND``.
+
+What a command needs is imported when it runs, so that its first line is on the screen at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from reports.cli import add_commands
+from reports.cli import run as run_report
+from reports.errors import ReportError
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, seconds, whole
+from reports.records.store import RUNS_VARIABLE, read_run
+from suites.cells.selection import Selection, SelectionError
+
+COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
+"""What the user typed to reach this command line, such as ``nox -s bench --``; without it, ``kernel-bridge bench``."""
+
+DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
+
+FILE is a Python file, or the name of a module, that holds operators (suites.Operator) under public names.
+Without a FILE the built-in operators are used.
+"""
+
+_USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
+
+_RAW = argparse.RawDescriptionHelpFormatter
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # After "--" all is pytest's: argparse would take the value of an option that it does not know for a file.
+    end = given.index("--") if "--" in given else len(given)
+    options = parser().parse_args(given[:end])
+    options.pytest = given[end + 1 :]
+    options.typed = given[:end]
+    if options.pytest and not options.takes_pytest:
+        print(f"{options.prog}: takes no arguments after --.", file=sys.stderr)
+        return int(Exit.COULD_NOT_RUN)
+    if getattr(options, "runs", None):
+        os.environ[RUNS_VARIABLE] = options.runs
+    if getattr(options, "width", None):
+        os.environ["COLUMNS"] = str(options.width)  # where pytest prints the tables, it asks for this
+    if options.reads_runs:
+        return run_report(options)
+    try:
+        if options.summary:
+            from reports.render.page import check_summary
+
+            check_summary(options.summary)
+        return int(options.command(options))
+    except (SelectionError, ReportError) as error:
+        print(f"{options.prog}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{options.prog}: interrupted.", file=sys.stderr)
+    return int(Exit.COULD_NOT_RUN)
+
+
+def _bench(options: argparse.Namespace) -> Exit:
+    _announce(f"timing the {options.profile} profile on {options.device}; each kernel is checked first")
+    from suites.sessions.bench_command import bench
+
+    outcome = bench(Selection.of(options), resume=options.resume, timeout_s=options.timeout, verbose=options.verbose)
+    if outcome.path is None:
+        ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
+        raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
+    _show_run(options, str(outcome.path))
+    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
+
+
+def _validate(options: argparse.Namespace) -> Exit:
+    _announce(f"checking the {options.profile} profile on {options.device}")
+    from suites.sessions.validate_command import Workers, validate
+
+    to_page = options.format != "terminal"
+    outcome = validate(
+        Selection.of(options),
+        Workers(options.jobs, options.timeout),
+        resume=options.resume,
+        verbose=options.verbose,
+        quietly=to_page,
+        summary=options.summary,
+        more=[*_examples(options), *options.pytest],
+    )
+    if outcome.code == _USAGE_ERROR:
+        return Exit.COULD_NOT_RUN  # pytest has said why
+    if outcome.path is None or outcome.refusal:
+        ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
+        raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
+    nothing_left = options.resume is not None and outcome.code == _NO_TESTS
+    if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
+        raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
+    # A resumed run has cells of earlier sessions, which count as well.
+    if to_page or nothing_left:
+        _show_run(options, str(outcome.path))
+    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
+
+
+def _mutants(options: argparse.Namespace) -> Exit:
+    _announce(f"running the checks on broken kernels on {options.device}")
+    from reports.render.page import Page, show
+    from suites.mutants.matrix import matrix
+    from suites.sessions.validate_command import Workers, validate
+
+    options.operators = ["suites.mutants"]
+    outcome = validate(
+        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True,
+        more=[*_examples(options), *options.pytest],
+    )  # fmt: skip
+    if outcome.path is None or outcome.refusal or outcome.code not in (0, 1):
+        raise SelectionError(outcome.refusal or f"pytest ended with exit code {outcome.code}.")
+    tables, survivors = matrix(outcome.path, options.device)
+    show(Page.of(tables), options)
+    for name in survivors:
+        print(f"survived: {name}", file=sys.stderr)
+    return Exit.WRONG if survivors else Exit.FINE
+
+
+def _list(options: argparse.Namespace) -> Exit:
+    from suites.commands.listing import listing
+
+    return _show_table(options, listing)
+
+
+def _special(options: argparse.Namespace) -> Exit:
+    _announce(f"comparing special values on {options.device}")
+    from suites.commands.special import special_table
+
+    return _show_table(options, special_table)
+
+
+def _show_table(options: argparse.Namespace, make: Any) -> Exit:
+    """Shows the table of a selection, once its names are known to exist."""
+    from reports.render.page import Page, show
+    from suites.cells import catalogue, params
+
+    selection = Selection.of(options)
+    catalogue.use(selection.sources)
+    selection.check()
+    params.require_device(selection)
+    catalogue.check(selection.device)
+    show(Page.of([make(selection)]), options)
+    return Exit.FINE
+
+
+def _dispatch(options: argparse.Namespace) -> Exit:
+    _announce(f"measuring what a call costs on {options.device}")
+    from suites.dispatch.dispatch_command import dispatch
+
+    return Exit(dispatch(options))
+
+
+def _show_run(options: argparse.Namespace, path: str) -> None:
+    """Shows the page of the run that a session recorded."""
+    from reports.cli import page_of
+    from reports.records.record import last_by_cell
+    from reports.render.page import show
+
+    records = read_run(path)
+    show(page_of(records), options)
+    count = len(last_by_cell(records))
+    print(f"{count} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
+
+
+def _verdict(options: argparse.Namespace, path: str) -> Exit:
+    """Says how the cells of a run ended; an operator of the user that has none but for the reference is not fine."""
+    from reports.pages.frame import BASELINE
+    from reports.records.record import Status, last_by_cell
+
+    ran: dict[str, bool] = {}
+    failed = False
+    for record in last_by_cell(read_run(path)):
+        kernel = record.cell.backend != BASELINE or BASELINE in options.backend
+        operator = record.cell.operator
+        ran[operator] = ran.get(operator, False) or (kernel and record.status is not Status.SKIPPED)
+        failed |= record.status.failed
+    if failed:
+        return Exit.WRONG
+    idle = [operator for operator, has_run in ran.items() if not has_run]
+    if idle and (options.operators or len(idle) == len(ran)):
+        raise SelectionError(
+            f"no kernel of {', '.join(idle)} ran on {options.device}; kernel-bridge list shows why. Choose another "
+            "--device, or leave the operator out with --operator."
+        )
+    return Exit.FINE
+
+
+def _incomplete(options: argparse.Namespace, outcome: Any) -> Exit | None:
+    """Says how to continue a session that did not come to its end."""
+    if not (outcome.refusal or outcome.interrupted):
+        return None
+    typed = [word for word in options.typed[1:] if word]
+    if "--resume" in typed:
+        place = typed.index("--resume")
+        del typed[place : place + 2]
+    typed += ["--resume", str(outcome.path)]
+    why = "interrupted" if outcome.interrupted else outcome.refusal
+    print(f"{options.prog}: {why}; {outcome.left} cells are left. Continue with:", file=sys.stderr)
+    print(f"    {_again(options, options.name)} {shlex.join(typed)}", file=sys.stderr)
+    return Exit.COULD_NOT_RUN
+
+
+def _again(options: argparse.Namespace, command: str) -> str:
+    """How the user reaches a command the way she reached this one."""
+    way = os.environ.get(COMMAND_VARIABLE)
+    if way:
+        return way.replace(f" {options.name}", f" {command}")
+    return f"{options.prog.rpartition(' ')[0]} {command}"
+
+
+def _examples(options: argparse.Namespace) -> list[str]:
+    return ["--kb-examples", str(options.examples)] if options.examples else []
+
+
+def _announce(text: str) -> None:
+    print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
+
+
+def parser() -> Parser:
+    """The parser of all commands."""
+    main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=_RAW)
+    commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Any, text: str, *, pytest: bool = False) -> argparse.ArgumentParser:
+        epilog = ("arguments after -- go to pytest, as in: -- -k vmap\n\n" if pytest else "") + EXIT_HELP
+        found: argparse.ArgumentParser = commands.add_parser(
+            name, help=text, description=text, epilog=epilog, formatter_class=_RAW
+        )
+        found.set_defaults(command=command, name=name, prog=found.prog, takes_pytest=pytest, reads_runs=False)
+        return found
+
+    bench = add("bench", _bench, "check and time kernels, and print the table")
+    validate = add("validate", _validate, "run every check of each kernel, and print the verdicts", pytest=True)
+    mutants = add("mutants", _mutants, "run the checks on broken kernels: which check catches which", pytest=True)
+    special = add("special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently")
+    listing = add("list", _list, "list operators, their backends, and why cells are skipped")
+    dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
+    for each in (bench, validate, special, listing):
+        each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
+    for each in (bench, validate, mutants, special, listing, dispatch):
+        each.add_argument(
+            "--device", "--platform", choices=("cpu", "cuda"), default="cpu", help="where the cells run (default: cpu)"
+        )
+    for each, profile, text in (
+        (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
+        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores"),
+        (mutants, "full", "full: all cells (default)"),
+    ):
+        each.add_argument("--profile", "--cells", choices=("quick", "full"), default=profile, help=text)
+    for each in (bench, validate):
+        each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
+        each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
+    for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
+        each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
+    for each in (validate, mutants):
+        each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
+        each.add_argument(
+            "--examples", type=whole(1), metavar="N", help="inputs drawn for a check, other ones each time"
+        )
+    for each in (bench, validate, mutants, special, listing):
+        add_selection(each)
+    dispatch.add_argument(
+        "--backend", "--paths", action="append", metavar="NAME", help="only this way to call; may be repeated"
+    )
+    dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
+    dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
+    for each in (bench, validate, mutants, special, listing, dispatch):
+        add_output(each)
+    add_commands(commands)
+    for each in commands.choices.values():
+        each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
+    return main_parser
+
+
+def _program() -> str:
+    started = os.path.basename(sys.argv[0])
+    return "kernel-bridge" if started == "kernel-bridge" else "python -m suites"

@@ -1,0 +1,57 @@
+"""Lists operators: which kernels they have, in which dtypes these are checked, and why not in others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports.records.record import short_dtype
+from reports.render.layout import Column, Row, Style, Table, Text
+from suites.backends.backend import Backend
+from suites.cells import params
+from suites.cells.catalogue import operators
+from suites.cells.selection import Selection
+from suites.declare.operator import Operator
+from suites.truth.derived import explain_truth
+
+
+def listing(selection: Selection) -> Table:
+    """One row per operator and backend of a selection."""
+    platform = selection.device
+    columns = (
+        Column("backend", align="left"),
+        Column("dtypes", align="left"),
+        Column("derivative", align="left"),
+        Column("skipped", align="left"),
+    )
+    rows = [
+        _row(operator, backend, platform)
+        for operator in operators().values()
+        for backend in params.backends(operator, platform)
+        if (not selection.operators or operator.name in selection.operators)
+        and (not selection.backends or backend.id in selection.backends)
+    ]
+    return Table(f"Operators on {platform}", columns, tuple(rows), tuple(_truths(selection)), "operator")
+
+
+def _truths(selection: Selection) -> Iterator[str]:
+    """Says where truth comes from, for the operators that leave this to the suites."""
+    for name, operator in operators().items():
+        if operator.derives_truth and (not selection.operators or name in selection.operators):
+            inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], params.SEED)
+            found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
+            yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
+
+
+def _row(operator: Operator, backend: Backend, platform: str) -> Row:
+    reasons: dict[str, list[str]] = {}
+    for dtype in operator.dtypes:
+        why = params.why_skipped(params.Case(operator, backend, dtype, 1, platform))
+        reasons.setdefault(why or "", []).append(short_dtype(dtype))
+    runs = reasons.pop("", [])
+    derivative = any(operator.has_gradient(backend, dtype) for dtype in operator.dtypes)
+    skipped = "; ".join(
+        why if len(dtypes) == len(operator.dtypes) else f"{' '.join(dtypes)}: {why}" for why, dtypes in reasons.items()
+    )
+    texts = (backend.id, " ".join(runs) or "none", "yes" if derivative else "no", skipped)
+    style = Style.PLAIN if runs else Style.FAINT
+    return Row(tuple(Text(text, style) for text in texts), operator.name)

@@ -1,0 +1,167 @@
+"""Checks what operators declare, and brings it into one form: names to backends and dtypes, sequences to tuples.
+
+Each function takes ``where``, what an error begins with: the operator and its field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bridge.languages.numba_cpu.njit import DTYPES as NUMBA_DTYPES
+from suites.backends.backend import Backend
+from suites.errors import OperatorError
+
+DTYPES = (*NUMBA_DTYPES, "float16")
+"""Names of the dtypes that an operator may be defined for."""
+
+
+def name(where: str, given: Any, also: str = "") -> str:
+    """A name that may be part of a test's id, whose parts ``-`` separates.
+
+    Args:
+        where: What an error begins with.
+        given: The name.
+        also: Further characters that it may have.
+    """
+    if not isinstance(given, str) or not given:
+        raise OperatorError(f"{where} is {given!r}, expected a name of letters, digits and _, such as 'my_name'.")
+    unfit = rf"[^A-Za-z0-9_{re.escape(also)}]"
+    if re.search(unfit, given):
+        better = re.sub(unfit, "_", given).strip("_") or "my_name"
+        raise OperatorError(
+            f"{where} is {given!r}, expected letters, digits and {' '.join(('_', *also))} only, because it is part of "
+            f"the ids of tests. Call it {better!r}."
+        )
+    return given
+
+
+def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
+    """Something to call.
+
+    Args:
+        where: What an error begins with.
+        given: The function.
+        takes: Of what it is a function, for the error.
+    """
+    if callable(given) and not isinstance(given, type):
+        result: Callable[..., Any] = given
+        return result
+    raise OperatorError(f"{where} is {_shown(given)}, expected a function of {takes}.")
+
+
+def dtypes(where: str, given: Any) -> tuple[str, ...]:
+    """Names of dtypes, each once, from names or dtypes, or a single one of them."""
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    names = tuple(_dtype(where, each) for each in several)
+    return _each_once(where, names, "dtype")
+
+
+def _dtype(where: str, given: Any) -> str:
+    if isinstance(given, str):
+        found = given
+    else:
+        try:
+            found = np.dtype(given).name if given is not None else str(given)
+        except TypeError:
+            found = repr(given)
+    if found in DTYPES:
+        return found
+    raise OperatorError(f"{where}: there is no dtype {found!r} here.{_nearest(found, DTYPES)}")
+
+
+def backend(where: str, given: Any) -> Backend:
+    """A backend, from itself or its name."""
+    if isinstance(given, Backend):
+        return given
+    known = {each.id: each for each in Backend}
+    if isinstance(given, str) and given in known:
+        return known[given]
+    raise OperatorError(f"{where}: there is no backend {given!r}.{_nearest(str(given).lower(), known)}")
+
+
+def backends(where: str, given: Any) -> tuple[Backend, ...]:
+    """Backends, each once, from themselves or their names, or a single one of them."""
+    several = (given,) if isinstance(given, str | Backend) else _sequence(where, given, "backends")
+    return _each_once(where, tuple(backend(where, each) for each in several), "backend")
+
+
+def by_backend(where: str, given: Any) -> dict[Backend, Any]:
+    """A mapping whose keys are backends, from one whose keys are those or their names."""
+    if not isinstance(given, Mapping):
+        raise OperatorError(f"{where} is {_shown(given)}, expected a dict by backend, such as {{'numba': ...}}.")
+    found: dict[Backend, Any] = {}
+    for key, value in given.items():
+        member = backend(where, key)
+        if member in found:
+            raise OperatorError(f"{where} has {member.id!r} twice. Leave one of them out.")
+        found[member] = value
+    return found
+
+
+def sizes(where: str, given: Any) -> tuple[int, ...]:
+    """Nominal sizes, each once."""
+    several = (given,) if isinstance(given, int | np.integer) else _sequence(where, given, "sizes")
+    return _each_once(where, tuple(size(where, each) for each in several), "size")
+
+
+def size(where: str, given: Any) -> int:
+    """A nominal size."""
+    return whole_number(where, given, " Declare empty inputs as edges.")
+
+
+def whole_number(where: str, given: Any, cure: str = "") -> int:
+    """An integer from 1 on."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise OperatorError(f"{where}: got {given!r}, expected an integer from 1 on.{cure}")
+    return int(given)
+
+
+def names(where: str, given: Any, known: Iterable[str], what: str) -> tuple[str, ...]:
+    """Names out of those known, from several or a single one."""
+    several = (given,) if isinstance(given, str) else _sequence(where, given, f"{what}s")
+    for each in several:
+        if each not in known:
+            raise OperatorError(f"{where}: there is no {what} {each!r}.{_nearest(str(each), known)}")
+    return tuple(several)
+
+
+def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
+    """Objects of a class, from several or a single one."""
+    several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")
+    for each in several:
+        if not isinstance(each, kind):
+            raise OperatorError(f"{where} has {_shown(each)}, expected suites.{kind.__name__}(...).")
+    return tuple(several)
+
+
+def _sequence(where: str, given: Any, of: str) -> tuple[Any, ...]:
+    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+        raise OperatorError(f"{where} is {_shown(given)}, expected a tuple of {of}.")
+    return tuple(given)
+
+
+def _each_once(where: str, several: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    if not several:
+        raise OperatorError(f"{where} is empty, expected at least one {what}.")
+    for place, each in enumerate(several):
+        if each in several[:place]:
+            raise OperatorError(f"{where} has the {what} {str(each)!r} twice. Leave one of them out.")
+    return several
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """The name most like one that is not known, and all names."""
+    near = difflib.get_close_matches(given, known, 1)
+    return (f" Did you mean {near[0]!r}?" if near else "") + f" Known are {', '.join(known)}."
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, with its type where the text alone does not say it."""
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return text if value is None else f"{text} (of type {type(value).__name__})"

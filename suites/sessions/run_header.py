@@ -1,0 +1,140 @@
+"""Describes the machine, its settings and the code, for the header of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import jax
+import numba
+
+from reports import Device, Host, Run, Source, new_run_id
+from suites.bench import gpu
+from suites.cells import catalogue
+from suites.cells.selection import Selection
+
+_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
+_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
+
+
+def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
+    """The header of a new run.
+
+    Args:
+        selection: What is checked or timed; the commit is the one of its operators.
+        profile: Name of the profile, as recorded.
+        keeps_pages: What :func:`keep_freed_pages` returned.
+
+    Raises:
+        RuntimeError: JAX has no such device.
+    """
+    platform_ = selection.device
+    device = jax.devices(platform_)[0]
+    return Run(
+        run_id=new_run_id(),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        profile=profile,
+        source=_source(catalogue.files() or [Path(__file__)]),
+        host=_host(),
+        device=Device(
+            platform=platform_,  # type: ignore[arg-type]
+            kind=_cpu_name() if platform_ == "cpu" else device.device_kind,
+            ordinal=device.id,
+            **({} if platform_ == "cpu" else gpu.facts(device.local_hardware_id)),
+        ),
+        versions={name: version for name in _LIBRARIES if (version := _version(name))},
+        flags={
+            "XLA_FLAGS": os.environ.get("XLA_FLAGS"),
+            "matmul_precision": getattr(jax.config, "jax_default_matmul_precision", None),
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
+            "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT"),
+            "malloc_keeps_pages": keeps_pages,
+        },
+    )
+
+
+CPU_DEVICES = 8
+"""How many devices JAX makes of the CPU for the tests of sharding; where cells are timed it has one, as for users."""
+
+
+def make_cpu_devices() -> None:
+    """Gives JAX several CPU devices; where it has its devices already, the tests of sharding run on those."""
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
+
+
+def keep_freed_pages() -> bool:
+    """Makes glibc keep freed memory, so that a large result does not cost a page fault for each of its pages.
+
+    Without it a call with 64 MB of output spends most of its time in the kernel of the operating system, whatever the
+    backend. It applies to all backends alike. Returns whether it took effect (glibc only).
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    settings = ((_MALLOC_MMAP_MAX, 0), (_MALLOC_TRIM_THRESHOLD, 2**31 - 1), (_MALLOC_ARENA_MAX, 1))
+    taken = [mallopt(name, value) == 1 for name, value in settings]
+    return all(taken)
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _host() -> Host:
+    cores = usable_cores()
+    return Host(
+        cpu=_cpu_name(),
+        cores=os.cpu_count() or len(cores),
+        affinity=cores,
+        # XLA:CPU sizes its pool by the cores that the process may use.
+        threads={"numba": numba.get_num_threads(), "xla": len(cores)},
+        os=f"{platform.system()} {platform.release()}",
+    )
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _source(files: Sequence[Path]) -> Source:
+    """The commit of the repository that tracks the first of these files; unknown where none does.
+
+    Git is asked before any kernel ran: a process that has used OpenMP must not fork.
+    """
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(files[0].parent), *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return None
+
+    # An installed package may lie in a folder of somebody else's repository, which does not track it.
+    if git("ls-files", "--error-unmatch", files[0].name) is None:
+        return Source()
+    status = git("status", "--porcelain")
+    return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=None if status is None else bool(status))

@@ -1,0 +1,184 @@
+"""Runs every check of a selection in worker processes, and records each as it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from reports import ReportError, find_run, last_by_cell, read_run
+from suites.cells.selection import Selection, SelectionError
+from suites.checks import register as checks
+from suites.sessions import isolation as command
+
+MOST_JOBS = 8
+"""Workers by default at most: each needs memory for JAX and, on a GPU, a context of its own."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How the checks are spread.
+
+    Attributes:
+        jobs: Worker processes; None for one a core, at most :data:`MOST_JOBS`. 0 runs all in this process, which a cell
+            that crashes then ends.
+        timeout_s: Seconds after which a cell is given up.
+    """
+
+    jobs: int | None = None
+    timeout_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a session ended.
+
+    Attributes:
+        code: pytest's exit code.
+        path: The run file; None if no cell ended.
+        refusal: Why the session could not run, in one line.
+        interrupted: Whether the user ended it.
+        left: Checks that were not reached.
+    """
+
+    code: int
+    path: Path | None
+    refusal: str | None = None
+    interrupted: bool = False
+    left: int = 0
+
+
+def default_jobs() -> int:
+    """As many workers as this process may use cores, up to :data:`MOST_JOBS`."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MOST_JOBS, cores)
+
+
+def validate(
+    selection: Selection,
+    workers: Workers,
+    *,
+    resume: str | None = None,
+    verbose: bool = False,
+    quietly: bool = False,
+    summary: str | None = None,
+    more: Sequence[str] = (),
+) -> Outcome:
+    """Runs all checks of the selection and records them.
+
+    Args:
+        selection: What is checked.
+        workers: How the checks are spread.
+        resume: A recorded run to continue.
+        verbose: With source and traceback of each failure; otherwise a failure is one line.
+        quietly: Without pytest's own output and the grid; a line on a terminal says how far it is.
+        summary: A file to append the grid to, as Markdown.
+        more: Further arguments of pytest.
+
+    Raises:
+        SelectionError: The selection names something unknown, or holds no check that can be made here; or ``resume``
+            names no run.
+    """
+    _require(selection)
+    jobs = default_jobs() if workers.jobs is None else workers.jobs
+    watcher = _Watcher(quietly)
+    with command.isolated() as (variables, scratch), _Environment(variables):
+        # Workers, and the process that they report to, share a GPU.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        given = command.arguments(checks.files(), scratch)
+        given += ["--kb-record", *selection.arguments()]
+        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else []
+        given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
+        if quietly:
+            given += ["-p", "no:terminal"]
+        else:
+            given += ["-q", "--no-header", *(["--tb", "long"] if verbose else ["--tb", "no", "-rN"])]
+        given += ["--kb-summary", summary] if summary and not quietly else []
+        if resume is not None:
+            given += _resumed(resume, scratch)
+        code = pytest.main([*given, *more], plugins=[watcher])
+    interrupted = code == pytest.ExitCode.INTERRUPTED
+    return Outcome(int(code), watcher.path, watcher.refusal, interrupted, watcher.left)
+
+
+def _require(selection: Selection) -> None:
+    """Refuses a selection before anything is started for it."""
+    from suites.cells import catalogue, params
+    from suites.sessions.run_header import make_cpu_devices
+
+    make_cpu_devices()
+    catalogue.use(selection.sources)
+    selection.check()
+    catalogue.check(selection.device)
+    params.require_device(selection)
+    params.require_runnable(selection, params.by_id(selection).values())
+
+
+def _resumed(name: str, scratch: str) -> list[str]:
+    """The options that continue a run; its cells are listed in a file, so that all workers leave out the same ones."""
+    from suites.sessions.checks_plugin import key_text
+
+    try:
+        path = find_run(name)
+        records = read_run(path)
+    except ReportError as error:
+        raise SelectionError(f"--resume {name}: {error}") from error
+    done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
+    done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(records)]), encoding="utf-8")
+    return ["--kb-resume", str(path.resolve()), "--kb-done", str(done)]
+
+
+class _Environment:
+    """Puts variables in place of those of this process, for it and the processes that it starts."""
+
+    def __init__(self, variables: dict[str, str]):
+        self._variables = variables
+
+    def __enter__(self) -> None:
+        self._before = dict(os.environ)
+        os.environ.clear()
+        os.environ.update(self._variables)
+
+    def __exit__(self, *exception: object) -> None:
+        os.environ.clear()
+        os.environ.update(self._before)
+
+
+class _Watcher:
+    """The pytest plugin that keeps what became of the session, and shows how far it is."""
+
+    def __init__(self, shows: bool):
+        self.path: Path | None = None
+        self.refusal: str | None = None
+        self.left = 0
+        self._status = Console(stderr=True).status("collecting") if shows else None
+        self._done = 0
+
+    def pytest_sessionstart(self) -> None:
+        if self._status:
+            self._status.start()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._status and report.when == "teardown":
+            self._done += 1
+            self._status.update(f"{self._done} checks made")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        from suites.sessions.checks_plugin import PLUGIN
+
+        session: Any = config.pluginmanager.getplugin(PLUGIN)
+        if session is not None:
+            self.path = session.writer.path if session.writer.path.exists() else None
+            if self.path is None:  # a run without a record leaves nothing
+                Path(config.option.xmlpath).unlink(missing_ok=True)
+            self.refusal = session.refusal
+            self.left = session.left
+        if self._status:
+            self._status.stop()

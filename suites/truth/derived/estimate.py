@@ -1,0 +1,152 @@
+"""Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
+
+The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
+operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: what the
+errors of the operands become, for which the largest slope within their bounds counts and not that at the value alone,
+and what the operation itself rounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.truth.error_model import WIDE, Array, finfo
+
+
+class Underivable(Exception):
+    """No bound is derived; the message says why, after "because"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The true value of an intermediate result, and how far a kernel may be from it.
+
+    Attributes:
+        value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
+        error: Bound of the absolute error, of the shape of ``value``; None where every kernel has the very value.
+            Infinite where nothing is known, also beside a value that is itself infinite or NaN.
+        dtype: Dtype that a kernel has it in.
+    """
+
+    value: Array
+    error: Array | None
+    dtype: np.dtype[Any]
+
+    @property
+    def errors(self) -> Array:
+        """The error as an array (read-only where there is none)."""
+        if self.error is not None:
+            return self.error
+        return np.broadcast_to(np.zeros((), self.value.dtype if self.is_float else np.float64), self.value.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it may be rounded at all."""
+        return self.dtype.name in WIDE
+
+    def moved(self, move: Callable[[Array], Any]) -> Estimate:
+        """The same elements elsewhere: ``move`` takes and gives an array, and computes nothing."""
+        return Estimate(np.asarray(move(self.value)), None if self.error is None else move(self.error), self.dtype)
+
+
+def of_input(array: Array) -> Estimate:
+    """An array that a kernel gets: exact, but a subnormal number may be flushed to zero."""
+    dtype = array.dtype
+    if dtype.name not in WIDE:
+        if dtype.kind not in "iub":
+            raise Underivable(f"no bound is derived for {dtype}")
+        return Estimate(array, None, dtype)
+    value = array.astype(WIDE[dtype.name])
+    size = np.abs(value)
+    subnormal = (size < float(finfo(dtype).tiny)) & (size > 0)
+    return Estimate(value, np.where(subnormal, size, 0) if subnormal.any() else None, dtype)
+
+
+def of_constant(array: Array) -> Estimate:
+    """An array that is written in the reference.
+
+    A number that needs the last bits of its dtype, such as 0.1, has been rounded to it, and a kernel that holds more of
+    its digits is right as well. What needs no more than half of the bits, and whole numbers, are meant as they are.
+    """
+    estimate = of_input(array)
+    if not estimate.is_float:
+        return estimate
+    half = 1 - int(np.log2(float(finfo(array.dtype).eps))) >> 1
+    fraction, _ = np.frexp(estimate.value)
+    whole = (fraction * 2**half % 1 == 0) | (estimate.value % 1 == 0) | ~np.isfinite(estimate.value)
+    if whole.all():
+        return estimate
+    rounding = np.where(whole, 0, unit(array.dtype) * np.abs(estimate.value))
+    return Estimate(estimate.value, estimate.errors + rounding, estimate.dtype)
+
+
+def unit(dtype: np.dtype[Any]) -> float:
+    """Unit roundoff of a dtype, plus that of its wide type: truth is rounded as well, as often as the result."""
+    return float(finfo(dtype).eps) / 2 + float(np.finfo(WIDE[dtype.name]).eps) / 2
+
+
+def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
+    """:func:`suites.truth.error_model.gamma` with :func:`unit`, of a number or an array of numbers of roundings."""
+    ku = np.asarray(roundings) * unit(dtype)
+    return np.where(ku < 1, ku / np.maximum(1 - ku, unit(dtype)), np.inf)
+
+
+def rounded(
+    value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
+) -> Estimate:
+    """The result of an operation.
+
+    Args:
+        value: Truth.
+        error: What has become of the errors of the operands.
+        dtype: Of the result.
+        ulps: Bound of the error of the operation itself, in units of u relative to its result.
+        unknown: Where nothing is known of the result, although ``error`` is no infinity beside a finite value.
+        flushes: Intermediate results that may be flushed to zero.
+    """
+    if dtype.name not in WIDE:
+        raise Underivable("integers that depend on a rounded number are not only added up")
+    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
+    tiny = float(finfo(dtype).tiny)
+    size = np.abs(value)
+    # The error is relative to the computed result, which is that much larger.
+    total = np.asarray(error + ulps * unit(dtype) * (size + error))
+    small = size - total < tiny * flushes
+    if small.any():
+        total = np.where(small, total + np.minimum(size + total, tiny) * flushes, total)
+    finite = np.isfinite(value)
+    if not finite.all() or not np.isfinite(total).all():
+        # A NaN or an infinity that the truth has is compared by its place, so it needs no bound.
+        total = np.where(finite, np.where(np.isnan(total), np.inf, total), 0)
+    if np.any(unknown):
+        total = np.where(unknown, np.inf, total)
+    return Estimate(value, np.broadcast_to(total, value.shape), dtype)
+
+
+def unknown(*operands: Estimate) -> Any:
+    """Where nothing is known of one of the operands, broadcast together."""
+    where: Any = False
+    for operand in operands:
+        if operand.error is not None:
+            where = where | np.isinf(operand.error)
+    return where
+
+
+@contextlib.contextmanager
+def in_double(on: bool = True) -> Iterator[None]:
+    """JAX computes on the CPU, with x64 mode on or off."""
+    with jax.enable_x64(on), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        yield
+
+
+def by_jax(primitive: Any, operands: list[Array], params: dict[str, Any]) -> list[Array]:
+    """Results of one primitive, on the CPU, in the dtypes of its operands."""
+    with in_double():
+        results = primitive.bind(*map(jax.numpy.asarray, operands), **params)
+        return [np.asarray(result) for result in (results if primitive.multiple_results else [results])]

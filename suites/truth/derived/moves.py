@@ -1,0 +1,236 @@
+"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.truth.derived.reference`.
+
+Most of these are done by JAX on an array of positions: whatever an operation means, each element of its result is one
+of its operands' elements, and the result for positions says which. So the wide type of the values, which JAX may not
+have, does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.truth.derived.rules import Operands, Params, Rule
+from suites.truth.derived.sums import summed
+from suites.truth.error_model import Array
+
+
+def _moved(function: Callable[[Array, Params], Any]) -> Rule:
+    """A move of all elements of one operand that NumPy makes without copying."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        return [operands[0].moved(lambda array: function(array, params))]
+
+    return apply
+
+
+def _slice(array: Array, params: Params) -> Array:
+    starts, ends = params["start_indices"], params["limit_indices"]
+    strides = params["strides"] or (1,) * array.ndim
+    return np.asarray(array[tuple(slice(*bounds) for bounds in zip(starts, ends, strides, strict=True))])
+
+
+def _broadcast(array: Array, params: Params) -> Array:
+    shape = [1] * len(params["shape"])
+    for axis, size in zip(params["broadcast_dimensions"], array.shape, strict=True):
+        shape[axis] = size
+    return np.broadcast_to(array.reshape(shape), params["shape"])
+
+
+def _keep(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    return list(operands)
+
+
+def _taken(sources: Operands, positions: Array) -> Estimate:
+    """The elements of the sources, one after the other, at these positions."""
+    value = np.concatenate([source.value.reshape(-1) for source in sources])[positions]
+    if all(source.error is None for source in sources):
+        return Estimate(value, None, sources[0].dtype)
+    errors = np.concatenate([source.errors.reshape(-1) for source in sources])
+    return Estimate(value, errors[positions], sources[0].dtype)
+
+
+def _positions(sources: Operands) -> list[Array]:
+    """An array for each source that numbers the elements of all."""
+    ends = np.cumsum([source.value.size for source in sources])
+    kind = np.int32 if ends[-1] < 2**31 else np.int64
+    return [
+        np.arange(end - source.value.size, end, dtype=kind).reshape(source.value.shape)
+        for end, source in zip(ends, sources, strict=True)
+    ]
+
+
+def _exact(estimate: Estimate, what: str) -> Array:
+    if estimate.error is not None and estimate.error.any():
+        raise Underivable(f"{what} depends on a rounded number")
+    return estimate.value
+
+
+def _in_double(estimate: Estimate, exact: Array) -> Any:
+    """A value that JAX can have; what is exact loses nothing."""
+    return exact.astype(np.float64) if estimate.is_float else exact
+
+
+def by_positions(primitive: Any, operands: Operands, params: Params) -> Operands:
+    """The results of a primitive of :data:`SOURCES`."""
+    count = SOURCES[primitive.name]
+    sources, others = operands[:count], operands[count:]
+    indices = [_exact(other, f"an index of `{primitive.name}`") for other in others]
+    return [_taken(sources, result) for result in by_jax(primitive, [*_positions(sources), *indices], params)]
+
+
+def _gather(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    source, indices = operands[0], _exact(operands[1], "an index of `gather`")
+    (positions,) = by_jax(jax.lax.gather_p, [*_positions([source]), indices], params | {"fill_value": -1})
+    fill = params["fill_value"]
+    if fill is None:
+        fill = np.nan if source.is_float else np.iinfo(source.dtype).min if source.dtype.kind == "i" else True
+    filler = Estimate(np.full(1, fill, source.value.dtype), None, source.dtype)
+    return [_taken([source, filler], positions)]  # position -1 is the last
+
+
+def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    axis, keys = params["dimension"], operands[: params["num_keys"]]
+    if len(operands) == 1 and operands[0].error is not None:
+        # No element of a sorted array moves further than the one that moves furthest.
+        (x,) = operands
+        error = x.errors.max(axis=axis, keepdims=True, initial=0)
+        return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
+    exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
+    arrays: list[Any] = [*exact, *_positions(operands[:1])]
+    with in_double():
+        ordered: Any = jax.lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))
+    return [_taken([operand], np.asarray(ordered[-1])) for operand in operands]
+
+
+def _top_k(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    value = _in_double(operands[0], _exact(operands[0], "the order of `top_k`"))
+    indices, axis = by_jax(jax.lax.top_k_p, [value], params)[1], params["axis"]
+    return [
+        operands[0].moved(lambda array: np.take_along_axis(array, indices.astype(np.intp), axis)),
+        Estimate(indices.astype(outs[1].dtype), None, outs[1].dtype),
+    ]
+
+
+def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
+    """For each element of the updates, its position in the operand, and whether it is not dropped.
+
+    They are what a gather of the same windows takes, as in JAX's own transpose of a scatter.
+    """
+    source, indices, updates = operands
+    numbers = params["dimension_numbers"]
+    window, sizes = list(numbers.update_window_dims), []
+    for axis in range(source.value.ndim):
+        inserted = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
+        sizes.append(1 if inserted else updates.value.shape[window.pop(0)])
+    (positions,) = by_jax(
+        jax.lax.gather_p,
+        [*_positions([source]), _exact(indices, "an index of a scatter")],
+        {
+            "dimension_numbers": jax.lax.GatherDimensionNumbers(
+                offset_dims=numbers.update_window_dims,
+                collapsed_slice_dims=numbers.inserted_window_dims,
+                start_index_map=numbers.scatter_dims_to_operand_dims,
+                operand_batching_dims=numbers.operand_batching_dims,
+                start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+            ),
+            "slice_sizes": tuple(sizes),
+            "indices_are_sorted": False,
+            "unique_indices": False,
+            "mode": params["mode"],
+            "fill_value": -1,
+        },
+    )
+    return positions.reshape(-1), positions.reshape(-1) >= 0
+
+
+def _scatter(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """The updates take the place of what was there."""
+    source, _, updates = operands
+    targets, kept = _targets(operands, params)
+    if params.get("update_jaxpr") is not None:
+        raise Underivable("no bound is derived through `scatter` with a function")
+    positions = _positions([source])[0].reshape(-1).copy()
+    if np.unique(targets[kept]).size != targets[kept].size:
+        raise Underivable("`scatter` writes an element twice, in no particular order")
+    positions[targets[kept]] = source.value.size + np.flatnonzero(kept)
+    return [_taken([source, updates], positions.reshape(source.value.shape))]
+
+
+def _scatter_add(sign: int) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        source, _, updates = operands
+        targets, kept = _targets(operands, params)
+        targets = targets[kept]
+
+        def added(start: Array, terms: Array) -> Array:
+            total = np.array(start).reshape(-1)
+            np.add.at(total, targets, terms.reshape(-1)[kept])
+            return total.reshape(source.value.shape)
+
+        value = added(source.value, sign * updates.value)
+        sizes = added(np.abs(source.value), np.abs(updates.value))
+        exact = source.error is None and updates.error is None
+        errors = np.zeros(()) if exact else added(source.errors, updates.errors)
+        roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
+        # Onto a zero the first is only copied.
+        roundings = np.maximum(roundings - ((source.value == 0) & (source.errors == 0)), 0)
+        return [summed(value, sizes, errors, roundings, outs[0].dtype)]
+
+    return apply
+
+
+def _scatter_extreme(function: Any) -> Rule:
+    """No error of a maximum is larger than the largest of the errors."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        source, _, updates = operands
+        targets, kept = _targets(operands, params)
+
+        def taken(over: Any, start: Array, terms: Array) -> Array:
+            total = np.array(start).reshape(-1)
+            over.at(total, targets[kept], terms.reshape(-1)[kept])
+            return np.asarray(total.reshape(source.value.shape))
+
+        error = None
+        if source.error is not None or updates.error is not None:
+            error = taken(np.maximum, source.errors, updates.errors)
+        return [Estimate(taken(function, source.value, updates.value), error, outs[0].dtype)]
+
+    return apply
+
+
+RULES: dict[str, Rule] = {
+    "reshape": _moved(lambda array, params: array.reshape(params["new_sizes"])),
+    "broadcast_in_dim": _moved(_broadcast),
+    "transpose": _moved(lambda array, params: array.transpose(params["permutation"])),
+    "squeeze": _moved(lambda array, params: array.squeeze(params["dimensions"])),
+    "slice": _moved(_slice),
+    "rev": _moved(lambda array, params: np.flip(array, params["dimensions"])),
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient", "optimization_barrier"), _keep),
+    **dict.fromkeys(("sharding_constraint", "device_put"), _keep),
+    "gather": _gather,
+    "sort": _sort,
+    "top_k": _top_k,
+    "scatter": _scatter,
+    "scatter-add": _scatter_add(1),
+    "scatter-sub": _scatter_add(-1),
+    "scatter-max": _scatter_extreme(np.maximum),
+    "scatter-min": _scatter_extreme(np.minimum),
+}
+"""The rule of each primitive, by its name."""
+
+FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
+"""Rules that do with exact integers what XLA does, without compiling anything for it."""
+
+ALL = 1 << 30
+SOURCES: dict[str, int] = {
+    **dict.fromkeys(("concatenate", "pad", "split", "stack", "tile", "unstack"), ALL),
+    "dynamic_slice": 1,
+    "dynamic_update_slice": 2,
+}
+"""How many of the first operands of a primitive are moved, by its name; the others are indices."""

@@ -1,0 +1,274 @@
+"""Derives truth and error bounds from a reference, for users who write an operator without writing its ``truth``.
+
+The reference is traced in the tested dtypes to a jaxpr, which is then evaluated operation by operation on estimates: a
+true value in a wide type, and a bound on what any kernel that computes the same operations in the tested dtypes may be
+off (see :mod:`suites.truth.derived.estimate`). Sums are bounded for any order of their terms. A kernel that does other things
+than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
+
+No bound is derived through loops of unknown length and primitives without a rule. There a documented tolerance is used,
+see :func:`derived_truth`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from suites.truth.derived import moves, rules, sums
+from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
+from suites.truth.error_model import WIDE, Array, Expected, Truth, exact, finfo
+
+STEPS = 4096
+"""Steps up to which a scan is followed."""
+
+TOLERANCE = {"float16": 32, "bfloat16": 32, "float32": 1024, "float64": 1024}
+"""Default tolerances, in units of u: 1.6e-2 for float16, 1.2e-1 for bfloat16, 6.1e-5 for float32, 1.1e-13."""
+
+Reference = Callable[..., Any]
+Arrays = tuple[Array, ...]
+
+
+def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None = None) -> Truth:
+    """True results of a reference, with the error that any reasonable kernel may have.
+
+    From operands with errors ``b_i``, an operation ``f`` makes the error ``sum |df/dx_i| b_i + C u |f|``, and a sum of
+    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.truth.derived.functions`. Integers and booleans are
+    exact, except where they depend on a rounded number that lies within its error of a threshold: there either answer
+    is accepted.
+
+    Where no bound is derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64,
+    and the accepted error of an element ``tolerance * (|truth| + max |truth|)``, with the largest finite result of that
+    output. The default tolerance is 1024 u for float32 and float64, 32 u for float16 and bfloat16.
+
+    Args:
+        reference: A function of arrays that returns an array or a pytree of arrays, written with ``jax.numpy``.
+        inputs: Its arguments, in the tested dtypes.
+        tolerance: Used instead of a derived bound.
+
+    Raises:
+        TypeError: An output is complex, or of another dtype that cannot be judged.
+
+    Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., chapters 3 and 4.
+    """
+    if tolerance is None:
+        try:
+            return Truth(_derived(reference, inputs))
+        except Underivable:
+            pass
+    return Truth(_tolerated(reference, inputs, tolerance))
+
+
+def explain_truth(reference: Reference, inputs: Arrays) -> str:
+    """Whether :func:`derived_truth` derives a bound for these inputs, and if not, what it does and why."""
+    try:
+        _derived(reference, inputs)
+    except Underivable as reason:
+        for expected in _tolerated(reference, inputs, None):
+            if expected.dtype.name in WIDE:
+                tolerance = f"{_default(expected.dtype):.1e}".replace("e-0", "e-")
+                return f"tolerance {tolerance} of the largest result, because {reason}"
+        return f"equal to the reference bit for bit, because {reason}"
+    return "derived bound"
+
+
+def _derived(reference: Reference, inputs: Arrays) -> tuple[Expected, ...]:
+    closed = _traced(reference, inputs)
+    with np.errstate(all="ignore"):
+        results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
+        return tuple(_expected(index, result) for index, result in enumerate(results))
+
+
+def _expected(index: int, result: Estimate) -> Expected:
+    if result.error is None or not result.error.any():
+        if not result.is_float:
+            return exact(result.value)
+        return Expected(result.value, result.dtype, np.zeros(result.value.shape))
+    if not np.isfinite(result.error).all():
+        place = [int(i) for i in np.unravel_index(np.argmin(np.isfinite(result.error)), result.error.shape)]
+        raise Underivable(f"the bound of output {index}{place} is infinite")
+    return Expected(result.value, result.dtype, result.error)
+
+
+def _needs_x64(inputs: Sequence[Any]) -> bool:
+    return any(np.dtype(array.dtype).name in ("float64", "int64", "uint64") for array in inputs)
+
+
+def _traced(reference: Reference, inputs: Arrays) -> Any:
+    specs = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs)
+    try:
+        hash(reference)
+    except TypeError:
+        return _trace(reference, specs)
+    return _trace_once(reference, specs)
+
+
+def _trace(reference: Reference, specs: tuple[Any, ...]) -> Any:
+    with in_double(_needs_x64(specs)):
+        try:
+            # A new function each time: JAX would keep the traces of a reference for ever.
+            return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*specs)
+        except jax.errors.JAXTypeError as error:
+            raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
+
+
+_trace_once = functools.lru_cache(maxsize=64)(_trace)
+
+
+def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Estimate]) -> list[Estimate]:
+    """The results of a jaxpr. What is no longer needed is dropped: intermediate results may be large."""
+    known: dict[Any, Estimate] = dict(zip(jaxpr.invars, arguments, strict=True))
+    known |= {variable: of_constant(np.asarray(value)) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
+    last = {variable: place for place, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
+    kept = set(_variables(jaxpr.outvars))
+
+    def read(atom: Any) -> Estimate:
+        if isinstance(atom, core.Literal):
+            aval: Any = atom.aval
+            return of_constant(np.asarray(atom.val, aval.dtype))
+        return known[atom]
+
+    for place, equation in enumerate(jaxpr.eqns):
+        if all(isinstance(variable, core.DropVar) for variable in equation.outvars):
+            continue
+        results = _apply(equation, [read(atom) for atom in equation.invars])
+        known.update(zip(equation.outvars, results, strict=True))
+        for variable in _variables(equation.invars):
+            if last[variable] == place and variable not in kept:
+                known.pop(variable, None)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, core.Literal)]
+
+
+def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
+    """The results of one equation."""
+    primitive, params = equation.primitive, equation.params
+    outs = [variable.aval for variable in equation.outvars]
+    if primitive.name in _CALLS:
+        return _call(params, operands)
+    if primitive.name == "scan":
+        return _scan(params, operands)
+    if primitive.name == "cond":
+        which, *rest = operands
+        if which.error is not None and which.error.any():
+            raise Underivable("a branch of `cond` depends on a rounded number")
+        branches = params["branches"]
+        return _inside(branches[int(np.clip(int(which.value), 0, len(branches) - 1))], rest)
+    if primitive.name == "platform_index":
+        names = params["platforms"]
+        index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
+        return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
+    for out in outs:
+        if jnp.issubdtype(out.dtype, jax.dtypes.extended) or np.dtype(out.dtype).kind == "c":
+            raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
+    if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
+        results = by_jax(primitive, [operand.value for operand in operands], params)
+        return [of_input(result) for result in results]
+    if primitive.name in moves.SOURCES:
+        return moves.by_positions(primitive, operands, params)
+    rule = _RULES.get(primitive.name)
+    if rule is None:
+        raise Underivable(f"no bound is derived through `{primitive.name}`")
+    return rule(operands, params, outs)
+
+
+_RULES = rules.RULES | sums.RULES | moves.RULES
+
+_FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
+
+_CALLS = {
+    *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_lin"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+}
+
+
+def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
+    """Whether JAX itself can be asked: integers wrap around, shift and divide as it has them."""
+    return all(np.dtype(out.dtype).kind in "iub" for out in outs) and not any(
+        operand.is_float or operand.error is not None for operand in operands
+    )
+
+
+def _call(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
+    return _inside(next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), operands)
+
+
+def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:
+    if isinstance(inner, core.ClosedJaxpr):
+        return _evaluate(inner.jaxpr, inner.consts, operands)
+    return _evaluate(inner, (), operands)
+
+
+def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
+    """Follows each step."""
+    length, consts, carries = params["length"], params["num_consts"], params["num_carry"]
+    if length > STEPS:
+        raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
+    fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
+    stacks: list[list[Estimate]] = [[] for _ in params["jaxpr"].jaxpr.outvars[carries:]]
+    order = range(length - 1, -1, -1) if params["reverse"] else range(length)
+    for step in order:
+        here = [row.moved(operator.itemgetter(step)) for row in rows]
+        results = _inside(params["jaxpr"], [*fixed, *carry, *here])
+        carry = results[:carries]
+        for stack, result in zip(stacks, results[carries:], strict=True):
+            stack.append(result)
+    avals = [variable.aval for variable in params["jaxpr"].jaxpr.outvars[carries:]]
+    return [
+        *carry,
+        *(
+            _stacked(stack[::-1] if params["reverse"] else stack, aval)
+            for stack, aval in zip(stacks, avals, strict=True)
+        ),
+    ]
+
+
+def _stacked(estimates: list[Estimate], aval: Any) -> Estimate:
+    if not estimates:
+        return of_input(np.zeros((0, *aval.shape), aval.dtype))
+    value = np.stack([estimate.value for estimate in estimates])
+    inexact = any(estimate.error is not None for estimate in estimates)
+    error = np.stack([estimate.errors for estimate in estimates]) if inexact else None
+    return Estimate(value, error, estimates[0].dtype)
+
+
+def _default(dtype: np.dtype[Any]) -> float:
+    return TOLERANCE[dtype.name] * float(finfo(dtype).eps) / 2
+
+
+def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) -> tuple[Expected, ...]:
+    """The reference in float64, with a tolerance relative to each result and to the largest."""
+
+    def results(arrays: Sequence[Array]) -> list[Any]:
+        return jax.tree.leaves(reference(*map(jnp.asarray, arrays)))
+
+    with in_double(_needs_x64(inputs)):
+        try:
+            dtypes = [np.dtype(leaf.dtype) for leaf in jax.eval_shape(lambda: results(inputs))]
+        except jax.errors.JAXTypeError:
+            dtypes = [np.asarray(leaf).dtype for leaf in results(inputs)]
+    with in_double():
+        widened = [array.astype(np.float64) if array.dtype.name in WIDE else array for array in inputs]
+        values = [np.asarray(leaf) for leaf in results(widened)]
+    return tuple(_near(value, dtype, tolerance) for value, dtype in zip(values, dtypes, strict=True))
+
+
+def _near(value: Array, dtype: np.dtype[Any], tolerance: float | None) -> Expected:
+    if dtype.name not in WIDE:
+        if dtype.kind not in "iub":
+            raise TypeError(f"an output of the reference is {dtype}, which cannot be judged; expected a real dtype.")
+        return exact(value.astype(dtype))
+    relative = _default(dtype) if tolerance is None else tolerance
+    value = value.astype(WIDE[dtype.name])
+    sizes = np.abs(np.where(np.isfinite(value), value, 0))
+    margin = relative * (sizes + sizes.max(initial=0)) + float(finfo(dtype).tiny)
+    return Expected(value, dtype, margin)

@@ -1,0 +1,351 @@
+"""Bounds what elementwise operations do to errors, for :mod:`suites.truth.derived.reference`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.truth.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
+from suites.truth.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
+from suites.truth.error_model import WIDE, Array
+
+Params = dict[str, Any]
+Operands = list[Estimate]
+Rule = Callable[[Operands, Params, list[Any]], Operands]
+"""From the operands, the parameters of a primitive and its results (shapes and dtypes): the estimates of these."""
+
+
+# Arithmetic. The error is that of the exact operation on operands that are off by their bounds, squares included.
+
+
+def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any) -> Estimate:
+    """One rounded operation, which rounds nothing if its operands are exact and its result fits the dtype."""
+    if dtype.name not in WIDE:
+        return of_integers(value, error, dtype)
+    if any(operand.error is not None for operand in operands):
+        return rounded(value, error, dtype, unknown=unknown(*operands))
+    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
+    fit = _fits(value, dtype)
+    if fit.all():
+        return Estimate(value, None, dtype)
+    return rounded(value, np.zeros((), value.dtype), dtype, np.where(fit, 0, 1))
+
+
+def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Where a wide value is one of the dtype. Of one operation, correctly rounded, it then is the result."""
+    return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
+
+
+def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
+    """Integers, which wrap around if they are exact; those that depend on a rounded number must not."""
+    if error is None:
+        return Estimate(np.asarray(value).astype(dtype, copy=False), None, dtype)
+    if (np.abs(np.asarray(value, np.float64)) + error >= np.iinfo(dtype).max).any():
+        raise Underivable("integers that depend on a rounded number may wrap around")
+    value = np.asarray(value).astype(dtype, copy=False)
+    return Estimate(value, np.broadcast_to(error, value.shape), dtype)
+
+
+def _integers(function: Any, rule: Rule) -> Rule:
+    """NumPy wraps exact integers around as XLA does."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        if any(operand.is_float or operand.error is not None for operand in operands):
+            return rule(operands, params, outs)
+        value = np.asarray(function(*(operand.value for operand in operands)))
+        return [Estimate(value, None, outs[0].dtype)]
+
+    return apply
+
+
+def _add(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    return [_arithmetic(operands, outs[0].dtype, x.value + y.value, x.errors + y.errors)]
+
+
+def _sub(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    return [_arithmetic(operands, outs[0].dtype, x.value - y.value, x.errors + y.errors)]
+
+
+def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    error = np.abs(x.value) * y.errors + (np.abs(y.value) + y.errors) * x.errors
+    return [_arithmetic(operands, outs[0].dtype, x.value * y.value, error)]
+
+
+def _square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,) = operands
+    return [_arithmetic(operands, outs[0].dtype, x.value * x.value, (2 * np.abs(x.value) + x.errors) * x.errors)]
+
+
+def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    value = np.asarray(x.value / y.value)
+    if x.error is None and y.error is None:
+        # A GPU's quotient may be rounded even if it fits, except by a power of two.
+        power = np.abs(np.frexp(y.value)[0]) == 0.5
+        if power.all():
+            return [_arithmetic(operands, outs[0].dtype, value, 0)]
+        return [rounded(value, np.zeros((), value.dtype), outs[0].dtype, DIVISION)]
+    error = (x.errors + np.abs(value) * y.errors) / nearest(y.value, y.errors)
+    # An exact 1 / 0 is infinite in a kernel as well, but 0 / 0 is not NaN where either zero may be another number.
+    zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.errors) & (x.errors > 0))
+    return [rounded(value, error, outs[0].dtype, DIVISION, unknown=unknown(x, y) | zero)]
+
+
+def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), n = operands, params["y"]
+    value = x.value**n if n >= 0 else 1 / x.value ** (-n)
+    ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
+    if x.error is None:
+        # Nothing is rounded where all powers on the way fit, in whatever order a kernel multiplies.
+        fit = np.all([_fits(x.value**k, outs[0].dtype) for k in range(2, n + 1)], axis=0) if 0 <= n <= 32 else False
+        return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, np.where(fit, 0, ulps))]
+    end = np.abs(x.value) + x.errors if n > 0 else nearest(x.value, x.errors)
+    zero = (end == 0) & (x.errors > 0) if n < 0 else False
+    error = np.where(x.errors > 0, abs(n) * end ** float(n - 1) * x.errors, 0)
+    return [rounded(value, error, outs[0].dtype, ulps, unknown=unknown(x) | zero)]
+
+
+def _pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """A power changes by a factor of which the logarithm is the change of ``y log|x|``."""
+    x, y = operands
+    value, exponent = np.power(x.value, y.value), np.abs(y.value) + y.errors
+    change = np.where(x.errors > 0, exponent * x.errors / nearest(x.value, x.errors), 0)
+    change = change + np.where(y.errors > 0, np.abs(np.log(np.abs(x.value))) * y.errors, 0)
+    change = np.where(np.isnan(change), np.inf, change)
+    error = np.where(change > 0, np.abs(value) * np.expm1(change), 0)
+    return [rounded(value, error, outs[0].dtype, POWER, unknown=unknown(x, y) | np.isinf(change))]
+
+
+def _atan2(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    y, x = operands
+    moved = np.hypot(x.errors, y.errors)
+    error = np.where(moved > 0, moved / np.maximum(np.hypot(x.value, y.value) - moved, 0), 0)
+    # Across the negative half of the x axis it jumps by a whole turn.
+    jumps = (x.value <= x.errors) & (np.abs(y.value) <= y.errors) & (y.errors > 0)
+    error = np.where(jumps, np.inf, error)
+    return [rounded(np.arctan2(y.value, x.value), np.minimum(error, 2 * np.pi), outs[0].dtype, ATAN2)]
+
+
+def _rem(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """``x - y trunc(x / y)``, which is exact; where the quotient may pass a whole number, it jumps by y."""
+    x, y = operands
+    value = np.fmod(x.value, y.value)
+    if x.error is None and y.error is None:
+        return [Estimate(value, None, outs[0].dtype)]
+    quotient = np.abs(x.value / y.value)
+    reach = (x.errors + quotient * y.errors) / nearest(y.value, y.errors)
+    whole = np.trunc(quotient)
+    jumps = ~((quotient - reach >= whole) & (quotient + reach < whole + 1))
+    error = x.errors + (whole + 1) * y.errors + np.where(jumps, np.abs(y.value), 0)
+    return [rounded(value, error, outs[0].dtype, 1, unknown=unknown(x, y))]
+
+
+def _of_one(name: str) -> Rule:
+    function = FUNCTIONS[name]
+    in_double = dataclasses.replace(function, ulps=LESS_ACCURATE_IN_DOUBLE.get(name, function.ulps))
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        dtype = outs[0].dtype
+        return [(in_double if dtype == np.float64 else function)(operands[0], dtype)]
+
+    return apply
+
+
+# What rounds nothing: an error is no larger afterwards, unless the function jumps.
+
+
+def _unchanged(function: Callable[[Array], Array]) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,) = operands
+        return [Estimate(np.asarray(function(x.value)), x.error, x.dtype)]
+
+    return apply
+
+
+def _extreme(function: Any, sign: int) -> Rule:
+    """The error of an operand counts where that operand may be the one."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        x, y = operands
+        value = np.asarray(function(x.value, y.value))
+        if x.error is None and y.error is None:
+            return [Estimate(value, None, x.dtype)]
+        ahead, reach = sign * (x.value - y.value), x.errors + y.errors
+        error = np.maximum(np.where(ahead < -reach, 0, x.errors), np.where(ahead > reach, 0, y.errors))
+        return [Estimate(value, np.broadcast_to(error, value.shape), x.dtype)]
+
+    return apply
+
+
+def _clamp(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    lower, x, upper = operands
+    return RULES["min"]([*RULES["max"]([lower, x], {}, outs), upper], {}, outs)
+
+
+def _step(function: Callable[[Any, Params], Any]) -> Rule:
+    """A function that rises in steps: what it is at both ends of its operand tells how far it may jump."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,), dtype = operands, outs[0].dtype
+        value = np.asarray(function(x.value, params))
+        if x.error is None:
+            return [Estimate(value, None, dtype)]
+        jump = np.maximum(function(x.value + x.error, params) - value, value - function(x.value - x.error, params))
+        return [rounded(value, np.where(x.error > 0, jump, 0), dtype, 0, unknown=unknown(x))]
+
+    return apply
+
+
+def _nearest_integer(v: Any, params: Params) -> Any:
+    to_even = int(params["rounding_method"]) == 1
+    return np.rint(v) if to_even else np.copysign(np.floor(np.abs(v) + 0.5), v)
+
+
+def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), dtype = operands, outs[0].dtype
+    if dtype.name in WIDE:
+        return [_arithmetic(operands, dtype, x.value.astype(WIDE[dtype.name]), x.errors)]
+    if dtype == np.bool_:
+        return [_decided(x.value != 0, np.abs(x.value) <= x.errors, x)]
+    if not x.is_float:
+        return [of_integers(x.value, x.error, dtype)]
+    value = _saturated(x.value, dtype)
+    if x.error is None:
+        return [Estimate(value, None, dtype)]
+    above, below = _saturated(x.value + x.error, dtype), _saturated(x.value - x.error, dtype)
+    jump = np.maximum(above.astype(float) - value, value - below.astype(float))
+    return [Estimate(value, np.where(x.error > 0, jump, 0), dtype)]
+
+
+def _saturated(v: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats as integers, as XLA converts them: NaN becomes zero, what does not fit the nearest that does."""
+    limits, v = np.iinfo(dtype), np.where(np.isnan(v), 0, np.trunc(v))
+    # The largest integer may not be a float.
+    inside = (v > float(limits.min)) & (v < float(limits.max))
+    whole = np.where(inside, v, 0).astype(dtype)
+    return np.where(inside, whole, np.where(v <= float(limits.min), limits.min, limits.max)).astype(dtype)
+
+
+# Comparisons, and what follows from them. The error of a boolean is 1 where it may be either.
+
+
+def _decided(value: Any, near: Any, *operands: Estimate) -> Estimate:
+    """A boolean that may be either where operands with errors are ``near`` to the threshold."""
+    undecided: Any = False
+    for operand in operands:
+        if operand.error is not None:
+            undecided = undecided | (operand.error > 0)
+    undecided = np.broadcast_to(undecided & near, np.shape(value))
+    return Estimate(np.asarray(value), undecided.astype(np.float64) if undecided.any() else None, np.dtype(bool))
+
+
+def _comparison(function: Any) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        x, y = operands
+        value = function(x.value, y.value)
+        if x is y:  # x != x asks for NaN, whatever x is
+            return [_decided(value, False)]
+        reach = x.errors + y.errors
+        near = np.abs(x.value.astype(reach.dtype) - y.value.astype(reach.dtype)) <= reach
+        return [_decided(value, near | np.isinf(reach), x, y)]
+
+    return apply
+
+
+def _in_total_order(primitive: Any) -> Any:
+    """A comparison that also orders zeros and NaNs, by JAX; float64 holds the order of what is decided."""
+    return lambda x, y: by_jax(primitive, [v.astype(np.float64) if v.dtype.kind == "f" else v for v in (x, y)], {})[0]
+
+
+def _is_finite(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    return [_decided(np.isfinite(operands[0].value), unknown(*operands), *operands)]
+
+
+def _logical(function: Any, settling: bool | None) -> Rule:
+    """``settling`` is the operand that settles the result whatever the other one is: False of ``and``."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        if outs[0].dtype != np.bool_:
+            raise Underivable("no bound is derived for the bits of integers that depend on a rounded number")
+        settled: Any = False
+        if settling is not None:
+            for operand in operands:
+                settled = settled | ((operand.errors == 0) & (operand.value == settling))
+        return [_decided(function(*(operand.value for operand in operands)), np.logical_not(settled), *operands)]
+
+    return apply
+
+
+def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """Where the choice is undecided, a result is no further away than the farthest of the cases."""
+    which, *cases = operands
+    index = np.broadcast_to(which.value.astype(np.intp), outs[0].shape)
+
+    def chosen(arrays: list[Array]) -> Array:
+        if len(arrays) == 2:
+            return np.where(index == 1, arrays[1], arrays[0])
+        return np.asarray(np.take_along_axis(np.stack(arrays), index[None], 0)[0])
+
+    value = chosen([case.value for case in cases])
+    error = None
+    if any(case.error is not None for case in cases):
+        error = chosen([case.errors for case in cases])
+    if which.error is not None:
+        farthest: Any = 0.0
+        for case in cases:
+            kind = case.errors.dtype
+            equal = (case.value == value) | (case.value != case.value) & (value != value)
+            distance = np.where(equal, 0, np.abs(case.value.astype(kind) - value.astype(kind)))
+            farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
+        error = np.where(which.error > 0, farthest, 0 if error is None else error)
+    return [Estimate(value, error, outs[0].dtype)]
+
+
+RULES: dict[str, Rule] = {
+    **{name: _of_one(name) for name in FUNCTIONS},
+    "add": _integers(np.add, _add),
+    "add_any": _add,
+    "sub": _integers(np.subtract, _sub),
+    "mul": _integers(np.multiply, _mul),
+    "square": _square,
+    "div": _div,
+    "integer_pow": _integer_pow,
+    "pow": _pow,
+    "atan2": _atan2,
+    "rem": _rem,
+    "neg": _unchanged(np.negative),
+    "abs": _unchanged(np.abs),
+    "max": _extreme(np.maximum, 1),
+    "min": _extreme(np.minimum, -1),
+    "clamp": _clamp,
+    "floor": _step(lambda v, params: np.floor(v)),
+    "ceil": _step(lambda v, params: np.ceil(v)),
+    "sign": _step(lambda v, params: np.sign(v)),
+    "round": _step(_nearest_integer),
+    "convert_element_type": _convert,
+    "eq": _comparison(np.equal),
+    "ne": _comparison(np.not_equal),
+    "lt": _comparison(np.less),
+    "le": _comparison(np.less_equal),
+    "gt": _comparison(np.greater),
+    "ge": _comparison(np.greater_equal),
+    "lt_to": _comparison(_in_total_order(jax.lax.lt_to_p)),
+    "le_to": _comparison(_in_total_order(jax.lax.le_to_p)),
+    "is_finite": _is_finite,
+    "and": _logical(np.logical_and, False),
+    "or": _logical(np.logical_or, True),
+    "xor": _logical(np.logical_xor, None),
+    "not": _logical(np.logical_not, None),
+    "select_n": _select,
+}
+"""The rule of each primitive, by its name."""
+
+FOR_INTEGERS = {*("add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "select_n")}
+"""Rules that do with exact integers what XLA does, without compiling anything for it."""

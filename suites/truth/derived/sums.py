@@ -1,0 +1,236 @@
+"""Bounds what reductions, running sums and products of matrices do to errors, for :mod:`suites.truth.derived.reference`.
+
+A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd ed., section 4.2), a product of a dot product through one rounding more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.truth.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
+from suites.truth.derived.rules import Operands, Params, Rule, of_integers
+from suites.truth.error_model import WIDE, Array
+
+
+def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[Any], double: bool = False) -> Estimate:
+    """A sum.
+
+    Args:
+        value: The true sum.
+        sizes: The sum of the absolute values of the terms.
+        errors: The sum of their errors.
+        roundings: The longest chain of roundings that a term goes through.
+        dtype: Of the sum.
+        double: Whether truth was added up in float64, however wide its type is.
+    """
+    if dtype.name not in WIDE:
+        return of_integers(value, errors, dtype)
+    several = np.where(np.asarray(sizes) > 0, roundings, 0)
+    factor = gamma_of(several * (2 if double and dtype == np.float64 else 1), dtype)
+    own = np.where(several > 0, factor * (sizes + errors), 0)
+    return rounded(value, errors + own, dtype, 0, unknown=np.isinf(errors), flushes=several)
+
+
+def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), axes = operands, tuple(params["axes"])
+    count = math.prod(x.value.shape[axis] for axis in axes)
+    errors = np.zeros(()) if x.error is None else x.error.sum(axis=axes)
+    value, sizes = x.value.sum(axis=axes), np.abs(x.value).sum(axis=axes)
+    return [summed(value, sizes, errors, max(count - 1, 0), outs[0].dtype)]
+
+
+def _along(function: Any, params: Params) -> Callable[[Array], Array]:
+    """A running function along an axis, from either end."""
+    axis = params["axis"]
+
+    def run(array: Array) -> Array:
+        if params["reverse"]:
+            return np.asarray(np.flip(function(np.flip(array, axis), axis), axis))
+        return np.asarray(function(array, axis))
+
+    return run
+
+
+def _places(x: Estimate, params: Params) -> Array:
+    """How many elements come before each, along the axis of a running function."""
+    shape = [1] * x.value.ndim
+    shape[params["axis"]] = x.value.shape[params["axis"]]
+    return _along(np.cumsum, params)(np.ones(shape)) - 1
+
+
+def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), run = operands, _along(np.cumsum, params)
+    errors = np.zeros(()) if x.error is None else run(x.error)
+    return [summed(run(x.value), run(np.abs(x.value)), errors, _places(x, params), outs[0].dtype)]
+
+
+def _product(run: Callable[[Array], Array], x: Estimate, roundings: Any, dtype: np.dtype[Any]) -> Estimate:
+    if dtype.name not in WIDE:
+        raise Underivable("no bound is derived for products of integers that depend on a rounded number")
+    value, most = run(x.value), run(np.abs(x.value) + x.errors)
+    error = np.maximum(most - np.abs(value), 0) + gamma_of(roundings, dtype) * most
+    lost = False if x.error is None else np.isinf(run(np.where(np.isinf(x.error), np.inf, 1)))
+    return rounded(value, error, dtype, 0, unknown=lost)
+
+
+def _reduce_prod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), axes = operands, tuple(params["axes"])
+    count = math.prod(x.value.shape[axis] for axis in axes)
+    return [_product(lambda array: np.prod(array, axis=axes), x, max(count - 1, 0), outs[0].dtype)]
+
+
+def _cumprod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,) = operands
+    return [_product(_along(np.cumprod, params), x, _places(x, params), outs[0].dtype)]
+
+
+def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
+    """Which elements may be the largest (of sign -1: the smallest)."""
+    surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True, initial=-np.inf)
+    return np.asarray(~(sign * x.value + x.errors < surely))
+
+
+def _reduce_extreme(function: Any, sign: int) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,), axes = operands, tuple(params["axes"])
+        lowest = -sign * np.inf if x.is_float else (np.iinfo(x.dtype).min if sign > 0 else np.iinfo(x.dtype).max)
+        value, error = np.asarray(function(x.value, axis=axes, initial=lowest)), None
+        if x.error is not None:
+            error = np.where(_candidates(x, axes, sign), x.error, 0).max(axis=axes, initial=0)
+        return [Estimate(value, error, x.dtype)]
+
+    return apply
+
+
+def _index_of_extreme(function: Any, sign: int) -> Rule:
+    """The first of the largest; the error is the distance to the farthest that may be larger."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,), axis = operands, params["axes"][0]
+        value, error = np.asarray(function(x.value, axis=axis)), None
+        if x.error is not None:
+            places = np.arange(x.value.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.value.ndim)])
+            away = np.abs(places - np.expand_dims(value, axis))
+            error = np.where(_candidates(x, (axis,), sign), away, 0).max(axis=axis).astype(np.float64)
+        return [Estimate(value.astype(outs[0].dtype), error, outs[0].dtype)]
+
+    return apply
+
+
+def _running_extreme(function: Any) -> Rule:
+    """No error of a maximum is larger than the largest of the errors."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,) = operands
+        error = None if x.error is None else _along(np.maximum.accumulate, params)(x.error)
+        return [Estimate(_along(function.accumulate, params)(x.value), error, x.dtype)]
+
+    return apply
+
+
+def _reduce_logical(function: Any, settling: bool) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,), axes = operands, tuple(params["axes"])
+        if outs[0].dtype != np.bool_:
+            raise Underivable("no bound is derived for the bits of integers that depend on a rounded number")
+        settled = ((x.errors == 0) & (x.value == settling)).any(axis=axes)
+        undecided = (x.errors > 0).any(axis=axes) & ~settled
+        return [Estimate(np.asarray(function(x.value, axis=axes)), undecided.astype(np.float64), outs[0].dtype)]
+
+    return apply
+
+
+def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    ((left, right), (left_batch, right_batch)), dtype = params["dimension_numbers"], outs[0].dtype
+    if dtype.name not in WIDE:
+        raise Underivable("no bound is derived for products of integers that depend on a rounded number")
+    count = math.prod(x.value.shape[axis] for axis in left)
+
+    def matrices(array: Array, batch: Any, contracted: Any) -> Array:
+        """One matrix for each index of the batch, with the contracted axes last."""
+        free = [axis for axis in range(array.ndim) if axis not in (*batch, *contracted)]
+        rows = math.prod(array.shape[axis] for axis in free)
+        ordered = np.transpose(array, (*batch, *free, *contracted)).astype(WIDE[dtype.name])
+        return np.ascontiguousarray(ordered.reshape(*(array.shape[axis] for axis in batch), rows, count))
+
+    def product(a: Array, b: Array) -> Array:
+        a, b = matrices(a, left_batch, left), matrices(b, right_batch, right)
+        return np.asarray((a @ b.swapaxes(-1, -2)).reshape(outs[0].shape))
+
+    a, b, errors = np.abs(x.value), np.abs(y.value), np.zeros(())
+    if y.error is not None:
+        errors = errors + product(a, y.error)
+    if x.error is not None:
+        errors = errors + product(x.error, b + y.errors)
+    return [summed(product(x.value, y.value), product(a, b), errors, count, dtype)]
+
+
+def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:
+    """An operation that is linear in each of its operands, which JAX does in float64."""
+
+    def run(arrays: list[Array]) -> Array:
+        return by_jax(primitive, [array.astype(np.float64) for array in arrays], params)[0]
+
+    magnitudes = [np.abs(x.value) for x in operands]
+    sizes, errors = run(magnitudes), np.zeros(())
+    if any(x.error is not None for x in operands):
+        most = run([size + x.errors for size, x in zip(magnitudes, operands, strict=True)])
+        # Both are rounded, in proportion to themselves and not to their difference.
+        errors = np.maximum(most - sizes, 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
+    return [summed(run([x.value for x in operands]), sizes, errors, roundings, dtype, double=True)]
+
+
+def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    kernel, axes = operands[1].value.shape, params["dimension_numbers"].rhs_spec
+    products = math.prod(kernel[axis] for axis in axes[1:])  # all but the channels of the result
+    params = params | {"preferred_element_type": np.dtype(np.float64)}
+    return _linear(jax.lax.conv_general_dilated_p, operands, params, products, outs[0].dtype)
+
+
+def _window_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    terms = math.prod(params["window_dimensions"])
+    return _linear(jax.lax.reduce_window_sum_p, operands, params, max(terms - 1, 0), outs[0].dtype)
+
+
+def _window_extreme(primitive: Any) -> Rule:
+    """As :func:`_running_extreme`; XLA has the value in float64."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,) = operands
+        (value,) = by_jax(primitive, [x.value.astype(np.float64)], params)
+        if x.error is None:
+            return [Estimate(value.astype(x.value.dtype), None, x.dtype)]
+        (error,) = by_jax(jax.lax.reduce_window_max_p, [x.error.astype(np.float64)], params)
+        in_double = 1 if x.dtype == np.float64 else 0
+        return [rounded(value, np.maximum(error, 0), x.dtype, in_double)]
+
+    return apply
+
+
+RULES: dict[str, Rule] = {
+    "reduce_sum": _reduce_sum,
+    "reduce_prod": _reduce_prod,
+    "reduce_max": _reduce_extreme(np.max, 1),
+    "reduce_min": _reduce_extreme(np.min, -1),
+    "reduce_and": _reduce_logical(np.all, False),
+    "reduce_or": _reduce_logical(np.any, True),
+    "argmax": _index_of_extreme(np.argmax, 1),
+    "argmin": _index_of_extreme(np.argmin, -1),
+    "cumsum": _cumsum,
+    "cumprod": _cumprod,
+    "cummax": _running_extreme(np.maximum),
+    "cummin": _running_extreme(np.minimum),
+    "dot_general": _dot_general,
+    "conv_general_dilated": _convolution,
+    "reduce_window_sum": _window_sum,
+    "reduce_window_max": _window_extreme(jax.lax.reduce_window_max_p),
+    "reduce_window_min": _window_extreme(jax.lax.reduce_window_min_p),
+}
+"""The rule of each primitive, by its name."""
