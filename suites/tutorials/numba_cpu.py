@@ -647,8 +647,8 @@ print(message_of(bridge.KernelCompileError, lambda: numba_kernel(soft_threshold,
 #
 # JAX cannot look into machine code, so a kernel has no derivative until you give it one, with `jax.custom_vjp`.
 # For the sparse product $y = A x$ and a gradient $g$ that arrives at $y$, the gradient of $x_j$ is the sum of
-# $A_{ij} g_i$ over the entries of column $j$, and that of an entry $A_{ij}$ is $g_i x_j$. One kernel makes both
-# in one pass. It stays serial, because rows share columns: two threads would add to one element at once.
+# $A_{ij} g_i$ over the entries of column $j$. The gradient of an entry $A_{ij}$ is $g_i x_j$. One kernel computes
+# both in one pass. It stays serial, because rows share columns: two threads would add to one element at once.
 
 
 # %%
@@ -683,7 +683,7 @@ def backward(saved, g):
 differentiable_product.defvjp(forward, backward)
 
 # %% [markdown]
-# The gradient agrees with that of the dense product, where JAX knows the rule.
+# The gradient agrees with the gradient of the dense product, whose rule JAX knows.
 
 # %%
 x = jnp.asarray(random.normal(size=COLUMNS), jnp.float32)

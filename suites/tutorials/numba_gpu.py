@@ -229,8 +229,8 @@ np.testing.assert_array_equal(peaks, [np.abs(x[start : start + THREADS]).max() f
 print(f"the largest magnitudes of {BLOCKS} blocks: {peaks}")
 
 # %% [markdown]
-# Dtypes are those of numba-cuda: booleans, 8- to 64-bit integers, float32 and float64, complex64 and complex128,
-# and also float16 and bfloat16, which Numba's CPU target lacks.
+# A kernel takes the dtypes of numba-cuda: booleans, 8- to 64-bit integers, float32 and float64, complex64 and
+# complex128, and also float16 and bfloat16, which Numba's CPU target lacks.
 #
 # ### Several outputs
 #
@@ -488,10 +488,10 @@ if gpu_for("the cost of a callable, replayed or not"):
     print(f"one kernel:                       {median_us(add_fn, x, y):.0f} us")
 
 # %% [markdown]
-# What a recording cannot hold is refused when JAX traces, with a `bridge.RecordingError`: waiting, copying to the
-# host or between arrays, other streams than the one given, launching nothing. An exception of the function is part
-# of the message. What it *cannot* notice: numbers that Python computes, such as a random seed or a counter, are
-# constants of the recording. Pass what changes from call to call as an array.
+# A recorded function must not wait, copy to the host or between arrays, use another stream than the given one, or
+# launch nothing. Tracing such a function raises a `bridge.RecordingError`. If the function raises an exception, the
+# message contains it. The recording *cannot* notice numbers that Python computes, such as a random seed or a counter:
+# they become constants. Pass a value that changes from call to call as an array.
 
 # %%
 if gpu_for("what a recording refuses"):
@@ -570,8 +570,8 @@ leaky_jit = jax.jit(lambda x, slope: leaky_op(x, outs=f32(N), slope=slope), stat
 np.testing.assert_allclose(leaky_jit(x, slope=0.1), expected, rtol=1e-6)
 
 # %% [markdown]
-# Each value of a static parameter is a kernel of its own. What takes many values should be an array, as the
-# threshold is in the next section.
+# Each value of a static parameter compiles another kernel. A parameter with many values should be an array, like the
+# threshold in the next section.
 #
 # ## 10. Two kernels for spiking neurons
 #

@@ -178,8 +178,8 @@ for rows in (4, 8):
 # An element may be a vector, a matrix or a quaternion. To JAX its extents are the last dimensions: an array of
 # `wp.vec3` has the shape `(n, 3)`, while its launch and output dimensions count vectors.
 #
-# A parameter that is no array is a *value*. Values are static, like a shape: each makes a program of its own, though
-# not a kernel. What varies from call to call, is traced, or has a gradient is an array, if need be of one element.
+# A parameter that is no array is a *value*. Values are static, like a shape: each value makes another program, but
+# not another kernel. If a number varies from call to call, is traced or has a gradient, make it an array of one element.
 # Here the axis of a rotation is a value, and its angle is an array.
 
 
@@ -318,8 +318,8 @@ for bar, expected_bar in zip(bars, expected, strict=True):
     np.testing.assert_allclose(bar, expected_bar, rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
-# An in/out argument has a gradient too. What `deposit` adds to the density leaves the derivative of what was there
-# unchanged, and each mass has the derivative of the density that it ended up in.
+# An in/out argument has a gradient too. `deposit` adds to the density, so the derivative of the initial density does
+# not change. Each mass gets the derivative of the cell that it was added to.
 
 # %%
 potential = jnp.arange(CELLS, dtype=jnp.float32)
@@ -342,9 +342,9 @@ message_of(bridge.DifferentiationError, lambda: jax.grad(jax.grad(lambda x: soft
 #
 # The adjoint follows a thread backwards without a record of it. To find the numbers it needs, it repeats the
 # statements of the kernel, except loops whose length is known only when they run. So in the body of a kernel such a
-# loop may add up. But what it carries on in another way, as a maximum or a product, and what is computed from its
-# result, may have a wrong derivative, and nobody says so. `row_ranges` is such a kernel. Compare gradients with finite
-# differences before you rely on them:
+# loop may add up numbers. A maximum, a product or any other value that the loop carries may have a wrong derivative,
+# and so may everything computed from it. No error appears. `row_ranges` is such a kernel. Compare gradients with
+# finite differences before you rely on them:
 
 # %%
 highest = jax_kernel(row_ranges, num_outputs=2, launch_dims=4, output_dims=4)
@@ -381,8 +381,9 @@ np.testing.assert_allclose(norm_bar, table[:4] / norms(table[:4])[0][:, None], r
 # Nor can an adjoint follow a number from thread to thread: an element that one thread writes and another one reads, in
 # the same launch. Use two kernels there.
 #
-# Where no adjoint is wanted, `@wp.kernel(enable_backward=False)` saves the time to compile it, about as much as that of
-# the kernel; and `jax_kernel(..., enable_backward=False)` leaves it unused, for a `jax.custom_vjp` of your own.
+# If you need no adjoint, use `@wp.kernel(enable_backward=False)`: compiling the adjoint takes about as long as compiling
+# the kernel. With `jax_kernel(..., enable_backward=False)` the adjoint exists but is not used, so that you can write
+# your own `jax.custom_vjp`.
 
 # %%
 fixed = jax_kernel(softsign, enable_backward=False)
@@ -396,7 +397,7 @@ message_of(bridge.DifferentiationError, lambda: jax.grad(lambda x: fixed(x)[0].s
 # Warp converts nothing: the operands of `*` have one type, and a literal such as `0.5` is float32. So a kernel for
 # several dtypes is made by a function, a *generator*, from the dtypes of a call. `jaxinfo_to_warpinfo` gives the
 # annotation of an array, of which only dtype and rank matter; `jaxtype_to_warptype` gives the scalar type, to
-# convert with. What the kernel closes over becomes a constant.
+# convert with. Values from the kernel's closure become constants.
 
 # %%
 annotation = jaxinfo_to_warpinfo(jax.ShapeDtypeStruct((8, 4), jnp.float16))
@@ -487,8 +488,8 @@ np.testing.assert_array_equal(jax.grad(lambda x: leaky([x], slope=0.25)(x)[0].su
 # ## 12. Spikes through sparse synapses, and training them
 #
 # A neuron that spikes adds the weight of each of its synapses to the current of the neuron behind it. The synapses
-# are stored in compressed sparse rows: those of neuron `i` are the entries `starts[i]` to `starts[i + 1]` of `weights`
-# and `targets`. Few neurons spike at a time, so there is a thread for each neuron, and most end at once. Two neurons
+# are stored in compressed sparse rows: neuron `i` has the entries `starts[i]` to `starts[i + 1]` of `weights` and
+# `targets`. Few neurons spike at a time, so there is a thread for each neuron, and most end at once. Two neurons
 # may have one target: the sum is atomic, its order is not fixed, and on a GPU the last digits may differ from run to
 # run.
 
@@ -543,8 +544,8 @@ assert not currents(weights, jnp.zeros(BEFORE, bool)).any()
 print(f"{int(spiked.sum())} of {BEFORE} neurons spike, through {weights.size} of {dense.size} possible synapses")
 
 # %% [markdown]
-# The launch dimensions are needed because the first array, over which a kernel is launched by default, is that of
-# the weights. The initial current is made inside the program, so the kernel adds to it in place.
+# By default a kernel is launched over its first array, here the weights. So the launch dimensions are given. The
+# initial current is made inside the program, so the kernel adds to it in place.
 #
 # The adjoint of the kernel hands the derivative of each current to the synapses that contributed, which is all that
 # learning needs. `def_vjp` makes it the operator's derivative: whichever kernel ran forward, Warp's adjoint runs
