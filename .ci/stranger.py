@@ -66,9 +66,9 @@ EXPECTED = {
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .* COMPARED.*geometric mean",)),
     "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
-    "pytest -p suites.plugin --pyargs suites.checks.test_jit suites.checks.test_vmap --kb-operators my_ops.py": Expected(
-        OWN, (r"[1-9]\d* passed",)
-    ),
+    (
+        "pytest -p suites.plugin --pyargs suites.checks.test_jit suites.checks.test_vmap --kb-operators my_ops.py"
+    ): Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge dispatch": Expected(
         OWN, (r"Dispatch cost on cpu.*native handler, Numba.*Targets",), "--rounds 3 --backend numba --backend jnp"
     ),

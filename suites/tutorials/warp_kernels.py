@@ -179,8 +179,8 @@ for rows in (4, 8):
 # `wp.vec3` has the shape `(n, 3)`, while its launch and output dimensions count vectors.
 #
 # A parameter that is no array is a *value*. Values are static, like a shape: each value makes another program, but
-# not another kernel. If a number varies from call to call, is traced or has a gradient, make it an array of one element.
-# Here the axis of a rotation is a value, and its angle is an array.
+# not another kernel. If a number varies from call to call, is traced or has a gradient, make it an array of one
+# element. Here the axis of a rotation is a value, and its angle is an array.
 
 
 # %%
@@ -381,8 +381,8 @@ np.testing.assert_allclose(norm_bar, table[:4] / norms(table[:4])[0][:, None], r
 # Nor can an adjoint follow a number from thread to thread: an element that one thread writes and another one reads, in
 # the same launch. Use two kernels there.
 #
-# If you need no adjoint, use `@wp.kernel(enable_backward=False)`: compiling the adjoint takes about as long as compiling
-# the kernel. With `jax_kernel(..., enable_backward=False)` the adjoint exists but is not used, so that you can write
+# If you need no adjoint, use `@wp.kernel(enable_backward=False)`: compiling the adjoint takes about as long as
+# compiling the kernel. With `jax_kernel(..., enable_backward=False)` the adjoint exists but is not used, so that you can write
 # your own `jax.custom_vjp`.
 
 # %%

@@ -7,7 +7,7 @@ import tokenize
 
 import pytest
 
-from suites.unit.structure.house import CATALOGUE_FILES, modules
+from suites.unit.structure.house import modules
 
 RIDDLES = {
     "that of, those of": r"\b(that|those) of\b",
