@@ -382,8 +382,8 @@ np.testing.assert_allclose(norm_bar, table[:4] / norms(table[:4])[0][:, None], r
 # the same launch. Use two kernels there.
 #
 # If you need no adjoint, use `@wp.kernel(enable_backward=False)`: compiling the adjoint takes about as long as
-# compiling the kernel. With `jax_kernel(..., enable_backward=False)` the adjoint exists but is not used, so that you can write
-# your own `jax.custom_vjp`.
+# compiling the kernel. With `jax_kernel(..., enable_backward=False)` the adjoint exists but is not used, so that you
+# can write your own `jax.custom_vjp`.
 
 # %%
 fixed = jax_kernel(softsign, enable_backward=False)
