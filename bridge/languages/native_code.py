@@ -58,7 +58,7 @@ class NativeCode:
     definition: Definition
     options: Any
     signature: Signature
-    _entries: dict[str, Entry] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _entries: dict[tuple[str, str], Entry] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -84,10 +84,11 @@ class NativeCode:
 
     def entry(self, platform: str) -> Entry:
         target, description = self.describe(platform)
-        entry = self._entries.get(description)
+        key = platform, description  # the description may be the same for several platforms
+        entry = self._entries.get(key)
         if entry is None:
             entry = target.publish(
                 description, lambda: self.language.build(self.definition, self.options, self.signature, platform)
             )
-            self._entries[description] = entry
+            self._entries[key] = entry
         return entry

@@ -226,7 +226,9 @@ class TestLaunch:
             # Inputs: the three arrays, the cotangent of density, and zeros for mass; results take the memory of these.
             outputs = [((3,), "float64"), ((5,), "float64")]
             given = mass, cell, density, jnp.full(3, 2.0), jnp.zeros(5)
-            results, launches = self.run(recorder, "deposit", packed, code.signature, outputs, *given, aliases=((3, 0), (4, 1)))
+            results, launches = self.run(
+                recorder, "deposit", packed, code.signature, outputs, *given, aliases=((3, 0), (4, 1))
+            )
             ((_, (_, *arguments)),) = launches
             data, gradients = (
                 [int(np.frombuffer(argument[start : start + 8], np.int64)[0]) for argument in arguments]
