@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -36,10 +36,10 @@ class Definitions:
         """
         with self._lock:
             self._languages[language.name] = language
-            known: Any = self._definitions.get((language.name, content))
+            known = self._definitions.get((language.name, content))
             if known is None:
                 known = self._definitions[language.name, content] = make()
-            return known
+            return cast(D, known)
 
     def resolve(self, platform: str, text: str) -> Entry:
         """The entry of a call that another process described, compiled now if it is new.

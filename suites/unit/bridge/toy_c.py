@@ -87,7 +87,7 @@ class CFunction(Definition):
         def function(*arrays: Any) -> None:
             """A kernel in C."""
 
-        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        function.__signature__ = inspect.Signature(parameters)
         return cls(name, function, None, source, tuple(_DTYPES[kind] for kind, _ in arrays), digest)
 
 
