@@ -1,11 +1,11 @@
-"""Kernels of other languages as JAX operations, dispatched by native XLA FFI handlers.
+"""Makes kernels of other languages JAX operations, which native XLA FFI handlers call without Python.
 
-The stages of a call: the user's kernel -> its identity (:mod:`bridge.source.content`) -> the types of the call
-(:mod:`bridge.signature.outputs`) -> machine code (:mod:`bridge.languages.numba_cpu.njit`, :mod:`bridge.languages.numba_cuda.cuda_jit`, :mod:`bridge.languages.warp`) -> a
-native entry, the FFI target that finds it and the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with
-several kernels (:mod:`bridge.operator`).
+1. :mod:`bridge.languages` has one file or folder for each kernel language. A language identifies and compiles kernels.
+2. :mod:`bridge.signature` checks the arrays and outputs of a call. :mod:`bridge.source` reads the source of kernels.
+3. :mod:`bridge.ffi` has the FFI targets that XLA calls, and the JAX primitive that calls them.
+4. :mod:`bridge.operator` joins several kernels into one operator.
 
-What needs Warp is imported when it is first used; where Warp is not installed, it says so when it is called.
+Warp is imported when one of its functions is first used. Where it is not installed, the function says so when called.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from bridge.operator.choice.preference import use_backend
 from bridge.operator.custom_kernel import XLACustomKernel
 
 if TYPE_CHECKING:
-    from bridge.languages.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
+    from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
+    from bridge.languages.warp.wrapping import jax_kernel
 
 __all__ = [
     "AbiError",
@@ -76,7 +77,11 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_OF_WARP = frozenset({"jax_kernel", "jaxinfo_to_warpinfo", "jaxtype_to_warptype"})
+_OF_WARP = {
+    "jax_kernel": "bridge.languages.warp.wrapping",
+    "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
+    "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -85,7 +90,7 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("warp")
         except ImportError as error:
             return stand_in(name, error)
-        globals()[name] = found = getattr(importlib.import_module("bridge.languages.warp"), name)
+        globals()[name] = found = getattr(importlib.import_module(_OF_WARP[name]), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

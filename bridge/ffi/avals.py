@@ -1,4 +1,4 @@
-"""Abstract values of results: JAX's name for shape, dtype, sharding and the mesh axes a value varies over."""
+"""Computes the abstract values of results: shape, dtype, sharding, and the mesh axes that a value varies over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JAX primitive that calls an entry: arrays in, arrays out, with its rules for every transformation."""
+"""Defines the JAX primitive that calls a compiled kernel, with its rules for lowering, ``vmap`` and derivatives."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import embedded
 from bridge.ffi.plans import aliasing
-from bridge.ffi.plans.poison import fills, poisoning
+from bridge.ffi.plans.poison import fills
+from bridge.ffi.poisoned import poisoned
 from bridge.ffi.target import Entry, Target, key_of
 
 
 class Code(Protocol):
-    """A kernel for the types of one call: on which platforms it runs, and by which entry. Hashable, equal by content.
-
-    A kernel is compiled when the call is traced, if it has one platform; else when the platform is known, at lowering.
-    """
+    """A kernel for the types of one call. Hashable, and equal to a code that runs the same machine code."""
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -37,51 +35,27 @@ class Code(Protocol):
 
     @property
     def derivative_advice(self) -> str:
-        """How to attach a derivative to a kernel of this language, where it has none: for an error."""
+        """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
 
     def describe(self, platform: str) -> tuple[Target, str]:
-        """The FFI target to call, and the description of the entry that it finds; compiles nothing."""
+        """The FFI target to call, and the description by which it finds the entry; compiles nothing."""
 
     def entry(self, platform: str) -> Entry:
-        """The compiled kernel."""
+        """The compiled kernel, which is compiled now if it is new."""
 
     def __hash__(self) -> int:
-        """It identifies a compiled program."""
+        """JAX finds compiled programs by it."""
 
 
 ATTACH_A_RULE = (
     "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
     "jax.custom_jvp (forward mode), as the example in help(bridge.numba_kernel)."
 )
-"""What to do about a kernel that has no derivative."""
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """The :class:`Code` of a kernel for one platform that is compiled already."""
-
-    target: Target
-    compiled: Entry
-
-    derivative_advice = ATTACH_A_RULE
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        return (self.target.platform,)
-
-    @property
-    def scratch(self) -> tuple[int, ...]:
-        return self.compiled.scratch
-
-    def describe(self, platform: str) -> tuple[Target, str]:
-        return self.target, self.compiled.description
-
-    def entry(self, platform: str) -> Entry:
-        return self.compiled
+"""Tells the user of a kernel without a derivative how to attach one."""
 
 
 class Checks(Protocol):
-    """What is to be checked at every execution of a call, see :func:`bridge.debug_mode`. Hashable."""
+    """The checks of every execution of a call, see :func:`bridge.debug_mode`. Hashable."""
 
     def around(self, call: Call, platform: str, exported: bool) -> Callable[..., list[Any]]:
         """A function of the arrays of a call, with batch dimensions, that makes the call and checks it.
@@ -91,12 +65,12 @@ class Checks(Protocol):
         """
 
     def __hash__(self) -> int:
-        """It identifies a compiled program, as part of a call."""
+        """JAX finds compiled programs by it, as part of a call."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is static about one call.
+    """Everything about one call but its arrays.
 
     Attributes:
         name: The kernel, for error messages.
@@ -106,8 +80,9 @@ class Call:
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
         has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
-        poison: Fill the outputs before the kernel runs, with the pattern of this run (see :mod:`bridge.ffi.plans.poison`).
-        checks: What to check when it runs.
+        poison: The run, 0 or 1, with whose pattern the outputs are filled before the kernel runs; None to fill none.
+            See :mod:`bridge.ffi.plans.poison`.
+        checks: The checks to make when it runs.
     """
 
     name: str
@@ -180,7 +155,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
     if ctx.module_context.lowering_parameters.for_export and platform == "cuda" and embedded.is_wanted():
         attributes["code"] = call.code.entry(platform).embedded()
     if call.poison is not None:
-        target = poisoning(target)
+        target = poisoned(target)
         target.install()
         attributes["fills"] = fills(ctx.avals_out, {output for _, output in call.aliases}, call.poison)
     rule = jax.ffi.ffi_lowering(

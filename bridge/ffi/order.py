@@ -1,13 +1,12 @@
-"""An identity that XLA cannot see through: arrays in, the same arrays out, once other arrays have been computed.
+"""Makes arrays wait until other arrays have been computed, in a way that XLA cannot undo.
 
-XLA drops ``jax.lax.optimization_barrier`` before it schedules and merges what then is equal. It knows nothing of a
-foreign call, though this one does nothing: its result shares the operand's buffer, which XLA copies first if the
-operand is used otherwise too.
+XLA drops optimization barriers before scheduling, and then merges identical calls. It cannot see into a foreign call,
+even into this one, which does nothing: its result shares the buffer of its operand. XLA copies the operand first if
+anything else uses it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
+from bridge.ffi.built import Built
 from bridge.ffi.kernel_call import ATTACH_A_RULE, Call, bind
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
@@ -28,13 +28,13 @@ _TARGETS = {"cpu": CPU, "cuda": CUDA}
 
 
 def after(arrays: Sequence[Any], others: Sequence[Any], platform: str, label: str = "") -> list[Any]:
-    """The arrays, available once the others have been computed.
+    """Returns the arrays once the others have been computed.
 
     Args:
-        arrays: What to return.
-        others: What to wait for.
-        platform: Where this is being lowered.
-        label: Calls that differ in it are never merged into one, so that each has a copy of its own.
+        arrays: The arrays to return.
+        others: The arrays to wait for.
+        platform: The platform for which this is being lowered.
+        label: XLA never merges calls with different labels, so each of them has its own copy.
     """
     if platform not in _TARGETS:
         return list(jax.lax.optimization_barrier((list(arrays), list(others)))[0])
@@ -49,7 +49,7 @@ def _after(array: Any, others: Sequence[Any], label: str) -> Any:
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether an array is one of numbers, not of random keys."""
+    """Whether an array holds numbers, not random keys."""
     return not jnp.issubdtype(array.dtype, jax.dtypes.extended)
 
 
@@ -83,17 +83,16 @@ class _Identity:
         target, description = self.describe(platform)
         return target.publish(description, functools.partial(self._build, platform))
 
-    def _build(self, platform: str) -> tuple[int, Any]:
+    def _build(self, platform: str) -> Built:
         if platform == "cuda":
-            device_words, alive = DevicePlan(_NAME, self.operands, self.operands[:1], ()).words()
-            return ctypes.addressof(device_words), (device_words, alive)
-        words = HostPlan(_NAME, _nothing().address, self.operands, self.operands[:1]).words()
-        return ctypes.addressof(words), words
+            return Built(DevicePlan(_NAME, self.operands, self.operands[:1], ()))
+        function = _do_nothing()
+        return Built(HostPlan(_NAME, function.address, self.operands, self.operands[:1]), function)
 
 
 @functools.cache
-def _nothing() -> Any:
-    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that has nothing to do."""
+def _do_nothing() -> Any:
+    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that does nothing."""
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5))
     def function(frame: Any, buffers: Any, data: Any, batch_rank: Any, context: Any) -> int:

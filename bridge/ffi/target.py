@@ -1,10 +1,11 @@
-"""The FFI targets that XLA knows, one for each platform, and the kernels (entries) each can run.
+"""Registers the FFI targets that XLA calls, and keeps the table of the kernels (entries) that each of them can run.
 
-XLA never forgets or replaces a target: a second registration under one name is ignored, or kills the backend if it
-comes before start-up. So each platform has one target for the life of the process, and what varies is its table of
-entries. A call names its entry by content: a description of the kernel and its argument types, and a 64-bit key hashed
-from it. Both are the same in every process, which is what ``jax.export`` and the persistent compilation cache need; an
-address never leaves the process.
+XLA never forgets or replaces a target. A second registration under one name is ignored, or kills the backend if it
+comes before start-up. So the targets live as long as the process, and only their tables change.
+
+A call names its entry by content: a description of the kernel and its argument types, and a 64-bit hash of it, the key.
+Both are the same in every process, as ``jax.export`` and the persistent compilation cache require. An address never
+leaves the process.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from typing import Any
 import jax
 
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi.cuda import driver, embedded
+from bridge.ffi.built import Built
+from bridge.ffi.cuda import embedded, execution
 from bridge.ffi.native import handler
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
 from bridge.ffi.native.table import NativeTable
 from bridge.ffi.native.trampoline import Trampoline
-from bridge.ffi.plans import aliasing, callback, host
+from bridge.ffi.plans import host
+from bridge.ffi.plans.device import DevicePlan
 
 
 def key_of(description: str) -> int:
@@ -35,44 +38,39 @@ def key_of(description: str) -> int:
 
 
 class Entry:
-    """One compiled kernel in a target's table; equal to every entry of the same content.
+    """One compiled kernel in a target's table; equal to every entry of the same description.
 
     Attributes:
-        description: Language, name and content of the kernel and its argument types, as text.
+        description: The kernel, its options and its argument types, as text.
         key: ``key_of(description)``.
-        address: The plan that the target executes, in native memory.
+        address: Where the plan that the target executes lies in native memory.
         scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
     """
 
-    __slots__ = ("__weakref__", "_alive", "_embed", "address", "description", "key", "scratch")
+    __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "key", "scratch")
 
-    def __init__(
-        self,
-        description: str,
-        address: int,
-        alive: Any,
-        scratch: tuple[int, ...] = (),
-        embed: Callable[[], str] | None = None,
-    ):
+    def __init__(self, description: str, built: Built):
+        words, alive = built.plan.words()
         self.description = description
         self.key = key_of(description)
-        self.address = address
-        self.scratch = scratch
-        self._alive = alive  # the plan's memory, and what owns the machine code it refers to
-        self._embed = embed
+        self.address = ctypes.addressof(words)
+        self.scratch = built.scratch
+        self._built = built
+        self._alive = words, alive
 
     def embedded(self) -> str:
-        """The plan as text that an exported program can carry, machine code included.
+        """The plan with its machine code as text, which an exported program can carry.
 
         Raises:
-            PlatformError: It cannot be carried.
+            PlatformError: The machine code cannot leave this process.
         """
-        if self._embed is None:
+        plan, images = self._built.plan, self._built.images
+        if images is None or not isinstance(plan, DevicePlan):
             raise PlatformError(
-                f"the kernel {self.description.partition(' ')[0]!r} cannot be carried along by an exported program. "
-                "Export it with jax.export; the process that runs it then has to define the kernel."
+                f"the kernel {plan.name!r} cannot be carried along by an exported program. Export it with jax.export; "
+                "the process that runs it then has to define the kernel."
             )
-        return self._embed()
+        return embedded.write(plan, images())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and self.description == other.description
@@ -82,6 +80,10 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"Entry({self.description!r})"
+
+
+Resolver = Callable[[str, str], Entry]
+"""Finds the entry for a platform and a description. Raises an error that tells the user which kernel to define."""
 
 
 class Target:
@@ -102,7 +104,7 @@ class Target:
         self._lock = threading.RLock()
         self._table = NativeTable()
         self._entries: dict[str, Entry] = {}
-        self._resolvers: dict[str, Callable[[str], Entry]] = {}
+        self._resolver: Resolver | None = None
         self._native: tuple[Any, ...] | None = None
         self._trampoline: Trampoline | None = None
 
@@ -137,7 +139,7 @@ class Target:
             self._trampoline.point_at(native.address)
 
     def _first_call(self, frame_address: int) -> int:
-        """What the target is until its handler is compiled: it answers XLA's questions about it, and compiles it."""
+        """Stands in for the handler until it is compiled: answers XLA's questions, and compiles it when called."""
         frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
         extension = frame.extension_start
         if extension != header.types.NULL and extension.type == EXTENSION.METADATA_TYPE:
@@ -159,34 +161,24 @@ class Target:
 
         Args:
             suffix: Added to the name.
-            around: From this target's native ``(frame, plan) -> error`` to that of the other.
+            around: Makes the native ``(frame, plan) -> error`` of the new target from the one of this target.
         """
         other = Target(self.name + suffix, self.platform, lambda: around(self._execute()), self._traits)
         other._lock, other._table, other._entries = self._lock, self._table, self._entries
-        other._resolvers = self._resolvers
+        other._resolver = self._resolver
         return other
 
-    def resolve_with(self, language: str, resolver: Callable[[str], Entry]) -> None:
-        """Sets who finds an entry that an executable from another process asks for by description.
+    def resolve_with(self, resolver: Resolver) -> None:
+        """Sets the function that finds the entries of programs from other processes, which name them by description."""
+        self._resolver = resolver
 
-        Args:
-            language: The part of a description before its first colon.
-            resolver: Returns the entry, or raises an error that tells the user what to define.
-        """
-        self._resolvers[language] = resolver
-
-    def publish(self, description: str, build: Callable[[], tuple[Any, ...]]) -> Entry:
-        """The entry of this description, built and added to the table if it is new.
-
-        Args:
-            description: Starts with ``"<language>:"``.
-            build: Returns the address of the plan, what must stay alive for it and, if it needs any, the scratch sizes.
-        """
+    def publish(self, description: str, build: Callable[[], Built]) -> Entry:
+        """The entry of this description, which is built and added to the table if it is new."""
         self.install()
         with self._lock:
             entry = self._entries.get(description)
             if entry is None:
-                entry = Entry(description, *build())
+                entry = Entry(description, build())
                 self._entries[description] = entry
                 self._table[entry.key] = entry.address
             return entry
@@ -195,9 +187,8 @@ class Target:
         """Forgets entries that no wrapper and no compiled program of this process refers to; returns their number.
 
         Their Python objects are freed and their slots cleared. Their machine code stays mapped, because Numba's JIT
-        never unmaps any, and the target stays registered, because XLA cannot forget one. A program that did not come
-        from a trace in this process (``jax.export``) holds no reference: it resolves its kernels again when it next
-        runs.
+        never unmaps any. The target stays registered, because XLA cannot forget one. A program that was exported with
+        ``jax.export`` holds no reference to its kernels: it finds them again when it runs next.
         """
         with self._lock:
             references = {description: weakref.ref(entry) for description, entry in self._entries.items()}
@@ -214,22 +205,18 @@ class Target:
             return released
 
     def _resolve(self, frame_address: int, answer_address: int) -> None:
-        """Answers native code that met a key which is not in the table: the slow path, at most once per key."""
+        """Finds the plan for a key that native code did not find in the table: the slow path, once for each key."""
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
         frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
         try:
             description = _string_attribute(frame, "kernel")
             if _has_attribute(frame, "code"):
                 text = _string_attribute(frame, "code")
-                answer[0] = self.publish(description, lambda: embedded.build(text)).address
+                answer[0] = self.publish(description, lambda: Built(embedded.read(text))).address
                 return
-            language = description.partition(":")[0]
-            if language not in self._resolvers:
-                raise BridgeError(
-                    f"this program calls the {language} kernel {description!r}, but nothing in this process provides "
-                    f"{language} kernels. Define the kernel with the same wrapper as in the process that exported it."
-                )
-            answer[0] = self._resolvers[language](description).address
+            if self._resolver is None:
+                raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
+            answer[0] = self._resolver(self.platform, description).address
         except Exception as error:
             answer[1] = _create_error(frame, f"{type(error).__name__}: {error}")
 
@@ -266,10 +253,10 @@ _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
-CUDA = Target("bridge_cuda", "cuda", lambda: aliasing.copying(driver.make_execute()), traits=METADATA.COMMAND_BUFFER)
+CUDA = Target("bridge_cuda", "cuda", execution.execute_launches, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
-CUDA_PYTHON = Target("bridge_cuda_python", "cuda", lambda: aliasing.copying(callback.make_execute()))
+CUDA_PYTHON = Target("bridge_cuda_python", "cuda", execution.execute_callback)
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)

@@ -1,0 +1,34 @@
+"""Kernel languages, one file or folder for each, and the names that the file of a new language needs.
+
+A native language subclasses :class:`NativeLanguage`. Its kernels are a subclass of :class:`Definition`, which it keeps
+in :data:`DEFINITIONS`. It compiles them to a :class:`Built`, which holds a plan. Its public wrapper calls :func:`wrap`.
+"""
+
+from bridge.ffi.built import Built
+from bridge.ffi.plans.callback import CallbackPlan
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.ffi.plans.host import HostPlan
+from bridge.languages.definitions import DEFINITIONS, Definitions
+from bridge.languages.language import Language, Standing
+from bridge.languages.native_language import Definition, NativeLanguage, NoOptions
+from bridge.languages.wrapper import wrap
+from bridge.signature.array_types import ArrayType, Signature
+
+__all__ = [
+    "DEFINITIONS",
+    "ArrayType",
+    "Built",
+    "CallbackPlan",
+    "Definition",
+    "Definitions",
+    "DevicePlan",
+    "HostPlan",
+    "Language",
+    "Launch",
+    "NativeLanguage",
+    "NoOptions",
+    "Patch",
+    "Signature",
+    "Standing",
+    "wrap",
+]

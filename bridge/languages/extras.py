@@ -1,4 +1,4 @@
-"""What to install where an optional package is missing."""
+"""Tells users which optional package to install when they use a kernel language that needs it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,33 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from bridge.errors import WarpUnavailableError
+from bridge.errors import CudaUnavailableError, WarpUnavailableError
 
 INSTALL_CUDA = 'Install it: pip install "kernel-bridge[cuda13]", or "kernel-bridge[cuda12]" for CUDA 12.'
 INSTALL_WARP = 'Install it: pip install "kernel-bridge[warp]".'
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported, as far as can be told without importing it."""
+    """Whether a package is installed. It may fail to import all the same."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
+
+
+def require_cuda() -> None:
+    """Raises CudaUnavailableError, an ImportError, unless numba-cuda is installed and sees a GPU."""
+    if not is_installed("numba_cuda"):  # Numba may have a numba.cuda of its own, which is another one
+        raise CudaUnavailableError(f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}")
+    try:
+        from numba import cuda
+    except ImportError as error:
+        raise CudaUnavailableError(f"numba-cuda does not import ({error}). {INSTALL_CUDA}") from error
+    if not cuda.is_available():
+        raise CudaUnavailableError(
+            "numba-cuda finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
+            "numba_kernel wraps kernels for the CPU."
+        )
 
 
 def require_warp(what: str) -> None:
@@ -27,12 +42,12 @@ def require_warp(what: str) -> None:
 
 
 def without_warp(what: str, why: object = "no module named 'warp'") -> WarpUnavailableError:
-    """The error of something that needs Warp where Warp does not import."""
+    """The error for a user of Warp where Warp does not import."""
     return WarpUnavailableError(f"{what} needs NVIDIA Warp, which does not import ({why}). {INSTALL_WARP}")
 
 
 def stand_in(name: str, why: ImportError) -> Callable[..., NoReturn]:
-    """What a function is where Warp is missing: it can be imported, and says what to install when it is called."""
+    """A function that takes the place of one that needs Warp: when called, it says what to install."""
 
     def missing(*args: Any, **options: Any) -> NoReturn:
         raise without_warp(name, why) from None

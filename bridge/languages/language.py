@@ -1,4 +1,4 @@
-"""Describes a kernel language to operators and to the machinery that compiles and calls its kernels."""
+"""Describes a kernel language to operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Standing(enum.IntEnum):
-    """How well a kernel does as the default of a platform: one of higher standing takes the place of a lower one."""
+    """How good a kernel is as the default of a platform: a kernel of higher standing replaces one of lower standing."""
 
     NONE = 0
     INTERPRETED = 1
@@ -27,14 +27,14 @@ def _unchanged(generator: Callable[..., Any], platform: str) -> Callable[..., An
 def _nothing(what: str) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
-    """A language that an operator may have a kernel in.
+    """A language in which an operator may have a kernel. There is one object for each language.
 
     Attributes:
-        name: The backend's name in operators; also the first part of the description of each of its kernels.
-        platforms: The JAX platforms it has code for, each with the standing of its kernels there.
-        adapted: Makes the generator for one platform of what the user registered for all of them.
+        name: The backend's name in operators, and in the descriptions of its kernels.
+        platforms: The JAX platforms it has code for, and the standing of its kernels on each of them.
+        adapted: Makes the generator for one platform from the one that the user registered for all of them.
         require: Raises an ImportError that names ``what`` if the language is not installed.
     """
 

@@ -1,25 +1,29 @@
-"""The shape of a CUDA launch: grid, block and shared memory, from what a user asks for, within what a device allows."""
+"""Turns the launch arguments of users into grid, block and shared memory, and checks them against device limits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bridge.errors import LaunchError
-
-Dimensions = tuple[int, int, int]
+from bridge.ffi.cuda.limits import Dimensions, Limits
 
 MOST = 2**31 - 1
-"""No limit of a device is higher."""
+"""No device has a higher limit."""
 
 
-@dataclass(frozen=True)
-class LaunchShape:
-    """Blocks in x, y, z; threads of a block in x, y, z; bytes of dynamic shared memory of a block."""
+class LaunchShape(msgspec.Struct, frozen=True):
+    """The size of a launch.
+
+    Attributes:
+        grid: Blocks in x, y, z.
+        block: Threads of a block in x, y, z.
+        shared_bytes: Dynamic shared memory of a block.
+    """
 
     grid: Dimensions
     block: Dimensions
@@ -31,23 +35,6 @@ class LaunchShape:
         return 0 in self.grid
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a device allows; the defaults hold for every NVIDIA GPU since compute capability 3.0.
-
-    Attributes:
-        block_threads: Threads of a block.
-        block: Threads of a block in x, y, z.
-        grid: Blocks in x, y, z.
-        shared_bytes: Shared memory of a block, static and dynamic, with the opt-in for more than 48 KiB.
-    """
-
-    block_threads: int = 1024
-    block: Dimensions = (1024, 1024, 64)
-    grid: Dimensions = (2**31 - 1, 65535, 65535)
-    shared_bytes: int = 49152
-
-
 def launch_shape(
     name: str,
     grid: Any = None,
@@ -56,7 +43,7 @@ def launch_shape(
     threads_per_block: int = 256,
     shared_mem: int = 0,
 ) -> LaunchShape:
-    """Turns the launch arguments of a kernel wrapper into a shape.
+    """The launch shape of the launch arguments of a kernel wrapper.
 
     Args:
         name: The kernel, for errors.
@@ -64,8 +51,8 @@ def launch_shape(
         block: Threads of a block: an int, or up to three. Goes with ``grid``.
         launch_dims: Threads in all, instead of ``grid`` and ``block``: an int, or up to three. Each is rounded up
             to whole blocks, so the kernel must check its bounds.
-        threads_per_block: Upper bound of the size of a block made from ``launch_dims``: used as it is in one dimension;
-            spread in powers of two over two or three, as evenly as they allow (256 becomes 16x16 or 8x8x4).
+        threads_per_block: The largest size of a block made from ``launch_dims``. In one dimension a block has this
+            size. In two or three, powers of two are spread as evenly as possible: 256 becomes 16x16 or 8x8x4.
         shared_mem: Dynamic shared memory of a block in bytes.
 
     Raises:
@@ -91,7 +78,7 @@ def launch_shape(
 
 
 def check_limits(name: str, shape: LaunchShape, limits: Limits, static_shared_bytes: int = 0) -> None:
-    """Holds a launch to what the device allows.
+    """Checks a launch against the limits of a device.
 
     Raises:
         LaunchError: A number is over its limit.
@@ -117,7 +104,7 @@ def check_limits(name: str, shape: LaunchShape, limits: Limits, static_shared_by
 
 
 def check_covers(name: str, shape: LaunchShape, outputs: Sequence[Any]) -> None:
-    """Refuses a launch of no threads while there is something to write.
+    """Refuses a launch of no threads if an output has elements, which would not be written.
 
     Raises:
         LaunchError: The grid is empty and an output is not.

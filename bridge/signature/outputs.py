@@ -1,10 +1,10 @@
-"""The types of one kernel call: shapes and dtypes of inputs and outputs, normalised and hashable."""
+"""Normalises the outputs that users declare for kernels and operators: shapes, dtypes and their container."""
 
 from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,37 +14,17 @@ from jax.export import is_symbolic_dim
 
 from bridge.errors import BridgeError, SignatureError
 
-VMAP_METHODS = (None, "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized")
-
-
-@dataclass(frozen=True)
-class ArrayType:
-    """What a kernel is compiled for: dtype, rank and whether it may write to the array."""
-
-    dtype: np.dtype[Any]
-    rank: int
-    writable: bool
-
-    def __str__(self) -> str:
-        return f"{self.dtype.name}:{self.rank}:{'w' if self.writable else 'r'}"
-
-    @classmethod
-    def parse(cls, text: str) -> ArrayType:
-        """The inverse of ``str``; text written by another process included."""
-        dtype, rank, access = text.split(":")
-        return cls(jax.numpy.dtype(dtype), int(rank), access == "w")
-
 
 @dataclass(frozen=True)
 class Outputs:
-    """The flat output specs of a call, and the container its results are returned in."""
+    """The specs of all outputs of a call in one sequence, and the container in which its results are returned."""
 
     specs: tuple[jax.ShapeDtypeStruct, ...]
     tree: Any
 
     @classmethod
     def of(cls, outs: Any, name: str) -> Outputs:
-        """Normalises what a user passes as ``outs``.
+        """Normalises ``outs`` as a user passes it.
 
         Args:
             outs: A ``jax.ShapeDtypeStruct`` (or anything with ``shape`` and ``dtype``), or a pytree of these.
@@ -96,8 +76,8 @@ class OutputsOf:
         """The outputs for inputs of these shapes and dtypes.
 
         Raises:
-            SignatureError: The function takes another number of inputs, raises, or returns something else than what
-                may be passed as ``outs``.
+            SignatureError: The function takes another number of inputs, raises an exception, or returns a value that
+                cannot be passed as ``outs``.
         """
         given = f"outs, a function of the inputs ({place_of(self.function)})"
         try:
@@ -123,7 +103,7 @@ class OutputsOf:
 
 
 def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
-    """Normalises what a user passes as ``outs`` of a kernel: shapes and dtypes, or a function of the inputs.
+    """Normalises the ``outs`` of a kernel: shapes and dtypes, or a function of the inputs that returns them.
 
     Raises:
         SignatureError: It is malformed.
@@ -140,7 +120,7 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def _spec(leaf: Any, name: str) -> jax.ShapeDtypeStruct:
-    """What ``outs`` says of one output, with extents of type int: 3.0 is equal to 3, but no extent."""
+    """One output of ``outs`` with extents of type int. Other types are refused: 3.0 equals 3, but is no extent."""
     if isinstance(leaf.dtype, np.dtype) and all(type(extent) is int and extent >= 0 for extent in leaf.shape):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
     try:
@@ -160,63 +140,8 @@ def _no_array(leaf: Any, name: str) -> SignatureError:
     )
 
 
-def check_known_shapes(arrays: Sequence[Any], name: str) -> None:
-    """Raises SignatureError if an extent is symbolic, where the shapes of arrays are compiled into a launch."""
-    for array in arrays:
-        if any(is_symbolic_dim(extent) for extent in array.shape):
-            raise SignatureError(
-                f"{name}: {array.dtype}{list(array.shape)} has a symbolic shape, but its launch is compiled for known "
-                "extents. Export one program for each shape."
-            )
-
-
 def check_rtol(rtol: Any, name: str) -> None:
     """Raises SignatureError unless ``rtol`` is None or a relative error: a number from 0."""
     known = isinstance(rtol, int | float | np.integer | np.floating) and not isinstance(rtol, bool)
     if rtol is not None and not (known and rtol >= 0):
         raise SignatureError(f"{name}: rtol is {rtol!r}, expected a number of at least 0, or None.")
-
-
-def check_vmap_method(vmap_method: str | None, name: str) -> None:
-    """Raises SignatureError unless ``vmap_method`` is one that ``jax.ffi.ffi_call`` knows."""
-    if vmap_method not in VMAP_METHODS:
-        raise SignatureError(f"{name}: vmap_method is {vmap_method!r}, expected one of {list(VMAP_METHODS)}.")
-
-
-def check_aliases(aliases: Mapping[int, int] | None, name: str) -> tuple[tuple[int, int], ...]:
-    """Normalises ``input_output_aliases`` to sorted pairs of input and output index.
-
-    Raises:
-        SignatureError: Not a mapping of ints, or an output aliased twice.
-    """
-    if aliases is None:
-        return ()
-    if not isinstance(aliases, Mapping) or not all(
-        isinstance(index, int | np.integer) and index >= 0 for pair in aliases.items() for index in pair
-    ):
-        raise SignatureError(
-            f"{name}: input_output_aliases is {aliases!r}, expected a dict from input index to output index, as "
-            "{0: 0}."
-        )
-    pairs = tuple(sorted((int(i), int(o)) for i, o in aliases.items()))
-    if len({o for _, o in pairs}) != len(pairs):
-        raise SignatureError(f"{name}: input_output_aliases {dict(pairs)} maps two inputs to one output.")
-    return pairs
-
-
-def check_aliased_types(
-    aliases: tuple[tuple[int, int], ...], inputs: Sequence[Any], outputs: Sequence[Any], name: str
-) -> None:
-    """Raises SignatureError unless each aliased pair exists and has one shape and dtype."""
-    for i, o in aliases:
-        if i >= len(inputs) or o >= len(outputs):
-            raise SignatureError(
-                f"{name}: input_output_aliases maps input {i} to output {o}, but the call has {len(inputs)} inputs and "
-                f"{len(outputs)} outputs (indices start at 0)."
-            )
-        given, declared = inputs[i], outputs[o]
-        if given.shape != declared.shape or given.dtype != declared.dtype:
-            raise SignatureError(
-                f"{name}: input_output_aliases maps input {i} ({given.dtype}{list(given.shape)}) to output {o} "
-                f"({declared.dtype}{list(declared.shape)}); an alias needs one shape and dtype."
-            )

@@ -1,8 +1,8 @@
-"""The identity of a Python function by content: the same in every process, different when the compiled code would be.
+"""Identifies Python functions by content: equal in every process, and different if the compiled code would differ.
 
-The digest covers what Numba freezes when it compiles: bytecode, constants, default arguments, closure variables, and
-the globals, module attributes and functions that the code refers to, followed recursively. Names of files and line
-numbers are left out.
+The digest covers everything that Numba freezes when it compiles: bytecode, constants, default arguments, closure
+variables, and the globals, module attributes and functions that the code refers to, followed recursively. It leaves out
+the names of files and the line numbers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from bridge.errors import BridgeError
-
 PROCESS_LOCAL = "local"
-"""Prefix of a digest that covers an object with no content of its own: valid in this process only."""
+"""Prefix of a digest that covers an object without content to hash. It is valid in this process only."""
 
 _LIBRARIES = frozenset({"cmath", "math", "numba", "numba_cuda", "numpy", "operator"})
 
@@ -29,7 +27,7 @@ _LIBRARIES = frozenset({"cmath", "math", "numba", "numba_cuda", "numpy", "operat
 def function_digest(function: types.FunctionType, *options: Any) -> str:
     """SHA-256 over the content of a function and of the given compiler options, as hex.
 
-    An object that has no content to hash (an open file, an instance of a user's class) counts by identity; the digest
+    An object without content to hash (an open file, an instance of a user's class) counts by its identity. The digest
     then starts with :data:`PROCESS_LOCAL`.
     """
     walk = ContentWalk()
@@ -39,18 +37,28 @@ def function_digest(function: types.FunctionType, *options: Any) -> str:
     return digest if walk.portable else f"{PROCESS_LOCAL}-{digest}"
 
 
-def undefined_kernel(kind: str, name: str, digest: str, wrapper: str) -> BridgeError:
-    """The error for a program from another process that calls a kernel which this one has not wrapped."""
-    advice = (
-        "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
-        "as arrays or plain constants."
-        if digest.startswith(PROCESS_LOCAL)
-        else f"Call {wrapper} on the same kernel (same code, constants and options) before running this program."
-    )
-    return BridgeError(f"this program calls the {kind} {name!r}, which this process has not defined. {advice}")
+_digests: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def dispatcher_digest(dispatcher: Any, *options: Any) -> str:
+    """:func:`function_digest` of the Python function and the options of one of Numba's dispatchers.
+
+    It is computed once for each dispatcher, so that wrapping a kernel again is cheap.
+    """
+    digest = _digests.get(dispatcher)
+    if digest is None:
+        digest = _digests[dispatcher] = function_digest(dispatcher.py_func, dispatcher.targetoptions, *options)
+    return digest
 
 
 class ContentWalk:
+    """Feeds values to a SHA-256, by content and recursively.
+
+    Attributes:
+        sha: The hash so far.
+        portable: Whether it is the same in every process: whether all values had content to hash.
+    """
+
     def __init__(self) -> None:
         self.sha = hashlib.sha256()
         self.portable = True

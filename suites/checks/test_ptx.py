@@ -76,11 +76,12 @@ def _ptx(dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, int
     from numba import cuda
     from numba.cuda import dispatcher as dispatchers
 
-    from bridge.languages.numba_cuda.cuda_jit import numba_type
+    from bridge.languages.numba_cuda.cuda_compilation import numba_type
+    from bridge.signature.array_types import ArrayType
 
     function = dispatcher.py_func
     types = tuple(
-        numba_type(function.__name__, str(array.dtype), len(array.shape), index >= readonly)
+        numba_type(function.__name__, ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly))
         for index, array in enumerate(arrays)
     )
     # Numba asks the current device what to compile device functions for, and keeps what it compiled.

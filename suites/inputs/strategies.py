@@ -18,7 +18,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bridge.languages.launch_shape import MOST, Limits
+from bridge.ffi.cuda.limits import Limits
+from bridge.languages.launch_shape import MOST
 from suites.declare.operator import Inputs, Operator
 
 Array = np.ndarray[Any, Any]
@@ -294,7 +295,7 @@ _BLOCKS = (1, 32, 64, 100, 256, 1024)
 
 @st.composite
 def launches(draw: st.DrawFn, size: int) -> dict[str, Any]:
-    """Launches of ``size`` threads or more in x, within :class:`bridge.languages.launch_shape.Limits`: in any form that is accepted."""
+    """Launches of ``size`` threads or more in x, within :class:`bridge.ffi.cuda.limits.Limits`: in any form that is accepted."""
     threads = draw(st.sampled_from(_BLOCKS))
     shared = draw(st.just({}) | st.sampled_from([0, 1, 1024, Limits().shared_bytes]).map(lambda n: {"shared_mem": n}))
     if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""The CUDA driver library, through ctypes: the address of ``cuLaunchKernel``, and errors in words."""
+"""Calls the CUDA driver library through ctypes: loads kernels, and reads their attributes and those of devices."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import ctypes
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from bridge.errors import PlatformError
-from bridge.ffi.native.handler import c_function, c_string
-from bridge.ffi.plans import device
-from bridge.languages.launch_shape import Limits
+from bridge.ffi.cuda.limits import Limits
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 
@@ -49,19 +46,6 @@ def error_text(status: int) -> str:
         if function(ctypes.c_int(status), ctypes.byref(text)) == 0 and text.value is not None:
             texts.append(text.value.decode())
     return f"{texts[0]} ({texts[1]})" if len(texts) == 2 else f"CUDA error {status}"
-
-
-@device.DESCRIBE
-def describe(status: int, name: int) -> int:
-    kernel = ctypes.string_at(name).decode()
-    return c_string(f"launching {kernel} failed: {error_text(status)}")
-
-
-def make_execute() -> Any:
-    """Native code that launches the kernels of a :class:`~bridge.ffi.plans.device.DevicePlan` through the driver."""
-    launch = ctypes.cast(library().cuLaunchKernel, ctypes.c_void_p).value
-    assert launch is not None
-    return device.compile_execute(launch, c_function(describe))
 
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h.

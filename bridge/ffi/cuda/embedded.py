@@ -1,4 +1,4 @@
-"""CUDA plans that an exported program carries along, machine code included, as text."""
+"""Writes CUDA plans with their machine code as text, which exported programs carry, and reads them again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import contextlib
 import contextvars
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-import jax
 import msgspec
 
 from bridge.errors import PlatformError
 from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.ordinals import load_everywhere
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 
 
@@ -67,7 +66,7 @@ def carrying() -> Iterator[None]:
 
 
 def is_wanted() -> bool:
-    """Whether what is exported now carries its machine code."""
+    """Whether a program that is exported now has to carry its machine code."""
     return _wanted.get()
 
 
@@ -95,8 +94,8 @@ def write(plan: DevicePlan, images: Sequence[Mapping[int, Image]]) -> str:
     return base64.b64encode(msgspec.msgpack.encode(embedded)).decode()
 
 
-def build(text: str) -> tuple[int, Any]:
-    """The address of a plan that was written as text, loaded on each of JAX's local GPUs, and what must stay alive.
+def read(text: str) -> DevicePlan:
+    """The plan that :func:`write` wrote as text, its kernels loaded on each of JAX's local GPUs.
 
     Raises:
         PlatformError: A GPU has another architecture than the program was exported for.
@@ -115,15 +114,13 @@ def build(text: str) -> tuple[int, Any]:
         )
         for launch in plan.launches
     ]
-    words, alive = DevicePlan(plan.name, plan.inputs, plan.outputs, launches).words()
-    return ctypes.addressof(words), (words, alive)
+    return DevicePlan(plan.name, plan.inputs, plan.outputs, launches)
 
 
 def _handles(launch: _Launch) -> tuple[int, ...]:
     images = {image.capability: image for image in launch.images}
-    ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
-    handles = [0] * (ordinals[-1] + 1)
-    for ordinal in ordinals:
+
+    def load(ordinal: int) -> int:
         capability = driver.compute_capability(ordinal)
         if capability not in images:
             carried = ", ".join(f"sm_{each}" for each in sorted(images))
@@ -132,8 +129,8 @@ def _handles(launch: _Launch) -> tuple[int, ...]:
                 f"sm_{capability}. Export it on a machine with such a GPU, or with jax.export."
             )
         with driver.current(ordinal):
-            handles[ordinal] = driver.load_function(
-                driver.load_kernel(images[capability].content, images[capability].symbol)
-            )
-            driver.allow_shared_bytes(handles[ordinal], launch.shared_bytes)
-    return tuple(handles)
+            handle = driver.load_function(driver.load_kernel(images[capability].content, images[capability].symbol))
+            driver.allow_shared_bytes(handle, launch.shared_bytes)
+        return handle
+
+    return load_everywhere(load)

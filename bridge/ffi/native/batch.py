@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bridge.ffi.native.abi import BUFFER
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.memory import load
+from bridge.ffi.native.words import load
 
 
 @native

@@ -16,8 +16,8 @@ import numpy as np
 from numba import types
 
 from bridge.ffi.native.abi import API, ATTRIBUTE, ERROR, EXTENSION, FRAME, METADATA, VERSION
-from bridge.ffi.native.memory import call, call2, load, load_int32, stack_words, store, store_int32
 from bridge.ffi.native.table import lookup
+from bridge.ffi.native.words import call, call2, load, load_int32, stack_words, store, store_int32
 
 HANDLER = types.int64(types.int64)
 """Type of a handler: the address of a frame in, that of an ``XLA_FFI_Error`` or 0 out."""

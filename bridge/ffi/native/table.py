@@ -7,7 +7,7 @@ import threading
 
 import numba
 
-from bridge.ffi.native.memory import load
+from bridge.ffi.native.words import load
 
 _EMPTY = 0
 _FIRST_CAPACITY = 256

@@ -1,8 +1,8 @@
-"""Outputs that lie in the memory of an input, on CUDA: where XLA gives them other memory, the input is copied there.
+"""Copies an aliased input into its output, on CUDA, where XLA has given them different memory.
 
-An alias says that an output shares the buffer of an input, and XLA copies what has to stay. But where it fuses a call
-with the slices around it, as in a loop that takes its inputs from stacked arrays and puts its results into others
-(dynamic-slice fusion, seen with jaxlib 0.11), the call gets the two slices as they lie, and nothing is copied.
+An alias says that an output shares the buffer of an input. XLA normally ensures that, and copies the input first where
+its value is still needed. Dynamic-slice fusion (seen with jaxlib 0.11) breaks the promise: in a loop that slices its
+inputs from stacked arrays, the call gets two different slices, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
-from bridge.ffi.native.frame import array_attribute, stream_and_device
-from bridge.ffi.native.handler import c_function, c_string, create_error, native
-from bridge.ffi.native.memory import call2, call4, load, load_int32, stack_words, store
+from bridge.ffi.native.call_frame import array_attribute, stream_and_device
+from bridge.ffi.native.handler import c_string, create_error, native
+from bridge.ffi.native.words import call2, call4, load, load_int32, stack_words, store
 
 _INPUT, _OUTPUT, _ITEM_BYTES, _PAIR = 0, 1, 2, 3
 _INT32_BYTES = 4
@@ -30,12 +29,6 @@ def pairs(aliases: Sequence[tuple[int, int]], outputs: Sequence[Any]) -> np.ndar
         outputs: Shape and dtype of each output.
     """
     return np.array([word for i, o in aliases for word in (i, o, np.dtype(outputs[o].dtype).itemsize)], np.int32)
-
-
-def copying(execute: Callable[..., Any]) -> Any:
-    """Native ``(frame, plan) -> error`` that copies on XLA's stream what is not where it should be, then executes."""
-    copy = c_function(driver.library().cuMemcpyDtoDAsync_v2)
-    return copy_before(execute, copy, c_function(driver.describe))
 
 
 def copy_before(execute: Callable[..., Any], copy: int, describe: int, on_stream: bool = True) -> Any:

@@ -11,9 +11,9 @@ import numpy as np
 
 from bridge.ffi.native.abi import BUFFER, ERROR
 from bridge.ffi.native.batch import batch_elements, batch_offset
-from bridge.ffi.native.frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
+from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.memory import call2, load, stack_words, store
+from bridge.ffi.native.words import call2, load, stack_words, store
 
 _MAX_WORDS = 2 + MAX_BUFFERS
 _HEADER_WORDS = 6

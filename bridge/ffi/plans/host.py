@@ -10,9 +10,9 @@ import numpy as np
 
 from bridge.ffi.native.abi import BUFFER, ERROR
 from bridge.ffi.native.batch import batch_elements, batch_offset
-from bridge.ffi.native.frame import MAX_BUFFERS, collect_buffers, miscounted
+from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted
 from bridge.ffi.native.handler import c_function, create_error, native
-from bridge.ffi.native.memory import call, call2, call5, load, stack_words, store
+from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
 
 _HEADER_WORDS = 10
 (_FUNCTION, _CONTEXT, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(
@@ -64,8 +64,8 @@ class HostPlan:
     failures: tuple[int, int] | None = None
     context: int = 0
 
-    def words(self) -> ctypes.Array[ctypes.c_int64]:
-        """The plan in native memory, which the caller keeps alive.
+    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], None]:
+        """The plan in native memory, which the caller keeps alive, and None: it refers to no other memory of its own.
 
         Raises:
             SignatureError: The kernel has more arrays than a plan can hold.
@@ -84,7 +84,7 @@ class HostPlan:
         if self.failures is not None:
             header[_FAILURES], header[_FAILURE_TEXT] = self.failures
         words = header + [word for buffer in buffers for word in buffer]
-        return (ctypes.c_int64 * len(words))(*words)
+        return (ctypes.c_int64 * len(words))(*words), None
 
 
 @native

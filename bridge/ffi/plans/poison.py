@@ -1,28 +1,26 @@
-"""Outputs that are filled with a pattern before a kernel runs: what still holds it afterwards was not written."""
+"""Fills the outputs of a call with a pattern before the kernel runs, to find the elements that it does not write."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
-from bridge.ffi.native.frame import array_attribute, stream_and_device
+from bridge.ffi.native.call_frame import array_attribute, stream_and_device
 from bridge.ffi.native.handler import c_function, c_string, create_error, native
-from bridge.ffi.native.memory import call2, call3, call4, load, stack_words, store
-from bridge.ffi.target import Target
+from bridge.ffi.native.words import call2, call3, call4, load, stack_words, store
 
 PATTERNS = (0xFF, 0x5A)
-"""The bytes of the first and of the second run: NaN (or -1), and a large ordinary number. An element that holds the one
-after the one run and the other after the other was not written; a value that a kernel wrote is the same in both."""
+"""The byte that fills the outputs in the first run, and in the second. The first makes NaN (or -1), the second a large
+ordinary number. An element that holds the pattern after both runs was not written: a kernel writes the same value in
+both."""
 
 BOOL_PATTERNS = (0, 1)
-"""The same for booleans, of which every other byte is true."""
+"""The same for booleans, which are true for every byte other than 0."""
 
 _BYTES, _PATTERN, _FILL_WORDS = 0, 1, 2
 
@@ -33,7 +31,7 @@ def pattern(dtype: Any, run: int) -> int:
 
 
 def fills(outputs: Sequence[Any], aliased: Collection[int], run: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The attribute of a call of a :func:`poisoning` target: for each output, bytes to fill and the byte.
+    """The attribute that :func:`fill_before` reads: for each output, how many bytes to fill, and with which byte.
 
     Args:
         outputs: Shape and dtype of each output, with batch dimensions.
@@ -47,15 +45,8 @@ def fills(outputs: Sequence[Any], aliased: Collection[int], run: int) -> np.ndar
     return np.array(words, np.int64)
 
 
-@functools.cache
-def poisoning(target: Target) -> Target:
-    """The target that runs the entries of another one after it has filled their outputs."""
-    make_fill = _host_fill if target.platform == "cpu" else _device_fill
-    return target.variant("_poisoned", lambda execute: fill_before(execute, make_fill(), target.platform == "cuda"))
-
-
 def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream: bool) -> Any:
-    """Native ``(frame, plan) -> error`` that fills the outputs of a frame as its array attribute says, then executes.
+    """Native ``(frame, plan) -> error`` that fills the outputs as the attribute of the call says, then executes.
 
     Args:
         execute: Native ``(frame, plan) -> error``.
@@ -85,7 +76,8 @@ def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream
     return run
 
 
-def _host_fill() -> Any:
+def host_fill() -> Any:
+    """Native ``fill`` of host memory."""
     memset = np.int64(c_function(ctypes.memset))
 
     @native
@@ -94,10 +86,6 @@ def _host_fill() -> Any:
         return 0
 
     return fill
-
-
-def _device_fill() -> Any:
-    return stream_fill(c_function(driver.library().cuMemsetD8Async), c_function(driver.describe))
 
 
 def stream_fill(memset: int, describe: int) -> Any:

@@ -1,8 +1,7 @@
-"""From a compiled Numba CPU function to a host plan: arrays out of buffer words, exceptions into XLA errors."""
+"""Makes a host plan of a compiled Numba CPU function: makes its arrays from buffers, and XLA errors of exceptions."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,12 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from bridge.ffi.native.abi import BUFFER, ERROR
+from bridge.ffi.native.exception_text import describe_to_c_string
 from bridge.ffi.native.handler import create_error
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages.numba_cpu.exceptions import describe_to_c_string, emit_report
 from bridge.languages.numba_cpu.parallel import Failures, entry_mutex
+from bridge.languages.numba_cpu.raised import emit_report
+from bridge.signature.array_types import Signature
 
 _I64 = ir.IntType(64)
 
@@ -25,33 +26,31 @@ _I64 = ir.IntType(64)
 _FUNCTION = types.int64(*[types.int64] * 5)
 
 
-def build_plan(
-    compiled: Any, arrays: Sequence[types.Array], input_count: int, name: str, failures: Failures | None
-) -> tuple[int, Any]:
+def host_plan(
+    compiled: Any, arrays: Sequence[types.Array], signature: Signature, name: str, failures: Failures | None
+) -> tuple[HostPlan, Any]:
     """Makes a compiled kernel callable by the ``bridge_cpu`` target.
 
     Args:
         compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
         arrays: C-contiguous Numba array types, inputs then outputs.
-        input_count: How many of them are inputs.
+        signature: The same types.
         name: The kernel, for error messages.
-        failures: Where parallel loops of the kernel report exceptions, if it has any.
+        failures: Takes the exceptions of the kernel's parallel loops, if it has any.
 
     Returns:
-        The address of the plan, and what must stay alive for it.
+        The plan, and the compiled C function that it calls.
     """
     function = _compile_function(compiled, arrays, name)
-    sizes = [(array.ndim, _item_bytes(array.dtype)) for array in arrays]
     plan = HostPlan(
         name=name,
         function=function.address,
-        inputs=sizes[:input_count],
-        outputs=sizes[input_count:],
+        inputs=signature.input_sizes,
+        outputs=signature.output_sizes,
         mutex=entry_mutex() if failures else None,
         failures=(failures.count_address, failures.text_address) if failures else None,
     )
-    words = plan.words()
-    return ctypes.addressof(words), (words, function, compiled, failures)
+    return plan, function
 
 
 def _item_bytes(dtype: types.Type) -> int:

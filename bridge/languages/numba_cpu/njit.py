@@ -1,29 +1,23 @@
-"""Numba CPU kernels as JAX operations: :func:`numba_kernel`."""
+"""Makes Numba CPU kernels callable from JAX: :func:`numba_kernel`."""
 
 from __future__ import annotations
 
-import inspect
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numba
-from numba.core import types
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.np.numpy_support import from_dtype
+from numba.core.registry import CPUDispatcher
 
-from bridge.errors import KernelCompileError, KernelTypeError
-from bridge.ffi.kernel_call import Compiled
-from bridge.ffi.target import CPU, Entry
-from bridge.languages.numba_cpu.entry import build_plan
-from bridge.languages.numba_cpu.parallel import Failures, reporting_compiler
+from bridge.errors import KernelTypeError
+from bridge.ffi.built import Built
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.language import Standing
+from bridge.languages.native_language import NativeLanguage, NoOptions
+from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
+from bridge.languages.numba_cpu.entry import host_plan
+from bridge.languages.numba_cpu.parallel import Failures
 from bridge.languages.wrapper import wrap
-from bridge.signature.outputs import ArrayType
-from bridge.source.captured import captured_error
-from bridge.source.content import function_digest, undefined_kernel
-from bridge.source.imports import hoist_imports
-
-_LANGUAGE = "numba"
+from bridge.signature.array_types import Signature
+from bridge.source.content import dispatcher_digest
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -103,158 +97,30 @@ def numba_kernel(
             f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.njit."
         )
-    return wrap(_definition(kernel), outs, vmap_method, input_output_aliases)
+    digest = dispatcher_digest(kernel, kernel.locals)
+    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: NumbaDefinition.of(kernel, digest))
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
 
 
-class _Definition:
-    """One kernel as the user defined it, and its entries by argument types: one object for each content."""
+class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
+    def identity(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> str:
+        return definition.digest
 
-    target = CPU
-
-    def __init__(self, dispatcher: CPUDispatcher, digest: str):
-        self.function = self.source_function = dispatcher.py_func
-        self.name = self.function.__name__
-        self.dispatcher = dispatcher
-        self.digest = digest
-        self._place = f"{self.function.__code__.co_filename}:{self.function.__code__.co_firstlineno}"
-        self._parameters = list(inspect.signature(self.function).parameters.values())
-        self._entries: dict[tuple[ArrayType, ...], Entry] = {}
-
-    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
-        """The kernel compiled for these dtypes and ranks, see :class:`bridge.languages.wrapper.Kernel`."""
-        arrays = [ArrayType(array.dtype, array.ndim, index in writable) for index, array in enumerate(inputs)]
-        arrays += [ArrayType(spec.dtype, len(spec.shape), True) for spec in outputs]
-        return Compiled(CPU, self.typed_entry(tuple(arrays), len(inputs)))
-
-    def typed_entry(self, arrays: tuple[ArrayType, ...], input_count: int) -> Entry:
-        """The entry for these argument types, compiled now if it is new."""
-        entry = self._entries.get(arrays)
-        if entry is None:
-            description = (
-                f"{_LANGUAGE}:{self.name}:{self.digest} "
-                f"{' '.join(map(str, arrays[:input_count]))} -> {' '.join(map(str, arrays[input_count:]))}"
-            )
-            entry = CPU.publish(description, lambda: self._build(arrays, input_count))
-            self._entries[arrays] = entry
-        return entry
-
-    def _build(self, arrays: tuple[ArrayType, ...], input_count: int) -> tuple[int, Any]:
-        array_types = [self._numba_type(array) for array in arrays]
-        failures = Failures(self.name) if self.dispatcher.targetoptions.get("parallel") else None
-        compiled = self._compile(tuple(array_types), failures)
-        return build_plan(compiled, array_types, input_count, self.name, failures)
-
-    def _numba_type(self, array: ArrayType) -> types.Array:
-        if array.dtype.name not in DTYPES:
-            cure = (
-                "Convert it to float32 before the call."
-                if array.dtype.name in ("float16", "bfloat16")
-                else f"Supported are {', '.join(DTYPES)}."
-            )
-            raise KernelCompileError(f"{self.name}: Numba's CPU target has no {array.dtype.name} arrays. {cure}")
-        return types.Array(from_dtype(array.dtype), array.rank, "C", readonly=not array.writable)
-
-    def _compile(self, array_types: tuple[types.Array, ...], failures: Failures | None) -> Any:
-        self._check_declared(array_types)
-        dispatcher = self._with_parameters(len(array_types), failures)
-        try:
-            dispatcher.compile(array_types)
-            compiled = dispatcher.overloads[array_types]
-        except Warning:
-            raise  # the user has made it an error
-        except Exception as error:
-            if (captured := captured_error(self.name, self._place, self.function)) is not None:
-                raise captured from None
-            hint = (
-                "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
-                "one with input_output_aliases."
-                if "Cannot modify readonly" in str(error)
-                else ""
-            )
-            raise KernelCompileError(
-                f"Numba cannot compile {self.name} ({self._place}) for {_listed(array_types)}:\n{error}{hint}"
-            ) from error
-        if compiled.objectmode:
-            raise KernelCompileError(f"{self.name} compiles in object mode, which needs Python. Use numba.njit.")
-        if compiled.signature.return_type != types.none:
-            raise KernelCompileError(
-                f"{self.name} returns {compiled.signature.return_type}, expected no return value. "
-                "Write the result into an output array."
-            )
-        return compiled
-
-    def _check_declared(self, array_types: tuple[types.Array, ...]) -> None:
-        """Holds a kernel with explicit signatures to them."""
-        if self.dispatcher._can_compile:
-            return
-        declared = [signature.args for signature in self.dispatcher.nopython_signatures]
-        writable = [types.Array(array.dtype, array.ndim, "C") for array in array_types]
-        for signature in declared:
-            if len(signature) == len(writable) and all(
-                given.can_convert_to(cpu_target.typing_context, wanted) is not None
-                for given, wanted in zip(writable, signature, strict=True)
-            ):
-                return
-        raise KernelCompileError(
-            f"{self.name} is declared for {'; '.join(map(_listed, declared))}, but was called with "
-            f"{_listed(writable)}. Convert the arguments, or declare this signature too."
-        )
-
-    def _with_parameters(self, count: int, failures: Failures | None) -> CPUDispatcher:
-        """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
-        dispatcher = self._compilable(failures)
-        plain = all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in self._parameters)
-        if plain and len(self._parameters) == count:
-            return dispatcher
-        parameters = ", ".join(f"array{index}" for index in range(count))
-        name = self.name if self.name.isidentifier() else "kernel"  # a lambda has no name
-        namespace = {"__dispatcher": dispatcher}
-        exec(f"def {name}({parameters}): return __dispatcher({parameters})", namespace)
-        return numba.njit(namespace[name])
-
-    def _compilable(self, failures: Failures | None) -> CPUDispatcher:
-        """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
-        function = hoist_imports(self.dispatcher.py_func)
-        if self.dispatcher._can_compile and function is self.dispatcher.py_func and failures is None:
-            return self.dispatcher
-        pipeline = self.dispatcher._compiler.pipeline_class
-        return CPUDispatcher(
-            function,
-            locals=self.dispatcher.locals,
-            targetoptions=self.dispatcher.targetoptions,
-            pipeline_class=reporting_compiler(pipeline, failures) if failures else pipeline,
-        )
+    def build(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Built:
+        types = tuple(map(numba_type, signature.arrays))
+        failures = Failures(definition.name) if definition.dispatcher.targetoptions.get("parallel") else None
+        compiled = compile_kernel(definition, types, failures)
+        plan, function = host_plan(compiled, types, signature, definition.name, failures)
+        return Built(plan, (function, compiled, failures))
 
 
-def _listed(array_types: Iterable[types.Type]) -> str:
-    return f"({', '.join(map(str, array_types))})"
-
-
-_definitions: weakref.WeakValueDictionary[str, _Definition] = weakref.WeakValueDictionary()
-_digests: weakref.WeakKeyDictionary[CPUDispatcher, str] = weakref.WeakKeyDictionary()
-
-
-def _definition(dispatcher: CPUDispatcher) -> _Definition:
-    digest = _digests.get(dispatcher)
-    if digest is None:
-        digest = function_digest(dispatcher.py_func, dispatcher.targetoptions, dispatcher.locals)
-        _digests[dispatcher] = digest
-    definition = _definitions.get(digest)
-    if definition is None:
-        definition = _definitions.setdefault(digest, _Definition(dispatcher, digest))
-    return definition
-
-
-def _resolve(description: str) -> Entry:
-    """The entry for a call that another process described: its kernel must have been wrapped in this one."""
-    kernel, *types_ = description.split(" ")
-    _, name, digest = kernel.split(":")
-    definition = _definitions.get(digest)
-    if definition is None:
-        raise undefined_kernel("Numba kernel", name, digest, "numba_kernel")
-    arrow = types_.index("->")
-    arrays = tuple(map(ArrayType.parse, types_[:arrow] + types_[arrow + 1 :]))
-    return definition.typed_entry(arrays, arrow)
-
-
-CPU.resolve_with(_LANGUAGE, _resolve)
+LANGUAGE = _NumbaCpu(
+    "numba",
+    {"cpu": Standing.REGULAR},
+    kernel_kind="Numba kernel",
+    wrapper="numba_kernel",
+    compiler="Numba's CPU target",
+    options_type=NoOptions,
+    dtypes=DTYPES,
+    with_extents=False,
+)

@@ -19,8 +19,9 @@ from numba.core.callconv import CPUCallConv
 from numba.core.compiler import CompilerBase
 from numba.core.cpu import CPUContext
 
+from bridge.ffi.native.exception_text import describe
 from bridge.ffi.plans.host import Mutex
-from bridge.languages.numba_cpu.exceptions import describe, emit_report
+from bridge.languages.numba_cpu.raised import emit_report
 
 SPINS = 3000
 """What GOMP_SPINCOUNT is set to, unless the user has set it or OMP_WAIT_POLICY."""

@@ -1,30 +1,30 @@
-"""Python functions that launch Numba-CUDA kernels as JAX operations: :func:`numba_cuda_callable`."""
+"""Makes Python functions that launch Numba-CUDA kernels callable from JAX: :func:`numba_cuda_callable`."""
 
 from __future__ import annotations
 
-import ctypes
-import json
+import inspect
 import types
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+import msgspec
 
 from bridge.errors import KernelTypeError
-from bridge.ffi.kernel_call import Compiled
-from bridge.ffi.plans import callback
+from bridge.ffi.built import Built
+from bridge.ffi.cuda.ordinals import local_ordinals
+from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import CUDA, CUDA_PYTHON, Entry, Target
-from bridge.languages.numba_cuda.cuda_jit import require_cuda
+from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.extras import require_cuda
+from bridge.languages.language import Standing
+from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.languages.wrapper import wrap
-from bridge.signature.outputs import check_known_shapes
+from bridge.signature.array_types import Signature
 from bridge.source.captured import captured_arrays, error_of
-from bridge.source.content import function_digest, undefined_kernel
-
-_LANGUAGE = "numba_cuda_callable"
+from bridge.source.content import function_digest
 
 
 def numba_cuda_callable(
@@ -73,88 +73,94 @@ def numba_cuda_callable(
             f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes "
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
-    return wrap(_Callable(_definition(func), bool(replay)), outs, vmap_method, input_output_aliases)
+    digest = function_digest(func)
+    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: CallableDefinition.of(func, digest))
+    return wrap(LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases)
 
 
-class _Definition:
-    """One function as the user defined it: one object for each content."""
+@dataclass(frozen=True, eq=False)
+class CallableDefinition(Definition):
+    """A Python function that launches kernels.
 
-    def __init__(self, function: types.FunctionType, digest: str):
-        self.launcher = function
-        self.name = function.__name__
-        self.digest = digest
+    Attributes:
+        launcher: The function, called with the arrays and a stream.
+        digest: Identifies its content.
+    """
+
+    launcher: types.FunctionType
+    digest: str
+
+    @classmethod
+    def of(cls, function: types.FunctionType, digest: str) -> CallableDefinition:
+        return cls(function.__name__, _without_stream(function), function, function, digest)
 
 
-_definitions: weakref.WeakValueDictionary[str, _Definition] = weakref.WeakValueDictionary()
+class CallableOptions(msgspec.Struct, frozen=True):
+    """How a callable runs.
 
+    Attributes:
+        replay: Record its launches once, when a call is traced, and replay them natively; if not, run it at each call.
+    """
 
-def _definition(function: types.FunctionType) -> _Definition:
-    digest = function_digest(function)
-    return _definitions.get(digest) or _definitions.setdefault(digest, _Definition(function, digest))
-
-
-@dataclass(frozen=True)
-class _Callable:
-    """A function and how it runs: a :class:`bridge.languages.wrapper.Kernel`."""
-
-    definition: _Definition
     replay: bool
 
-    @property
-    def name(self) -> str:
-        return self.definition.name
 
-    @property
-    def target(self) -> Target:
-        return CUDA if self.replay else CUDA_PYTHON
+class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
+    def target(self, options: CallableOptions, platform: str) -> Target:
+        return CUDA if options.replay else CUDA_PYTHON
 
-    @property
-    def function(self) -> Callable[..., Any]:
-        return _without_stream(self.definition.launcher)
+    def check(self, definition: CallableDefinition, options: CallableOptions, signature: Signature) -> None:
+        super().check(definition, options, signature)
+        _check_captured(definition.launcher)
 
-    @property
-    def source_function(self) -> types.FunctionType:
-        return self.definition.launcher
+    def identity(
+        self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
+    ) -> str:
+        return definition.digest
 
-    def code(self, inputs: Sequence[Any], outputs: Sequence[Any], writable: frozenset[int]) -> Compiled:
-        """The function planned for these shapes and dtypes; recorded now, if it is to be replayed."""
-        check_known_shapes([*inputs, *outputs], self.name)
-        _check_captured(self.definition.launcher)
-        arrays = tuple((tuple(array.shape), str(array.dtype)) for array in (*inputs, *outputs))
-        return Compiled(self.target, self.typed_entry(arrays, len(inputs)))
+    def build(
+        self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
+    ) -> Built:
+        return _record(definition, signature) if options.replay else _plan_calls(definition, signature)
 
-    def typed_entry(self, arrays: tuple[tuple[tuple[int, ...], str], ...], input_count: int) -> Entry:
-        """The entry for these shapes and dtypes, planned now if it is new."""
-        call = json.dumps({"replay": self.replay, "inputs": input_count, "arrays": arrays})
-        description = f"{_LANGUAGE}:{self.name}:{self.definition.digest} {call}"
-        shapes = [(shape, jnp.dtype(dtype)) for shape, dtype in arrays]
-        build = self._record if self.replay else self._plan_calls
-        return self.target.publish(description, lambda: build(shapes, input_count))
 
-    def _plan_calls(self, shapes: list[tuple[tuple[int, ...], Any]], input_count: int) -> tuple[Any, ...]:
-        sizes = [(len(shape), dtype.itemsize) for shape, dtype in shapes]
-        from bridge.languages.numba_cuda.caller import Caller
+LANGUAGE = _Callables(
+    "numba_cuda_callable",
+    {"cuda": Standing.REGULAR},
+    kernel_kind="CUDA callable",
+    wrapper="numba_cuda_callable",
+    compiler="Numba-CUDA",
+    options_type=CallableOptions,
+)
 
-        caller = Caller(self.name, self.definition.launcher, shapes)
-        plan = callback.CallbackPlan(
-            self.name, caller.function_address, caller.identity, sizes[:input_count], sizes[input_count:]
-        )
-        words, alive = plan.words()
-        return ctypes.addressof(words), (words, alive, caller)
 
-    def _record(self, shapes: list[tuple[tuple[int, ...], Any]], input_count: int) -> tuple[Any, ...]:
-        from bridge.languages.numba_cuda.launcher import with_launchers
-        from bridge.languages.numba_cuda.recording import record
+def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
+    """The function called anew at each call."""
+    from bridge.languages.numba_cuda.caller import Caller
 
-        ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
-        may_launch_nothing = all(0 in shape for shape, _ in shapes[input_count:])
-        function = with_launchers(self.definition.launcher)
-        recording = record(self.name, function, shapes, ordinals, may_launch_nothing)
-        sizes = [(len(shape), dtype.itemsize) for shape, dtype in shapes]
-        outputs = sizes[input_count:] + [(1, 1)] * len(recording.temporaries)
-        words, alive = DevicePlan(self.name, sizes[:input_count], outputs, recording.launches).words()
-        # The definition keeps the function's kernels loaded.
-        return ctypes.addressof(words), (words, alive, self.definition), recording.temporaries
+    caller = Caller(definition.name, definition.launcher, _shapes(signature))
+    plan = CallbackPlan(
+        definition.name, caller.function_address, caller.identity, signature.input_sizes, signature.output_sizes
+    )
+    return Built(plan, caller)
+
+
+def _record(definition: CallableDefinition, signature: Signature) -> Built:
+    """The launches that the function makes, recorded now."""
+    from bridge.languages.numba_cuda.launcher import with_launchers
+    from bridge.languages.numba_cuda.recording import record
+
+    may_launch_nothing = all(0 in output.shape for output in signature.outputs)
+    function = with_launchers(definition.launcher)
+    recording = record(definition.name, function, _shapes(signature), local_ordinals(), may_launch_nothing)
+    outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
+    plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches)
+    # The definition keeps the function's kernels loaded.
+    return Built(plan, definition, scratch=recording.temporaries)
+
+
+def _shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:
+    return [(array.extents, jnp.dtype(array.dtype)) for array in signature.arrays]
 
 
 def _check_captured(function: types.FunctionType) -> None:
@@ -172,9 +178,7 @@ def _check_captured(function: types.FunctionType) -> None:
 
 
 def _without_stream(function: types.FunctionType) -> Callable[..., Any]:
-    """A stand-in whose parameters are those of ``function`` but for the stream, which the caller does not pass."""
-    import inspect
-
+    """A function with the parameters of ``function`` except the stream, which the caller does not pass."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if parameters and parameters[-1].kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -185,19 +189,3 @@ def _without_stream(function: types.FunctionType) -> Callable[..., Any]:
     stand_in.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     stand_in.__doc__ = function.__doc__
     return stand_in
-
-
-def _resolve(description: str) -> Entry:
-    """The entry for a call that another process described: its function must have been wrapped in this one."""
-    kernel, _, call = description.partition(" ")
-    _, name, digest = kernel.split(":")
-    definition = _definitions.get(digest)
-    if definition is None:
-        raise undefined_kernel("CUDA callable", name, digest, "numba_cuda_callable")
-    about = json.loads(call)
-    arrays = tuple((tuple(shape), dtype) for shape, dtype in about["arrays"])
-    return _Callable(definition, about["replay"]).typed_entry(arrays, about["inputs"])
-
-
-for _target in (CUDA, CUDA_PYTHON):
-    _target.resolve_with(_LANGUAGE, _resolve)

@@ -17,8 +17,8 @@ from cuda.bindings import driver as cu
 from numba import cuda
 from numba.cuda.cudadrv import devices
 
+from bridge.ffi.native.exception_text import describe_to_c_string
 from bridge.ffi.plans import callback
-from bridge.languages.numba_cpu.exceptions import describe_to_c_string
 from bridge.languages.numba_cuda.device_memory import StreamMemory, allocating_with, hook
 from bridge.languages.numba_cuda.launcher import set_device, with_launchers
 from bridge.languages.numba_cuda.recording import device_array

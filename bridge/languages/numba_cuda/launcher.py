@@ -25,7 +25,9 @@ from numba.cuda.dispatcher import CUDADispatcher
 from bridge.errors import PlatformError, RecordingError
 from bridge.ffi.cuda import driver
 from bridge.languages.launch_shape import launch_shape
-from bridge.languages.numba_cuda.cuda_jit import array_words, load_function, numba_type
+from bridge.languages.numba_cuda.array_parameters import array_words
+from bridge.languages.numba_cuda.cuda_compilation import load_function, numba_type
+from bridge.signature.array_types import ArrayType
 from bridge.source.imports import hoist_imports
 
 _PREPARED_KEPT = 1024
@@ -166,7 +168,7 @@ def _type_of(arg: Any) -> Any:
 
 def _numba_type(name: str, arg: Any) -> Any:
     if type(arg) is DeviceNDArray:
-        return numba_type(name, str(arg.dtype), arg.ndim, writable=True)
+        return numba_type(name, ArrayType(str(arg.dtype), (None,) * arg.ndim, writable=True))
     return cuda_types.int64 if type(arg) is int else cuda_types.float64
 
 

@@ -21,6 +21,7 @@ from numba.cuda.cudadrv.driver import MemoryPointer
 
 from bridge.errors import RecordingError
 from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.ordinals import handles_table
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.languages.numba_cuda.device_memory import allocating_with, check, hook
@@ -69,7 +70,7 @@ def record(
     first = recordings[0]
     if not first.launches and not may_launch_nothing:
         raise RecordingError(f"{name} launched nothing on the stream it was given. {_ADVICE}")
-    handles = [[0] * (max(ordinals) + 1) for _ in first.launches]
+    handles: list[dict[int, int]] = [{} for _ in first.launches]
     for ordinal, recording in zip(ordinals, recordings, strict=True):
         if _without_handles(recording) != _without_handles(first):
             raise RecordingError(
@@ -77,7 +78,9 @@ def record(
             )
         for known, launch in zip(handles, recording.launches, strict=True):
             known[ordinal] = launch.handles[0]
-    launches = (replace(launch, handles=tuple(known)) for launch, known in zip(first.launches, handles, strict=True))
+    launches = (
+        replace(launch, handles=handles_table(known)) for launch, known in zip(first.launches, handles, strict=True)
+    )
     return Recording(tuple(launches), first.temporaries)
 
 

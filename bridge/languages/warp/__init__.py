@@ -1,11 +1,14 @@
-"""Warp kernels as JAX operations: importing this package imports Warp, which ``import bridge`` alone does not.
+"""Warp kernels, on the CPU and on CUDA. Importing this package does not import Warp; importing its modules may.
 
-The stages of a call: the kernel's annotations (:mod:`~bridge.languages.warp.parameters`) -> the launch of these arrays and values
-(:mod:`~bridge.languages.warp.planned`), forward or adjoint (:mod:`~bridge.languages.warp.adjoint`) -> what Warp itself would pass to the
-machine code (:mod:`~bridge.languages.warp.packing`) -> a native plan for the CPU or CUDA (:mod:`~bridge.languages.warp.compiled`).
+The stages of a call:
+
+1. :mod:`~bridge.languages.warp.parameters` reads the annotations of the kernel.
+2. :mod:`~bridge.languages.warp.planned` plans the launch for the arrays and values of a call, and
+   :mod:`~bridge.languages.warp.adjoint` the launch of its adjoint.
+3. :mod:`~bridge.languages.warp.packing` packs the arguments as Warp itself does.
+4. :mod:`~bridge.languages.warp.cpu_plan` and :mod:`~bridge.languages.warp.cuda_plan` make the native plan.
 """
 
-from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
-from bridge.languages.warp.wrapping import jax_kernel
+from bridge.languages.warp.warp_language import LANGUAGE
 
-__all__ = ["jax_kernel", "jaxinfo_to_warpinfo", "jaxtype_to_warptype"]
+__all__ = ["LANGUAGE"]

@@ -1,4 +1,4 @@
-"""Warp launches on the CPU: packed arguments in, the plan of a call of Warp's C function out."""
+"""Makes the native plan of a Warp launch on the CPU, which calls Warp's C function."""
 
 from __future__ import annotations
 
@@ -13,38 +13,52 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import AbiError, LaunchError, PlatformError
+from bridge.ffi.built import Built
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
 from bridge.ffi.native.handler import c_function, create_error
-from bridge.ffi.native.memory import call, call2, call3, copy_words, load, stack_words, store
+from bridge.ffi.native.words import call, call2, call3, copy_words, load, stack_words, store
 from bridge.ffi.plans.host import HostPlan, Mutex
-from bridge.languages.warp.packing import Packed, Spec, pack
-from bridge.languages.warp.parameters import called_name
+from bridge.languages.warp.launch_spec import Spec
+from bridge.languages.warp.packing import Packed, pack
+from bridge.languages.warp.written import called_name
+from bridge.signature.array_types import Signature
 
 
-def build_host(kernel: wp.Kernel, spec: Spec) -> tuple[int, Any]:
+def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
+    """Compiles a kernel for the CPU.
+
+    Args:
+        kernel: Not generic.
+        spec: The launch.
+        signature: The types of the call.
+
+    Raises:
+        PlatformError: Warp has no CPU support.
+        KernelCompileError: Warp cannot compile the kernel.
+    """
     if not wp.is_cpu_available():
         raise PlatformError(f"{kernel.key} cannot run on the CPU: this build of Warp has no CPU support.")
     spec = one_lane(kernel, spec)
     packed = pack(kernel, spec, "cpu")
     context, alive = _context(packed)
     function = _host_function()
-    words = HostPlan(
+    plan = HostPlan(
         name=kernel.key,
         function=function.address,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
+        inputs=signature.input_sizes,
+        outputs=signature.output_sizes,
         mutex=_tile_mutex() if packed is not None and _shares_memory(packed) else None,
         context=ctypes.addressof(context),
-    ).words()
-    return ctypes.addressof(words), (words, context, alive, function, packed)
+    )
+    return Built(plan, (context, alive, function, packed))
 
 
 def one_lane(kernel: wp.Kernel, spec: Spec) -> Spec:
     """The launch on the CPU of a kernel that works on tiles.
 
-    A tiled launch has one more dimension, the threads of a block, which share the work on each tile. On the CPU, where
-    a block is one thread unless Warp is configured otherwise, that thread does all of the work, so one is enough; a
-    second one would do it again.
+    A tiled launch has one more dimension: the threads of a block, which share the work on each tile. On the CPU a block
+    is one thread, unless Warp is configured otherwise. That thread does all of the work, and a second one would repeat
+    it.
     """
     tiled = spec.block_dim is not None and spec.dims[-1] == spec.block_dim and len(spec.dims) > 1
     rank = getattr(kernel.adj, "kernel_dim", None)
@@ -87,12 +101,12 @@ _MAX_BLOCK_WORDS = 1 << 12
 
 
 def _context(packed: Packed | None) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-    """What the host function needs to call the machine code, and what must stay alive for it."""
+    """The words that the host function calls the machine code with, and the memory that they refer to."""
     header = [0] * _CONTEXT_WORDS
     if packed is None:
         return _words(header), None
-    # Warp's entry takes the address of the bounds and that of a C struct of the arguments; that of an adjoint takes a
-    # second struct, of their adjoints.
+    # Warp's entry takes the addresses of the bounds and of a C struct of the arguments. The entry of an adjoint also
+    # takes the address of a second struct, of the adjoints of the arguments.
     count = len(packed.arguments)
     forward = count // 2 if packed.backward else count
     structs = [_struct(packed.types[:forward])]
@@ -147,7 +161,7 @@ def _take_error() -> int:
 
 @functools.cache
 def _host_function() -> Any:
-    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that runs any Warp kernel, as its context says."""
+    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that runs the Warp kernel of its context."""
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
     def function(frame, buffers, data, batch_rank, context):

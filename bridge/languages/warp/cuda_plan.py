@@ -1,47 +1,59 @@
-"""Warp launches on CUDA: packed arguments in, the plan of a launch on XLA's stream out."""
+"""Makes the native plan of a Warp launch on XLA's CUDA stream."""
 
 from __future__ import annotations
 
-import ctypes
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 import warp as wp
 
 from bridge.errors import AbiError, LaunchError, PlatformError
-from bridge.ffi.cuda import driver, embedded
+from bridge.ffi.built import Built
+from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.cuda.limits import Dimensions
+from bridge.ffi.cuda.ordinals import handles_table, local_ordinals
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.launch_shape import Dimensions, LaunchShape, check_limits
-from bridge.languages.warp.packing import Packed, Spec, pack
+from bridge.languages.launch_shape import LaunchShape, check_limits
+from bridge.languages.warp.launch_spec import Spec
+from bridge.languages.warp.packing import Packed, pack
+from bridge.signature.array_types import Signature
 
 
-def build_device(kernel: wp.Kernel, spec: Spec) -> tuple[Any, ...]:
+def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
+    """Compiles a kernel for CUDA and loads it on each of JAX's local GPUs.
+
+    Args:
+        kernel: Not generic.
+        spec: The launch.
+        signature: The types of the call.
+
+    Raises:
+        PlatformError: Warp supports no GPU of this machine.
+        KernelCompileError: Warp cannot compile the kernel.
+        LaunchError: The launch is over a limit of a device.
+    """
     if not wp.is_cuda_available():
         raise PlatformError(
             f"{kernel.key} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
         )
-    ordinals = sorted(device.local_hardware_id for device in jax.local_devices(backend="cuda"))
-    packed = {ordinal: pack(kernel, spec, wp.get_cuda_device(ordinal)) for ordinal in ordinals}
+    recorded = {ordinal: pack(kernel, spec, wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
+    packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = []
-    first = packed[ordinals[0]]
-    if first is not None:
+    if packed:
         shape = _check_device(kernel, spec, packed)
-        handles = tuple(one.entry if (one := packed.get(ordinal)) else 0 for ordinal in range(ordinals[-1] + 1))
-        launches.append(_device_launch(kernel.key, handles, shape, first))
-    plan = DevicePlan(kernel.key, spec.inputs, spec.outputs, launches)
-    words, alive = plan.words()
+        handles = handles_table({ordinal: one.entry for ordinal, one in packed.items()})
+        launches.append(_device_launch(kernel.key, handles, shape, next(iter(packed.values()))))
 
-    def embed() -> str:
-        loaded = {ordinal: one for ordinal, one in packed.items() if one is not None}
-        images = {(image := _image(kernel, one, ordinal)).capability: image for ordinal, one in loaded.items()}
-        return embedded.write(plan, [images] * len(launches))
+    def images() -> list[dict[int, Image]]:
+        of_devices = [_image(kernel, one, ordinal) for ordinal, one in packed.items()]
+        return [{image.capability: image for image in of_devices}] * len(launches)
 
-    return ctypes.addressof(words), (words, alive, packed), (), embed
+    plan = DevicePlan(kernel.key, signature.input_sizes, signature.output_sizes, launches)
+    return Built(plan, packed, images=images)
 
 
 def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
@@ -57,10 +69,9 @@ def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
     return Image(driver.compute_capability(ordinal), symbol, Path(path).read_bytes())
 
 
-def _check_device(kernel: wp.Kernel, spec: Spec, packed: dict[int, Packed | None]) -> LaunchShape:
-    """The shape of a launch, held to what each device allows and to what the machine code takes."""
+def _check_device(kernel: wp.Kernel, spec: Spec, packed: Mapping[int, Packed]) -> LaunchShape:
+    """The shape of a launch, after checking it against the limits of each device and the parameters of the kernel."""
     for ordinal, one in packed.items():
-        assert one is not None
         hooks = one.launch.hooks
         if getattr(getattr(hooks, "det_launch_meta", None), "needs_deterministic", False):
             raise LaunchError(
@@ -90,8 +101,8 @@ def _check_device(kernel: wp.Kernel, spec: Spec, packed: dict[int, Packed | None
 def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, shared_bytes: int) -> LaunchShape:
     """Grid and block for a number of threads, as Warp's own launcher makes them.
 
-    A kernel that loops over a grid gets one dimension of blocks. One that was compiled without the loop, which Warp can
-    since 1.16, takes its index from a grid of three dimensions, the first of which has at most 2**24 threads.
+    A kernel that loops over the grid gets one dimension of blocks. Since 1.16 Warp can also compile a kernel without
+    this loop. Such a kernel takes its index from a grid of three dimensions, with at most 2**24 threads in the first.
     """
     blocks = -(-math.prod(dims) // block_dim)
     grid: Dimensions = (min(blocks, 2**31 - 1), 1, 1)

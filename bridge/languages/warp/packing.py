@@ -1,72 +1,27 @@
-"""One launch of a Warp kernel as memory: the arguments as Warp packs them, and where the addresses of buffers go.
+"""Packs the arguments of a Warp launch into memory, and finds the words in it that hold addresses of buffers.
 
-Warp packs the arguments itself: it is asked to record a launch on arrays at made-up addresses, without running it.
-What it would have passed to the machine code is then read from its own ctypes objects, whose layout differs between
-versions, and every address is checked to lie where it was found.
+Warp packs the arguments itself. It records a launch on arrays at made-up addresses, without running it. This module
+then reads, from Warp's own ctypes objects, the memory that Warp would have passed to the machine code. The layout of
+these objects differs between versions, so every address is checked to lie where it was found.
 """
 
 from __future__ import annotations
 
 import ctypes
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import warp as wp
 
-from bridge.errors import AbiError, KernelCompileError
-from bridge.ffi.native.abi import WORD_BYTES
+from bridge.errors import KernelCompileError
 from bridge.languages.warp.dtypes import LOCK, numpy_dtype
-from bridge.languages.warp.parameters import restore, withdraw
+from bridge.languages.warp.instances import restore, withdraw
+from bridge.languages.warp.launch_spec import Argument, Spec
+from bridge.languages.warp.supported import unknown_launches
 from bridge.source.captured import captured_arrays, error_of
 
-OLDEST = (1, 13)
-"""The first version whose C entries take the address of the bounds, and whose stores clear the adjoint of what they
-overwrite, which the gradients of in/out arguments need."""
-
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of it, so that none is mistaken for another word
-
-
-class Argument(msgspec.Struct, frozen=True):
-    """One argument of a launch: an array in a buffer of the call, or a value.
-
-    Attributes:
-        dtype: Name of the scalar dtype.
-        inner: Shape of a vector or matrix, ``()`` for a scalar.
-        shape: Of the array, in elements; None for a value.
-        buffer: Index of the array's buffer: inputs of the call, then outputs.
-        adjoint: Index of the buffer with its adjoint, in a backward launch; None if it has none.
-        value: The value's memory.
-    """
-
-    dtype: str
-    inner: tuple[int, ...]
-    shape: tuple[int, ...] | None = None
-    buffer: int = 0
-    adjoint: int | None = None
-    value: bytes = b""
-
-
-class Spec(msgspec.Struct, frozen=True):
-    """What is static about one launch; hashable, and the same in every process.
-
-    Attributes:
-        dims: Threads along each dimension.
-        block_dim: Threads of a block, None for Warp's default on the device.
-        backward: Launch the adjoint.
-        arguments: In the order of the kernel's parameters.
-        inputs: Rank and item size in bytes of each input buffer of the call, without batch dimensions.
-        outputs: The same of each output.
-    """
-
-    dims: tuple[int, ...]
-    block_dim: int | None
-    backward: bool
-    arguments: tuple[Argument, ...]
-    inputs: tuple[tuple[int, int], ...]
-    outputs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -90,39 +45,6 @@ class Packed:
     types: tuple[Any, ...]
     patches: tuple[tuple[int, int, int], ...]
     backward: bool
-
-
-def check_warp() -> None:
-    """Whether the installed Warp records launches as this module reads them.
-
-    Raises:
-        AbiError: It does not.
-    """
-    if version() < OLDEST:
-        raise _unknown("it passes the bounds of a launch on the CPU by value")
-    wanted = {"dim", "inputs", "adj_inputs", "device", "adjoint", "record_tape", "record_cmd", "block_dim"}
-    missing = wanted - set(inspect.signature(wp.launch).parameters)
-    if missing:
-        raise _unknown(f"warp.launch has no parameters {', '.join(sorted(missing))}")
-    array = wp.array(dtype=wp.float32, ndim=1).__ctype__()
-    fields = {name: kind for name, kind, *_ in getattr(type(array), "_fields_", ())}
-    for name in ("data", "grad"):
-        if name not in fields or ctypes.sizeof(fields[name]) != WORD_BYTES:
-            raise _unknown(f"its array descriptor has no 8-byte field {name!r}")
-        if getattr(type(array), name).offset % WORD_BYTES:
-            raise _unknown(f"the field {name!r} of its array descriptor does not lie on a word")
-
-
-def version() -> tuple[int, ...]:
-    """Major and minor version of the installed Warp."""
-    return tuple(int(part) for part in wp.__version__.split(".")[:2])
-
-
-def _unknown(what: str) -> AbiError:
-    return AbiError(
-        f"bridge does not understand the launches of Warp {wp.__version__}: {what}. Install a version of warp-lang "
-        "that this release of kernel-bridge supports, or use Warp's own warp.jax_kernel."
-    )
 
 
 def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
@@ -214,10 +136,10 @@ def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
         function = launch.hooks.backward if spec.backward else launch.hooks.forward
         entry = ctypes.cast(function, ctypes.c_void_p).value
     except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
-        raise _unknown(f"a recorded launch has other contents ({error})") from error
+        raise unknown_launches(f"a recorded launch has other contents ({error})") from error
     count = len(spec.arguments)
     if len(arguments) != count * (2 if spec.backward else 1) or entry is None:
-        raise _unknown(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
+        raise unknown_launches(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
     patches = []
     for index, argument in enumerate(arguments):
         about = spec.arguments[index % count]
@@ -226,7 +148,7 @@ def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
             continue
         expected = _address(index) if np.prod(about.shape) else None
         if expected is not None and argument.data != expected:
-            raise _unknown(f"argument {index} of {kernel.key} does not hold the address of its array")
+            raise unknown_launches(f"argument {index} of {kernel.key} does not hold the address of its array")
         buffer = about.adjoint if is_adjoint else about.buffer
         assert buffer is not None
         patches.append((index, type(argument).data.offset, buffer))

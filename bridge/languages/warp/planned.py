@@ -1,4 +1,4 @@
-"""One call of a Warp kernel: from the types of its arrays to the shapes of its outputs and its launch."""
+"""Plans one call of a Warp kernel: the shapes of its outputs, and its launch, from the types of its arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import numpy as np
 import warp as wp
 
 from bridge.debug.checking import kernel_checks
 from bridge.errors import LaunchError, SignatureError
 from bridge.ffi.kernel_call import Call, Checks, bind
-from bridge.languages.warp.compiled import WarpCode
+from bridge.languages.native_code import NativeCode
+from bridge.languages.warp.concrete import concrete
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, numpy_dtype
-from bridge.languages.warp.packing import Argument, Spec
-from bridge.languages.warp.parameters import Parameter, Role, Static, concrete, extremes_of, instantiated
-from bridge.signature.outputs import Outputs, check_known_shapes
+from bridge.languages.warp.instances import instantiated
+from bridge.languages.warp.launch_spec import Argument, Spec
+from bridge.languages.warp.parameters import Parameter, Role
+from bridge.languages.warp.static_values import Static
+from bridge.languages.warp.warp_language import LANGUAGE, define
+from bridge.languages.warp.written import extremes_of
+from bridge.signature.array_types import Signature, check_known_shapes
+from bridge.signature.outputs import Outputs
 
 Dims = tuple[int, ...]
 OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
@@ -30,7 +35,7 @@ _MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with those of a matrix
 
 @dataclass(frozen=True)
 class Options:
-    """What is fixed before the arrays are known; hashable.
+    """Everything about a call that is known before its arrays; hashable.
 
     Attributes:
         kernel: As the user defined it; it may be generic.
@@ -144,13 +149,13 @@ class Planned:
             block_dim=self.options.block_dim,
             backward=adjoints is not None,
             arguments=arguments,
-            inputs=tuple(_size(self.result(parameter)) for parameter in inputs),
-            outputs=tuple(map(_size, results)),
         )
         name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
+        writable = {index for index, _ in aliases}
+        signature = Signature.of(name, [self.result(p) for p in inputs], results, writable, with_extents=True)
         return Call(
             name=name,
-            code=WarpCode(self.kernel, spec),
+            code=NativeCode(LANGUAGE, define(self.options.kernel), spec, signature),
             outputs=tuple((result.shape, result.dtype) for result in results),
             aliases=tuple(aliases),
             vmap_method=self.options.vmap_method,
@@ -171,10 +176,6 @@ class Planned:
     def forward(self, *arrays: Any) -> list[jax.Array]:
         """Launches the kernel on its input arrays; in/out arguments and outputs, in order."""
         return bind(self.forward_call(), *arrays)
-
-
-def _size(array: jax.ShapeDtypeStruct) -> tuple[int, int]:
-    return len(array.shape), np.dtype(array.dtype).itemsize
 
 
 def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:

@@ -1,11 +1,8 @@
-"""Warp kernels as JAX operations: :func:`jax_kernel`."""
+"""Makes Warp kernels callable from JAX: :func:`jax_kernel`."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,20 +10,16 @@ import jax
 import warp as wp
 
 from bridge.debug.mode import kernel_modes
-from bridge.errors import AbiError, DifferentiationError, KernelTypeError, LaunchError, SignatureError
-from bridge.ffi.avals import align_varying
-from bridge.ffi.kernel_call import available
-from bridge.languages.warp.adjoint import with_adjoint
-from bridge.languages.warp.compiled import has_adjoint, remember
-from bridge.languages.warp.packing import check_warp
-from bridge.languages.warp.parameters import Role, Static, parameters_of
-from bridge.languages.warp.planned import Options, check_dims, check_output_dims, plan_call
-from bridge.signature.arguments import Traced, is_array, kind_of, positional
-from bridge.signature.outputs import check_vmap_method
-from bridge.source.unwritten import is_empty, warn_unwritten
+from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
+from bridge.languages.warp.compiled import has_adjoint
+from bridge.languages.warp.fallback import is_understood, warps_own
+from bridge.languages.warp.parameters import parameters_of
+from bridge.languages.warp.planned import Options, check_dims, check_output_dims
+from bridge.languages.warp.programs import OPTIONS_OF_A_CALL, Programs, passed_names
+from bridge.languages.warp.warp_language import define
+from bridge.signature.arguments import positional
+from bridge.signature.call_options import check_vmap_method
 
-_PROGRAMS_KEPT = 4096
-_RECENT_KEPT = 64
 _PRELOAD_MODES = (_NO_DEVICE, _CURRENT_DEVICE, _ALL_DEVICES) = range(3)  # Warp's JaxModulePreloadMode
 _MOST_BLOCK_DIM = 1024  # of every GPU so far, and of Warp's own blocks on the CPU
 
@@ -100,8 +93,8 @@ def jax_kernel(
             f"jax_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "warp.kernel."
         )
-    if not _understood():
-        return _warps_own(
+    if not is_understood():
+        return warps_own(
             kernel=kernel, num_outputs=num_outputs, vmap_method=vmap_method, launch_dims=launch_dims,
             output_dims=output_dims, in_out_argnames=in_out_argnames, module_preload_mode=module_preload_mode,
             enable_backward=enable_backward, has_side_effect=has_side_effect, block_dim=block_dim,
@@ -120,12 +113,12 @@ def jax_kernel(
         vmap_method=vmap_method,
         has_side_effect=bool(has_side_effect),
     )
-    remember(kernel)
+    define(kernel)
     everywhere = _check_preload_mode(kernel.key, module_preload_mode) == _ALL_DEVICES
-    programs = _Programs(options, _differentiable(options, enable_backward), everywhere)
+    programs = Programs(options, _differentiable(options, enable_backward), everywhere)
     of_arrays = programs.of_arrays()
 
-    # A closure, because every attribute that is looked up takes a share of the few microseconds of an eager call.
+    # A closure: each attribute look-up would take a share of the few microseconds of an eager call.
     def call(*args: Any, **options: Any) -> list[jax.Array]:
         if options or of_arrays is None:
             return programs.call(args, options)
@@ -138,18 +131,9 @@ def jax_kernel(
     return call
 
 
-_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
-"""Options that a single call may set otherwise."""
-
-
 def _signature(options: Options) -> inspect.Signature:
-    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _OF_A_CALL]
-    return inspect.Signature([*positional(_passed_names(options)), *named])
-
-
-def _passed_names(options: Options) -> list[str]:
-    """Names of the parameters that a caller passes."""
-    return [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS_OF_A_CALL]
+    return inspect.Signature([*positional(passed_names(options)), *named])
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
@@ -185,134 +169,3 @@ def _differentiable(options: Options, enable_backward: bool | None) -> bool:
         )
     wanted = has_adjoint(options.kernel) if enable_backward is None else enable_backward
     return wanted and not options.has_side_effect
-
-
-class _Programs:
-    """Finds the program for the values that a call passes, and for what it sets otherwise than the wrapper."""
-
-    def __init__(self, options: Options, differentiable: bool, everywhere: bool):
-        self._options = options
-        self._differentiable = differentiable
-        self._everywhere = everywhere
-        self._passed = [parameter for parameter in options.parameters if parameter.role is not Role.OUTPUT]
-        self._arrays = [index for index, parameter in enumerate(self._passed) if parameter.is_array]
-        self._values = [index for index, parameter in enumerate(self._passed) if not parameter.is_array]
-        # Finding a program by values of Python's own types takes less time this way than by their content.
-        self._recent: dict[tuple[Any, ...], Callable[..., Any]] = {}
-
-    def of_arrays(self) -> Callable[..., list[jax.Array]] | None:
-        """The program of a kernel that takes nothing but arrays."""
-        return None if self._values else self._find(self._options, ())
-
-    def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
-        """Runs the kernel on arrays and values, in the order of its parameters, with options for this call."""
-        if options:
-            self._check_options(options)
-        if len(args) != len(self._passed):
-            raise _miscounted(self._options, len(args))
-        program = self._find(self._options.override(**options), args) if options else self._find_recent(args)
-        return program(*[args[index] for index in self._arrays])
-
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        key = self._options.kernel.key
-        if unknown := [name for name in options if name not in _OF_A_CALL]:
-            raise SignatureError(
-                f"{key} got {', '.join(unknown)} by name, but kernels take their arguments by position. Call "
-                f"{key}({', '.join(_passed_names(self._options))}); by name it takes {', '.join(_OF_A_CALL)}."
-            )
-        check_vmap_method(options.get("vmap_method"), key)
-
-    def _find(self, options: Options, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
-        statics = [Static.of(args[index], options.kernel, self._passed[index]) for index in self._values]
-        return _program(options, tuple(statics), self._differentiable, self._everywhere)
-
-    def _find_recent(self, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
-        values = [args[index] for index in self._values]
-        if not all(type(value) in (int, float, bool) for value in values):
-            return self._find(self._options, args)
-        key = tuple([(type(value), repr(value)) for value in values])  # tells -0.0 from 0.0, and NaN is equal to itself
-        program = self._recent.get(key)
-        if program is None:
-            if len(self._recent) >= _RECENT_KEPT:
-                self._recent.clear()
-            program = self._recent[key] = self._find(self._options, args)
-        return program
-
-
-def _miscounted(options: Options, given: int) -> SignatureError:
-    passed = _passed_names(options)
-    return SignatureError(
-        f"{options.kernel.key} got {given} arguments, expected {len(passed)}: {', '.join(passed)}. Outputs are not "
-        "passed."
-    )
-
-
-@functools.lru_cache(maxsize=_PROGRAMS_KEPT)
-def _program(
-    options: Options, statics: tuple[Static, ...], differentiable: bool, everywhere: bool
-) -> Callable[..., list[jax.Array]]:
-    """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once."""
-
-    positions = [(index, p) for index, p in enumerate(p for p in options.parameters if p.role is not Role.OUTPUT)]
-    passed = [(index, parameter) for index, parameter in positions if parameter.is_array]
-
-    def check(arrays: Sequence[Any]) -> None:
-        for array, (index, parameter) in zip(arrays, passed, strict=False):
-            if not is_array(array):
-                raise SignatureError(
-                    f"{options.kernel.key}: argument {index} is a {kind_of(array)}, but {parameter} takes an array."
-                )
-
-    def call(*arrays: Any) -> list[jax.Array]:
-        if len(arrays) != len(passed):
-            raise _miscounted(options, len(arrays) + len(statics))
-        check(arrays)
-        planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
-        outputs = [p.name for p in planned.arrays(Role.OUTPUT) if not is_empty(planned.result(p).shape)]
-        warn_unwritten(options.kernel.key, options.kernel.func, outputs)
-        has_derivative = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
-        if everywhere:
-            code = planned.forward_call().code
-            for platform in filter(available, code.platforms):
-                code.entry(platform)
-        if not (differentiable and has_derivative):
-            return planned.forward(*arrays)
-        # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
-        return with_adjoint(planned)(*align_varying(arrays))
-
-    program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))
-    kernel_modes.add_wrapper(program)
-    return program
-
-
-def forget_programs() -> None:
-    """Drops the programs kept for reuse; those of wrappers that the caller holds go on working."""
-    _program.cache_clear()
-
-
-@functools.cache
-def _understood() -> bool:
-    """Whether the installed Warp is one whose launches can be made natively; warns once if it is not."""
-    try:
-        check_warp()
-    except AbiError as error:
-        warnings.warn(
-            f"{error} Until then jax_kernel is Warp's own, which enters Python at every call.",
-            RuntimeWarning,
-            stacklevel=3,  # functools.cache has no frame of its own
-        )
-        return False
-    return True
-
-
-def _warps_own(**options: Any) -> Callable[..., Any]:
-    """What Warp's own ``jax_kernel`` makes of these options, so far as it knows them."""
-    # In older versions it is under another name.
-    own: Any = getattr(wp, "jax_kernel", None) or importlib.import_module("warp.jax_experimental").jax_kernel
-    known = inspect.signature(own).parameters
-    unknown = [name for name, value in options.items() if value and name not in known]
-    if unknown:
-        raise AbiError(f"jax_kernel of Warp {wp.__version__} has no options {', '.join(unknown)}. Leave them out.")
-    options["vmap_method"] = options["vmap_method"] or "sequential"  # Warp's default passes the batch as one array
-    wrapped: Callable[..., Any] = own(**{name: options[name] for name in known if options.get(name) is not None})
-    return wrapped

@@ -1,32 +1,26 @@
 """Callback plans: what a Python function is told of a call, tested on the CPU, where there is no stream."""
 
 import ctypes
-import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge.ffi.kernel_call import Call, Compiled, bind
+from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.native.handler import c_string
 from bridge.ffi.plans import callback
 from bridge.ffi.target import Target
+from suites.unit.bridge.entries import code_of
 
-_numbers = itertools.count()
 TARGET = Target("bridge_test_callback", "cpu", lambda: callback.make_execute(on_stream=False))
 
 
-def entry_of(function, inputs, outputs):
-    """An entry that calls ``function(identity, words)``; sizes are pairs of rank and item bytes."""
+def calling(function, inputs, outputs):
+    """The code of an entry that calls ``function(identity, words)``; sizes are pairs of rank and item bytes."""
     native = callback.FUNCTION(function)
-
-    def build():
-        address = ctypes.cast(native, ctypes.c_void_p).value
-        words, alive = callback.CallbackPlan("function", address, 42, inputs, outputs).words()
-        return ctypes.addressof(words), (words, alive, native)
-
-    return TARGET.publish(f"test:{next(_numbers)}", build)
+    address = ctypes.cast(native, ctypes.c_void_p).value
+    return code_of(TARGET, callback.CallbackPlan("function", address, 42, inputs, outputs), native)
 
 
 def doubling(size, calls):
@@ -42,8 +36,8 @@ def doubling(size, calls):
 
 def test_the_function_gets_identity_stream_device_and_addresses():
     calls = []
-    entry = entry_of(doubling(4, calls), [(1, 4)], [(1, 4)])
-    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
+    code = calling(doubling(4, calls), [(1, 4)], [(1, 4)])
+    call = Call("function", code, (((4,), np.dtype(np.float32)),))
     (result,) = jax.jit(lambda x: bind(call, x))(jnp.arange(4.0))
     np.testing.assert_array_equal(result, [0, 2, 4, 6])
     assert calls == [(42, 0, 0)]
@@ -51,8 +45,8 @@ def test_the_function_gets_identity_stream_device_and_addresses():
 
 def test_a_batch_calls_it_for_each_element():
     calls = []
-    entry = entry_of(doubling(4, calls), [(1, 4)], [(1, 4)])
-    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
+    code = calling(doubling(4, calls), [(1, 4)], [(1, 4)])
+    call = Call("function", code, (((4,), np.dtype(np.float32)),))
     xs = jnp.arange(24.0).reshape(2, 3, 4)
     nested = jax.vmap(jax.vmap(lambda x: bind(call, x)[0]), in_axes=1)
     np.testing.assert_array_equal(jax.jit(nested)(xs), 2 * jnp.moveaxis(xs, 1, 0))
@@ -66,8 +60,8 @@ def test_its_error_is_the_callers_and_ends_the_batch():
         calls.append(identity)
         return c_string("it went wrong")
 
-    entry = entry_of(fails, [(1, 4)], [(1, 4)])
-    call = Call("function", Compiled(TARGET, entry), (((4,), np.dtype(np.float32)),))
+    code = calling(fails, [(1, 4)], [(1, 4)])
+    call = Call("function", code, (((4,), np.dtype(np.float32)),))
     with pytest.raises(jax.errors.JaxRuntimeError, match="it went wrong"):
         jax.block_until_ready(jax.jit(jax.vmap(lambda x: bind(call, x)[0]))(jnp.ones((3, 4))))
     assert calls == [42]

@@ -209,7 +209,9 @@ class TestNumbaCuda:
             monkeypatch.setattr(sys.modules[module], "require_cuda", lambda: None)
 
     def test_a_kernel(self, monkeypatch):
-        from bridge.languages.numba_cuda.cuda_jit import _Array, _compile, _definition
+        from bridge.languages.numba_cuda.cuda_compilation import compile_kernel
+        from bridge.languages.numba_cuda.cuda_jit import define
+        from bridge.signature.array_types import ArrayType
 
         @numba.cuda.jit
         def kernel(x, out):
@@ -220,7 +222,7 @@ class TestNumbaCuda:
 
         monkeypatch.setattr(type(kernel), "compile", refuse)
         with pytest.raises(KernelCompileError, match=r"kernel .* uses the JAX array 'WEIGHTS' \(float32\[3\]\)"):
-            _compile(_definition(kernel), [_Array("float32", (3,), False), _Array("float32", (3,), True)])
+            compile_kernel(define(kernel), [ArrayType("float32", (3,), False), ArrayType("float32", (3,), True)])
 
     def test_a_function_that_launches_such_a_kernel(self):
         from bridge import numba_cuda_callable

@@ -17,12 +17,12 @@ from bridge import (
     export_checks,
     export_self_contained,
     jax_kernel,
+    numba_cuda_callable,
     numba_cuda_kernel,
 )
 from bridge.ffi.cuda import embedded
 from bridge.ffi.plans.device import DevicePlan
-from bridge.languages.cuda_cpp import _define
-from bridge import numba_cuda_callable
+from bridge.languages.cuda_cpp import define, launch_of
 from suites.unit.processes import output, run
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -75,7 +75,7 @@ class TestAnywhere:
     @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
     def test_the_source_compiles_for_three_generations(self, architecture):
         for name, symbol in (("scale<float>", "_Z5scaleIfEvPKT_PS0_S0_i"), ("add", "add")):
-            content, found = _define(SOURCE, name, ()).compile(architecture)
+            content, found = define(SOURCE, name, ()).compile(architecture)
             assert found == symbol
             assert content.startswith(b"\x7fELF")
 
@@ -97,7 +97,7 @@ class TestAnywhere:
     def test_parameters_are_pointers_and_then_scalars_in_words_of_their_own(self):
         kernel = scale(1.5)
         code = jax.make_jaxpr(kernel)(X).eqns[0].params["jaxpr"].eqns[0].params["call"].code
-        launch = code.launch((7,))
+        launch = launch_of(code.definition.name, (7,), code.options, code.signature)
         assert launch.parameters == (0, 8, 16, 24)
         assert launch.blob == (0, 0, int.from_bytes(np.float32(1.5).tobytes(), "little"), N)
         assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
@@ -106,18 +106,19 @@ class TestAnywhere:
 
     def test_what_nvrtc_says_reaches_the_user(self):
         with pytest.raises(KernelCompileError, match=r'cannot compile f for sm_90:(.|\n)*identifier "y" is undefined'):
-            _define("__global__ void f(float* o) { y; }", "f", ()).compile("sm_90")
+            define("__global__ void f(float* o) { y; }", "f", ()).compile("sm_90")
         with pytest.raises(KernelCompileError, match="nope"):
-            _define(SOURCE, "nope", ()).compile("sm_90")
+            define(SOURCE, "nope", ()).compile("sm_90")
         with pytest.raises(KernelCompileError, match="no_such_option"):
-            _define(SOURCE, "add", (("no_such_option", 1),)).compile("sm_90")
+            define(SOURCE, "add", (("no_such_option", 1),)).compile("sm_90")
 
     def test_on_the_cpu_it_says_where_it_runs(self):
         with jax.default_device(jax.devices("cpu")[0]), pytest.raises(PlatformError, match="runs on cuda"):
             scale()(X)
 
     def test_a_plan_survives_being_written_as_text(self):
-        launch = jax.make_jaxpr(scale())(X).eqns[0].params["jaxpr"].eqns[0].params["call"].code.launch(())
+        code = jax.make_jaxpr(scale())(X).eqns[0].params["jaxpr"].eqns[0].params["call"].code
+        launch = launch_of(code.definition.name, (), code.options, code.signature)
         text = embedded.write(DevicePlan("scale", [(1, 4)], [(1, 4)], [launch]), [{90: embedded.Image(90, "s", b"x")}])
         assert isinstance(text, str)
         assert text.isascii()

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError
-from bridge.ffi.kernel_call import Call, Compiled, bind
+from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.native.handler import c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.target import Target
 from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.numba_cuda.cuda_jit import array_launch
+from bridge.languages.numba_cuda.array_parameters import array_launch
+from bridge.signature.array_types import ArrayType
+from suites.unit.bridge.entries import code_of
 
 _CU_LAUNCH = ctypes.CFUNCTYPE(
     *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7),
@@ -44,13 +46,8 @@ class Recorder:
         return self.status
 
     def call(self, plan, outputs, *args, **options):
-        def build():
-            words, alive = plan.words()
-            return ctypes.addressof(words), (words, alive)
-
-        entry = self.target.publish(f"test:{next(_numbers)}", build)
         outs = tuple((shape, np.dtype(dtype)) for shape, dtype in outputs)
-        call = Call(plan.name, Compiled(self.target, entry), outs, **options)
+        call = Call(plan.name, code_of(self.target, plan), outs, **options)
         return jax.jit(lambda *args: bind(call, *args))(*args)
 
 
@@ -70,8 +67,9 @@ SHAPE = LaunchShape((4, 2, 1), (32, 4, 2), 1000)
 
 
 def plan_of(arrays, inputs, shape=SHAPE, handles=(77,)):
-    launch = array_launch("kernel", handles, shape, arrays)
-    sizes = [(len(extents), jnp.dtype(dtype).itemsize) for dtype, extents in arrays]
+    types = [ArrayType(dtype, extents, writable=True) for dtype, extents in arrays]
+    launch = array_launch("kernel", handles, shape, types)
+    sizes = [(array.rank, array.item_bytes) for array in types]
     return DevicePlan("kernel", sizes[:inputs], sizes[inputs:], [launch])
 
 
@@ -114,13 +112,7 @@ def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
     plan = plan_of([("float32", (4,)), ("float32", (4,)), ("float32", (4,))], 2)
     recorder.words = 21
     xs, y = jnp.zeros((3, 5, 4)), jnp.zeros((5, 4))
-
-    def build():
-        words, alive = plan.words()
-        return ctypes.addressof(words), (words, alive)
-
-    entry = recorder.target.publish(f"test:{next(_numbers)}", build)
-    call = Call("kernel", Compiled(recorder.target, entry), (((4,), np.dtype("float32")),))
+    call = Call("kernel", code_of(recorder.target, plan), (((4,), np.dtype("float32")),))
     nested = jax.vmap(jax.vmap(lambda x, y: bind(call, x, y)[0]), (0, None))
     out = jax.jit(nested)(xs, y)
     out.block_until_ready()

@@ -424,19 +424,17 @@ class TestWarp:
 class TestNumbaCuda:
     def test_the_source_of_a_kernel_and_of_a_function_that_launches_some(self, monkeypatch):
         cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        from bridge import numba_cuda_kernel
-        from bridge.ffi.kernel_call import Compiled
-        from bridge.ffi.target import CUDA, Entry
-        from bridge import numba_cuda_callable
+        from bridge import numba_cuda_callable, numba_cuda_kernel
+        from bridge.languages.native_code import NativeCode
 
         def launch(x, out, stream):
             print(x)
 
-        for module, configured in (("cuda_jit", "_Configured"), ("callables", "_Callable")):
+        for module in ("cuda_jit", "callables"):
             found = sys.modules[f"bridge.languages.numba_cuda.{module}"]
             monkeypatch.setattr(found, "require_cuda", lambda: None)
-            compiled = Compiled(CUDA, Entry("numba_cuda:none 0", 0, None))
-            monkeypatch.setattr(getattr(found, configured), "code", lambda *args, compiled=compiled: compiled)
+            # Without a GPU nothing is compiled; no result needs temporary memory.
+            monkeypatch.setattr(NativeCode, "scratch", ())
         for wrapped, name in (
             (numba_cuda_kernel(cuda.jit(rebinds), OUT, launch_dims=3), "rebinds"),
             (numba_cuda_callable(launch, OUT), "launch"),

@@ -11,7 +11,7 @@ import pytest
 import bridge
 from bridge import jax_kernel
 from bridge.ffi.target import CPU
-from bridge.languages.warp import wrapping as kernel_module
+from bridge.languages.warp import programs
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -96,7 +96,7 @@ class TestPrograms:
         assert not [name for name in compiled if "scale" in name]
 
     def test_values_are_kept_apart_also_beyond_those_found_most_quickly(self, monkeypatch):
-        monkeypatch.setattr(kernel_module, "_RECENT_KEPT", 2)
+        monkeypatch.setattr(programs, "_RECENT_KEPT", 2)
         call, x = jax_kernel(kernels.scale), jnp.ones(1)
         factors = [0.0, 1.0, 2.0, 3.0, 4.0, 1.0, 0.0, 4.0]
         assert [float(call(x, factor)[0][0]) for factor in factors] == factors

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bridge import jax_kernel
-from bridge.ffi.plans.host import _ACQUIRE
 from bridge.ffi.target import CPU
 from bridge.languages.warp.cpu_plan import build_host
 from bridge.languages.warp.parameters import parameters_of
@@ -144,5 +143,5 @@ class TestTiles:
         shape, dims = (2, kernels.TILE, kernels.TILE), (2, kernels.BLOCK)
         options = Options(kernel, parameters_of(kernel, 1, ()), dims, shape, kernels.BLOCK, None, False)
         array = jax.ShapeDtypeStruct(shape, np.float32 if locked else np.int32)
-        _, (plan, *_) = build_host(kernel, plan_call(options, (), [array]).forward_call().code.spec)
-        assert bool(plan[_ACQUIRE]) is locked
+        code = plan_call(options, (), [array]).forward_call().code
+        assert (build_host(kernel, code.options, code.signature).plan.mutex is not None) is locked

@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from bridge import AbiError, LaunchError
 from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.limits import Limits
 from bridge.ffi.plans.device import DevicePlan
-from bridge.languages.launch_shape import LaunchShape, Limits
+from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.packing import pack
-from bridge.languages.warp.parameters import Static, parameters_of
+from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import Options, plan_call
+from bridge.languages.warp.static_values import Static
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.test_device_plan import Recorder
@@ -92,12 +94,12 @@ def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_d
     return plan_call(options, statics, [jax.typeof(array) for array in arrays])
 
 
-def adjoint_spec(planned, arrays):
-    """The launch of the adjoint, from the traced program that makes it."""
+def adjoint_code(planned, arrays):
+    """The code of the adjoint, from the traced program that makes it."""
     jaxpr = jax.make_jaxpr(lambda *args: jax.vjp(with_adjoint(planned), *args)[1]([jnp.ones_like(r) for r in outs]))
     outs = planned.forward(*arrays)
     calls = [eqn.params["call"] for eqn in jaxpr(*arrays).eqns if eqn.primitive.name == "kernel_call"]
-    return next(call.code.spec for call in calls if call.code.spec.backward)
+    return next(call.code for call in calls if call.code.options.backward)
 
 
 class WarpRecorder(Recorder):
@@ -133,8 +135,8 @@ class TestLaunch:
 
     @pytest.fixture
     def packed(self):
-        spec = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code.spec
-        return pack(kernels.scale, spec, "cpu")
+        code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
+        return pack(kernels.scale, code.options, "cpu")
 
     def test_parameters_lie_one_after_the_other_on_multiples_of_16_bytes(self, packed):
         launch = device._device_launch("scale", (7, 8), SHAPE, packed)
@@ -163,17 +165,19 @@ class TestLaunch:
         assert len(set(made_up)) == 2
         assert all(address and address % (1 << 20) == 0 for address in made_up)
 
-    def run(self, recorder, name, packed, spec, outputs, *arrays, **options):
+    def run(self, recorder, name, packed, signature, outputs, *arrays, **options):
         launch = device._device_launch(name, (77,), SHAPE, packed)
         recorder.sizes = [len(packed.bounds), *map(len, packed.arguments)]
-        results = recorder.call(DevicePlan(name, spec.inputs, spec.outputs, [launch]), outputs, *arrays, **options)
+        results = recorder.call(
+            DevicePlan(name, signature.input_sizes, signature.output_sizes, [launch]), outputs, *arrays, **options
+        )
         jax.block_until_ready(results)
         return results, recorder.launches
 
     def test_a_launch_gets_the_addresses_of_the_buffers(self, recorder):
-        spec = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code.spec
-        packed = pack(kernels.scale, spec, "cpu")
-        (out,), launches = self.run(recorder, "scale", packed, spec, [((5,), "float32")], self.X)
+        code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
+        packed = pack(kernels.scale, code.options, "cpu")
+        (out,), launches = self.run(recorder, "scale", packed, code.signature, [((5,), "float32")], self.X)
         ((about, (bounds, x, factor, result)),) = launches
         assert about == (77, (3, 1, 1), (256, 1, 1), 40)
         assert bounds == packed.bounds
@@ -184,8 +188,8 @@ class TestLaunch:
         assert result[8:] == packed.arguments[2][8:]
 
     def test_what_it_gets_is_what_warps_own_launch_passes(self):
-        spec = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code.spec
-        packed = pack(kernels.scale, spec, "cpu")
+        code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
+        packed = pack(kernels.scale, code.options, "cpu")
         x, out = (wp.array(np.zeros(5, np.float32), device="cpu") for _ in range(2))
         recorded = wp.launch(kernels.scale, dim=5, inputs=[x, 3.0, out], device="cpu", record_cmd=True)
         bounds, *arguments = map(bytes, recorded.params)
@@ -199,11 +203,13 @@ class TestLaunch:
 
     def test_a_batch_launches_each_element_at_its_own_addresses(self, recorder):
         shapes = [jnp.zeros(1), jnp.zeros(4)]
-        spec = planned(kernels.logistic, shapes, launch_dims=(4,), output_dims=(4,)).forward_call().code.spec
-        packed = pack(kernels.logistic, spec, "cpu")
+        code = planned(kernels.logistic, shapes, launch_dims=(4,), output_dims=(4,)).forward_call().code
+        packed = pack(kernels.logistic, code.options, "cpu")
         rates, xs = jnp.zeros((1, 1)), jnp.zeros((3, 4))
         options = {"batch": (3,)}
-        (out,), launches = self.run(recorder, "logistic", packed, spec, [((4,), "float32")], rates, xs, **options)
+        (out,), launches = self.run(
+            recorder, "logistic", packed, code.signature, [((4,), "float32")], rates, xs, **options
+        )
         assert len(launches) == 3
         for element, (_, (_, *arguments)) in enumerate(launches):
             addresses = [np.frombuffer(argument[:8], np.int64)[0] for argument in arguments]
@@ -214,13 +220,15 @@ class TestLaunch:
         with jax.enable_x64(True):
             mass, cell, density = jnp.ones(5), jnp.zeros(5, jnp.int32), jnp.ones(3)
             call = planned(kernels.deposit, [mass, cell, density], in_out=("density",))
-            spec = adjoint_spec(call, [mass, cell, density])
-            packed = pack(kernels.deposit, spec, "cpu")
+            code = adjoint_code(call, [mass, cell, density])
+            packed = pack(kernels.deposit, code.options, "cpu")
             assert len(packed.arguments) == 6
             # Inputs: the three arrays, the cotangent of density, and zeros for mass; results take the memory of these.
             outputs = [((3,), "float64"), ((5,), "float64")]
             given = mass, cell, density, jnp.full(3, 2.0), jnp.zeros(5)
-            results, launches = self.run(recorder, "deposit", packed, spec, outputs, *given, aliases=((3, 0), (4, 1)))
+            results, launches = self.run(
+                recorder, "deposit", packed, code.signature, outputs, *given, aliases=((3, 0), (4, 1))
+            )
             ((_, (_, *arguments)),) = launches
             data, gradients = (
                 [int(np.frombuffer(argument[start : start + 8], np.int64)[0]) for argument in arguments]

@@ -20,9 +20,11 @@ from bridge import (
     SignatureError,
     jax_kernel,
 )
+from bridge.ffi.target import CUDA
 from bridge.languages.warp import compiled as code
 from bridge.languages.warp import cpu_plan as host
 from bridge.languages.warp import packing as launch
+from bridge.languages.warp.launch_spec import Argument, Spec
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -275,7 +277,7 @@ class TestCompilation:
 
 class TestPlatforms:
     def test_cuda_without_a_driver(self):
-        if code.CUDA._native is not None:
+        if CUDA._native is not None:
             pytest.skip("this machine has a CUDA driver")
         program = jax.jit(jax_kernel(kernels.reverse)).trace(X)
         with pytest.raises(PlatformError, match=r"driver library could not be loaded|Warp finds no CUDA device"):
@@ -291,13 +293,13 @@ class TestPlatforms:
 
         monkeypatch.setattr(wp, "is_cuda_available", lambda: False)
         with pytest.raises(PlatformError, match="reverse cannot run on CUDA: Warp finds no CUDA device"):
-            build_device(kernels.reverse, None)
+            build_device(kernels.reverse, None, None)
 
 
 class TestUnknownWarp:
     """Versions of Warp to come, which may record other things."""
 
-    SPEC = launch.Spec((3,), None, False, (launch.Argument("int32", (), (3,), 0),), (), ((1, 4),))
+    SPEC = Spec((3,), None, False, (Argument("int32", (), (3,), 0),))
 
     def read(self, **changes):
         kernel = kernels.count1

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bridge import AbiError, KernelTypeError, jax_kernel
-from bridge.languages.warp import wrapping as kernel_module
-from bridge.languages.warp.packing import check_warp
+from bridge.languages.warp.fallback import is_understood
+from bridge.languages.warp.supported import check_warp
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -30,9 +30,9 @@ def launch_without_recording(kernel, dim, inputs=(), outputs=(), adj_inputs=(), 
 def another_warp(monkeypatch):
     """A Warp whose launches have changed."""
     monkeypatch.setattr(wp, "launch", launch_without_recording)
-    kernel_module._understood.cache_clear()
+    is_understood.cache_clear()
     yield
-    kernel_module._understood.cache_clear()
+    is_understood.cache_clear()
 
 
 def descriptor(*fields):

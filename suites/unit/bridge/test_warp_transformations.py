@@ -213,7 +213,7 @@ class TestExport:
 
     def test_the_program_says_what_it_calls(self):
         text = self.export(logistic, RATE, X, platforms=("cpu",)).mlir_module()
-        assert 'kernel = "warp:logistic ' in text
+        assert r'kernel = "{\22language\22:\22warp\22,\22name\22:\22logistic\22' in text
         assert str(id(kernels.logistic)) not in text
 
     def test_another_platform_is_refused_when_lowering(self):

@@ -71,8 +71,8 @@ def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
 @pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
 @named(IN_CPP)
 def test_mutant_in_cpp_compiles(mutant):
-    from bridge.languages.cuda_cpp import _define
+    from bridge.languages.cuda_cpp import define
 
     name = kernel_of(mutant).name(mutant.operator.dtypes[0])
-    content, _ = _define(kernel_of(mutant).source, name, ()).compile("sm_90")
+    content, _ = define(kernel_of(mutant).source, name, ()).compile("sm_90")
     assert content.startswith(b"\x7fELF")

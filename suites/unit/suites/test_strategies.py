@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from bridge import LaunchError, jax_kernel
-from bridge.languages.launch_shape import Limits, check_limits, launch_shape
+from bridge.ffi.cuda.limits import Limits
+from bridge.languages.launch_shape import check_limits, launch_shape
 from reports import Status
 from suites.backends.backend import Backend, specs
 from suites.inputs import strategies

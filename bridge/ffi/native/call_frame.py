@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, FRAME, ORDINAL, STREAM
 from bridge.ffi.native.handler import c_string, native
-from bridge.ffi.native.memory import call, load, load_int32, stack_words, store
+from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256
 """Arrays of a call, inputs and outputs together."""

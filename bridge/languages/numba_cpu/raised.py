@@ -1,10 +1,7 @@
-"""Exceptions of native Numba code in words: the Python that runs, under the GIL, once a kernel has failed."""
+"""Emits the code that reports an exception which a compiled Numba kernel has raised."""
 
 from __future__ import annotations
 
-import ctypes
-import threading
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -42,21 +39,3 @@ def emit_report(context: Any, builder: Any, api: Any, report: Callable[..., int]
     for reference in (subject_object, function, module, *map(builder.load, fetched)):
         api.decref(reference)
     return builder.load(result)
-
-
-def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any = None) -> str:
-    """What ``name`` raised: type, message, and the place where Numba knows it."""
-    if not isinstance(value, BaseException):
-        value = kind(*value) if isinstance(value, tuple) else kind() if value is None else kind(value)
-    frames = traceback.extract_tb(trace)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{name} raised {''.join(traceback.format_exception_only(value)).strip()}{where}"
-
-
-_latest = threading.local()
-
-
-def describe_to_c_string(name: str, *exception: Any) -> int:
-    """The address of :func:`describe`'s text, valid until this thread asks for another."""
-    _latest.text = ctypes.create_string_buffer(describe(name, *exception).encode(errors="replace"))
-    return ctypes.addressof(_latest.text)

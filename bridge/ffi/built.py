@@ -1,0 +1,30 @@
+"""Holds what a kernel language built of one kernel, for the FFI targets to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.plans.callback import CallbackPlan
+from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.plans.host import HostPlan
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel that is compiled and loaded.
+
+    Attributes:
+        plan: What the target executes.
+        alive: What owns the memory and the machine code that the plan refers to.
+        scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
+        images: Returns the machine code by compute capability for each launch of the plan, so that an exported program
+            can carry it. None if the machine code cannot leave this process.
+    """
+
+    plan: HostPlan | DevicePlan | CallbackPlan
+    alive: Any = None
+    scratch: tuple[int, ...] = ()
+    images: Callable[[], Sequence[Mapping[int, Image]]] | None = None

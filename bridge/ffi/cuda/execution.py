@@ -1,0 +1,37 @@
+"""Connects the native code that executes plans to the functions of the CUDA driver."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from bridge.ffi.cuda import driver
+from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.plans import aliasing, callback, device, poison
+
+
+@device.DESCRIBE
+def _describe(status: int, name: int) -> int:
+    kernel = ctypes.string_at(name).decode()
+    return c_string(f"launching {kernel} failed: {driver.error_text(status)}")
+
+
+def execute_launches() -> Any:
+    """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
+    launch = c_function(driver.library().cuLaunchKernel)
+    return _copying(device.compile_execute(launch, c_function(_describe)))
+
+
+def execute_callback() -> Any:
+    """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
+    return _copying(callback.make_execute())
+
+
+def _copying(execute: Any) -> Any:
+    copy = c_function(driver.library().cuMemcpyDtoDAsync_v2)
+    return aliasing.copy_before(execute, copy, c_function(_describe))
+
+
+def device_fill() -> Any:
+    """Native ``fill`` of GPU memory on XLA's stream, for :func:`bridge.ffi.plans.poison.fill_before`."""
+    return poison.stream_fill(c_function(driver.library().cuMemsetD8Async), c_function(_describe))

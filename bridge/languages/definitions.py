@@ -1,0 +1,105 @@
+"""Keeps the kernels that this process has wrapped, and finds the one that a program from another process calls."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from bridge.errors import BridgeError
+from bridge.ffi.target import TARGETS, Entry
+from bridge.languages.native_code import Description, NativeCode
+from bridge.languages.native_language import Definition, NativeLanguage
+from bridge.source.content import PROCESS_LOCAL
+
+D = TypeVar("D", bound=Definition)
+
+
+class Definitions:
+    """The kernels of all languages, for as long as something else refers to them. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._languages: dict[str, NativeLanguage[Any, Any]] = {}
+        self._definitions: weakref.WeakValueDictionary[tuple[str, Hashable], Definition] = weakref.WeakValueDictionary()
+
+    def define(self, language: NativeLanguage[D, Any], content: Hashable, make: Callable[[], D]) -> D:
+        """The definition of this content; made now if it is new.
+
+        Args:
+            language: The language of the kernel.
+            content: Equal for kernels that are compiled alike: a digest of the source, or the kernel itself.
+            make: Makes the definition.
+        """
+        with self._lock:
+            self._languages[language.name] = language
+            known = self._definitions.get((language.name, content))
+            if known is None:
+                known = self._definitions[language.name, content] = make()
+            return cast(D, known)
+
+    def resolve(self, platform: str, text: str) -> Entry:
+        """The entry of a call that another process described, compiled now if it is new.
+
+        Raises:
+            BridgeError: This process has not wrapped this kernel.
+        """
+        try:
+            description = Description.decode(text)
+        except msgspec.MsgspecError as error:
+            raise _not_understood(text) from error
+        with self._lock:
+            language = self._languages.get(description.language)
+            known = [each for (of, _), each in self._definitions.items() if of == description.language]
+        if language is None:
+            raise BridgeError(
+                f"this program calls the {description.language} kernel {description.name!r}, but nothing in this "
+                f"process provides {description.language} kernels. Define the kernel with the same wrapper as in the "
+                "process that exported it."
+            )
+        try:
+            options = msgspec.json.decode(description.options, type=language.options_type)
+        except msgspec.MsgspecError as error:
+            raise _not_understood(text) from error
+        refusal: BridgeError | None = None
+        for definition in known:
+            if definition.name == description.name:
+                try:
+                    digest = language.identity(definition, options, description.signature, platform)
+                except BridgeError as error:  # another kernel of this name, which these types do not fit
+                    refusal = error
+                    continue
+                if digest == description.digest:
+                    return NativeCode(language, definition, options, description.signature).entry(platform)
+        raise refusal or _undefined(language, description)
+
+
+def _not_understood(text: str) -> BridgeError:
+    return BridgeError(
+        f"this program calls a kernel that it describes as {text!r}, which this version of kernel-bridge does not "
+        "understand. Export the program again with this version."
+    )
+
+
+def _undefined(language: NativeLanguage[Any, Any], description: Description) -> BridgeError:
+    advice = (
+        "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
+        "as arrays or plain constants."
+        if description.digest.startswith(PROCESS_LOCAL)
+        else f"Call {language.wrapper} on the same kernel (same code, constants and options) before running this "
+        "program."
+    )
+    return BridgeError(
+        f"this program calls the {language.kernel_kind} {description.name!r}, which this process has not defined. "
+        f"{advice}"
+    )
+
+
+DEFINITIONS = Definitions()
+"""All kernels of this process."""
+
+for _target in TARGETS:
+    _target.resolve_with(DEFINITIONS.resolve)

@@ -1,0 +1,94 @@
+"""Calls a kernel of any native language for the types of one call, and describes it to other processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from bridge.ffi.target import Entry, Target
+from bridge.languages.native_language import Definition, NativeLanguage
+from bridge.signature.array_types import Signature
+
+
+class Description(msgspec.Struct, frozen=True):
+    """Names the machine code of one call, in the same words in every process.
+
+    Attributes:
+        language: Name of the language.
+        name: Name of the kernel.
+        digest: The language's :meth:`~bridge.languages.native_language.NativeLanguage.identity` of the kernel.
+        options: The options of the kernel, encoded.
+        signature: The types of the call.
+    """
+
+    language: str
+    name: str
+    digest: str
+    options: msgspec.Raw
+    signature: Signature
+
+    def encode(self) -> str:
+        """The description as JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Description:
+        """The inverse of :meth:`encode`.
+
+        Raises:
+            msgspec.MsgspecError: The text is no description.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True)
+class NativeCode:
+    """A kernel for the types of one call: a :class:`bridge.ffi.kernel_call.Code`.
+
+    Attributes:
+        language: The language of the kernel.
+        definition: The kernel.
+        options: Its options.
+        signature: The types of the call.
+    """
+
+    language: NativeLanguage[Any, Any]
+    definition: Definition
+    options: Any
+    signature: Signature
+    _entries: dict[tuple[str, str], Entry] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        return tuple(self.language.platforms)
+
+    @property
+    def scratch(self) -> tuple[int, ...]:
+        """Bytes of each temporary buffer: only known at tracing, and only had, where the kernel is compiled then."""
+        if not self.language.compiles_when_traced:
+            return ()
+        (platform,) = self.platforms
+        return self.entry(platform).scratch
+
+    @property
+    def derivative_advice(self) -> str:
+        return self.language.derivative_advice(self.definition, self.options)
+
+    def describe(self, platform: str) -> tuple[Target, str]:
+        digest = self.language.identity(self.definition, self.options, self.signature, platform)
+        options = msgspec.Raw(msgspec.json.encode(self.options))
+        description = Description(self.language.name, self.definition.name, digest, options, self.signature)
+        return self.language.target(self.options, platform), description.encode()
+
+    def entry(self, platform: str) -> Entry:
+        target, description = self.describe(platform)
+        key = platform, description  # the description may be the same for several platforms
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = target.publish(
+                description, lambda: self.language.build(self.definition, self.options, self.signature, platform)
+            )
+            self._entries[key] = entry
+        return entry

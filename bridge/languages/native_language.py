@@ -1,0 +1,116 @@
+"""Defines the protocol of a kernel language whose kernels the bridge compiles and calls natively."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from bridge.errors import KernelCompileError
+from bridge.ffi.built import Built
+from bridge.ffi.kernel_call import ATTACH_A_RULE
+from bridge.ffi.target import CPU, CUDA, Target
+from bridge.languages.language import Language
+from bridge.signature.array_types import Signature
+
+_TARGETS = {target.platform: target for target in (CPU, CUDA)}
+
+
+class NoOptions(msgspec.Struct, frozen=True):
+    """The options of a language that has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """One kernel as its user defined it. Languages add what they compile it from.
+
+    Two definitions are equal only if they are the same object: there is one for each content, see
+    :class:`bridge.languages.definitions.Definitions`.
+
+    Attributes:
+        name: Names the kernel in errors, and in the programs that call it.
+        function: Has the parameters of the kernel: its inputs, then its outputs. Also has its docstring.
+        source_function: The Python function that has to write to the outputs; None if the kernel is not in Python.
+    """
+
+    name: str
+    function: Callable[..., Any] = field(repr=False)
+    source_function: FunctionType | None = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """File and line of the Python source, for errors."""
+        assert self.source_function is not None
+        code = self.source_function.__code__
+        return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+D = TypeVar("D", bound=Definition)
+O = TypeVar("O")  # noqa: E741
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NativeLanguage(Language, abc.ABC, Generic[D, O]):
+    """A language whose kernels become machine code that XLA calls without Python.
+
+    Subclasses say what identifies a kernel (:meth:`identity`) and compile it (:meth:`build`). All methods get the
+    definition of the kernel, the options of its wrapper (a frozen ``msgspec.Struct``, such as a launch shape), and the
+    signature of the call.
+
+    Attributes:
+        kernel_kind: How errors call one of its kernels, such as "Numba kernel".
+        wrapper: Name of the public function that wraps its kernels.
+        compiler: How errors call its compiler, such as "Numba's CPU target".
+        options_type: Type of the options.
+        dtypes: Names of the dtypes that its kernels take; None if the compiler has to be asked.
+        with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
+        compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
+            Needs a language of one platform. Kernels of other languages are compiled when JAX lowers the call.
+    """
+
+    kernel_kind: str
+    wrapper: str
+    compiler: str
+    options_type: type[O]
+    dtypes: tuple[str, ...] | None = None
+    with_extents: bool = True
+    compiles_when_traced: bool = True
+
+    @abc.abstractmethod
+    def identity(self, definition: D, options: O, signature: Signature, platform: str) -> str:
+        """A digest of the machine code: the same in every process for the same code, different for different code."""
+
+    @abc.abstractmethod
+    def build(self, definition: D, options: O, signature: Signature, platform: str) -> Built:
+        """Compiles and loads a kernel for one platform.
+
+        Raises:
+            KernelCompileError: The compiler refuses the kernel for these types.
+        """
+
+    def check(self, definition: D, options: O, signature: Signature) -> None:
+        """Refuses a call when it is traced, before anything is compiled. By default it checks the dtypes.
+
+        Raises:
+            KernelCompileError: A dtype is not supported.
+        """
+        for array in signature.arrays:
+            if self.dtypes is not None and array.dtype not in self.dtypes:
+                cure = (
+                    "Convert it to float32 before the call."
+                    if array.dtype in ("float16", "bfloat16")
+                    else f"Supported are {', '.join(self.dtypes)}."
+                )
+                raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
+
+    def target(self, options: O, platform: str) -> Target:
+        """The FFI target that runs the plans of this language."""
+        return _TARGETS[platform]
+
+    def derivative_advice(self, definition: D, options: O) -> str:
+        """Tells the user, in an error, how to attach a derivative to a kernel that has none."""
+        return ATTACH_A_RULE

@@ -1,0 +1,136 @@
+"""Compiles Numba CPU kernels for the types of a call, with errors in the words of the kernel."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.np.numpy_support import from_dtype
+
+from bridge.errors import KernelCompileError
+from bridge.languages.native_language import Definition
+from bridge.languages.numba_cpu.parallel import Failures, reporting_compiler
+from bridge.signature.array_types import ArrayType
+from bridge.source.captured import captured_error
+from bridge.source.imports import hoist_imports
+
+
+@dataclass(frozen=True, eq=False)
+class NumbaDefinition(Definition):
+    """A function that is decorated with ``numba.njit``.
+
+    Attributes:
+        dispatcher: What the decorator made of it.
+        digest: Identifies its content.
+    """
+
+    dispatcher: CPUDispatcher = field(repr=False)
+    digest: str
+
+    @classmethod
+    def of(cls, dispatcher: CPUDispatcher, digest: str) -> NumbaDefinition:
+        function = dispatcher.py_func
+        return cls(function.__name__, function, function, dispatcher, digest)
+
+
+def numba_type(array: ArrayType) -> types.Array:
+    """Numba's type of a C-contiguous array."""
+    return types.Array(from_dtype(np.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
+
+
+def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, ...], failures: Failures | None) -> Any:
+    """Numba's ``CompileResult`` of a kernel.
+
+    Args:
+        definition: The kernel.
+        array_types: Types of its arguments.
+        failures: Takes the exceptions of its parallel loops, if it has any.
+
+    Raises:
+        KernelCompileError: Numba refuses the kernel for these types, or it returns a value.
+    """
+    _check_declared(definition, array_types)
+    dispatcher = _with_parameters(definition, len(array_types), failures)
+    try:
+        dispatcher.compile(array_types)
+        compiled = dispatcher.overloads[array_types]
+    except Warning:
+        raise  # the user has made it an error
+    except Exception as error:
+        function = definition.dispatcher.py_func
+        if (captured := captured_error(definition.name, definition.place, function)) is not None:
+            raise captured from None
+        hint = (
+            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
+            "one with input_output_aliases."
+            if "Cannot modify readonly" in str(error)
+            else ""
+        )
+        raise KernelCompileError(
+            f"Numba cannot compile {definition.name} ({definition.place}) for {_listed(array_types)}:\n{error}{hint}"
+        ) from error
+    if compiled.objectmode:
+        raise KernelCompileError(f"{definition.name} compiles in object mode, which needs Python. Use numba.njit.")
+    if compiled.signature.return_type != types.none:
+        raise KernelCompileError(
+            f"{definition.name} returns {compiled.signature.return_type}, expected no return value. "
+            "Write the result into an output array."
+        )
+    return compiled
+
+
+def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> None:
+    """Raises KernelCompileError if a kernel with explicit signatures has none for these types."""
+    if definition.dispatcher._can_compile:
+        return
+    declared = [signature.args for signature in definition.dispatcher.nopython_signatures]
+    writable = [types.Array(array.dtype, array.ndim, "C") for array in array_types]
+    for signature in declared:
+        if len(signature) == len(writable) and all(
+            given.can_convert_to(cpu_target.typing_context, wanted) is not None
+            for given, wanted in zip(writable, signature, strict=True)
+        ):
+            return
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(_listed, declared))}, but was called with "
+        f"{_listed(writable)}. Convert the arguments, or declare this signature too."
+    )
+
+
+def _with_parameters(definition: NumbaDefinition, count: int, failures: Failures | None) -> CPUDispatcher:
+    """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
+    dispatcher = _compilable(definition, failures)
+    parameters = inspect.signature(definition.function).parameters.values()
+    plain = all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
+    if plain and len(parameters) == count:
+        return dispatcher
+    names = ", ".join(f"array{index}" for index in range(count))
+    name = definition.name if definition.name.isidentifier() else "kernel"  # a lambda has no name
+    namespace = {"__dispatcher": dispatcher}
+    exec(f"def {name}({names}): return __dispatcher({names})", namespace)
+    return numba.njit(namespace[name])
+
+
+def _compilable(definition: NumbaDefinition, failures: Failures | None) -> CPUDispatcher:
+    """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
+    dispatcher = definition.dispatcher
+    function = hoist_imports(dispatcher.py_func)
+    if dispatcher._can_compile and function is dispatcher.py_func and failures is None:
+        return dispatcher
+    pipeline = dispatcher._compiler.pipeline_class
+    return CPUDispatcher(
+        function,
+        locals=dispatcher.locals,
+        targetoptions=dispatcher.targetoptions,
+        pipeline_class=reporting_compiler(pipeline, failures) if failures else pipeline,
+    )
+
+
+def _listed(array_types: Iterable[types.Type]) -> str:
+    return f"({', '.join(map(str, array_types))})"

@@ -1,0 +1,48 @@
+"""Lays out arrays as parameters of a launch, as Numba-CUDA's kernels take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import Launch, Patch
+from bridge.languages.launch_shape import LaunchShape
+from bridge.signature.array_types import ArrayType
+
+
+def array_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[ArrayType]) -> Launch:
+    """A launch whose parameters are C-contiguous arrays.
+
+    Args:
+        name: The kernel.
+        handles: Its function handle on each device.
+        shape: Grid, block and shared memory.
+        arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
+    """
+    blob: list[int] = []
+    patches = []
+    for index, array in enumerate(arrays):
+        words, address = array_words(array.item_bytes, array.extents)
+        patches.append(Patch(word=len(blob) + address, buffer=index))
+        blob += words
+    return Launch(
+        name=name,
+        handles=handles,
+        grid=shape.grid,
+        block=shape.block,
+        shared_bytes=shape.shared_bytes,
+        blob=tuple(blob),
+        parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
+        patches=tuple(patches),
+    )
+
+
+def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], int]:
+    """A C-contiguous array as Numba-CUDA passes it, and the index of the word that takes the address of its data.
+
+    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
+    item, address of the data, extents, strides in bytes.
+    """
+    strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    return [0, 0, math.prod(extents), item_bytes, 0, *extents, *strides], 4

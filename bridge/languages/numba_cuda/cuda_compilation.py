@@ -1,0 +1,156 @@
+"""Compiles Numba-CUDA kernels for the types of a call and loads them on JAX's GPUs.
+
+Nothing here imports numba-cuda before it is called, because ``import bridge`` does not need it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+
+from bridge.errors import BridgeError, KernelCompileError
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.cuda.ordinals import load_everywhere
+from bridge.languages.launch_shape import LaunchShape, check_limits
+from bridge.languages.native_language import Definition
+from bridge.signature.array_types import ArrayType
+from bridge.source.captured import captured_error
+from bridge.source.imports import hoist_imports
+
+
+@dataclass(frozen=True, eq=False)
+class CudaDefinition(Definition):
+    """A function that is decorated with ``numba.cuda.jit``.
+
+    Attributes:
+        dispatcher: What the decorator made of it.
+        digest: Identifies its content.
+    """
+
+    dispatcher: Any = field(repr=False)
+    digest: str
+
+    @classmethod
+    def of(cls, dispatcher: Any, digest: str) -> CudaDefinition:
+        function = dispatcher.py_func
+        return cls(function.__name__, function, function, dispatcher, digest)
+
+    @functools.cached_property
+    def compilable(self) -> Any:
+        """The user's dispatcher, or an equal one of a function without imports in its body."""
+        function = hoist_imports(self.dispatcher.py_func)
+        if function is self.dispatcher.py_func and self.dispatcher._can_compile:
+            return self.dispatcher
+        return type(self.dispatcher)(function, targetoptions=self.dispatcher.targetoptions)
+
+
+def numba_type(name: str, array: ArrayType) -> Any:
+    """Numba-CUDA's type of a C-contiguous array.
+
+    Raises:
+        KernelCompileError: Numba-CUDA has no such dtype.
+    """
+    from numba.cuda import types
+    from numba.cuda.np.numpy_support import from_dtype
+
+    try:
+        return types.Array(from_dtype(jnp.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
+    except NotImplementedError as error:
+        raise KernelCompileError(
+            f"{name}: Numba-CUDA has no {array.dtype} arrays. Convert to one it has (bool, integers of 8 to 64 bits, "
+            "float16, bfloat16, float32, float64, complex64, complex128) before the call."
+        ) from error
+
+
+def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> Any:
+    """Numba's compiled kernel for these argument types, for the current device.
+
+    Raises:
+        KernelCompileError: Numba refuses the kernel for these types.
+    """
+    array_types = tuple(numba_type(definition.name, array) for array in arrays)
+    listed = ", ".join(map(str, array_types))
+    try:
+        dispatcher = definition.compilable
+        if not definition.dispatcher._can_compile:
+            _check_declared(definition, array_types)
+        return dispatcher.compile(array_types)
+    except (BridgeError, Warning):
+        raise
+    except Exception as error:
+        if (captured := captured_error(definition.name, definition.place, definition.dispatcher.py_func)) is not None:
+            raise captured from None
+        hint = (
+            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
+            "with input_output_aliases."
+            if "Cannot modify readonly" in str(error)
+            else ""
+        )
+        raise KernelCompileError(
+            f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
+        ) from error
+
+
+def _check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:
+    """Raises KernelCompileError if a kernel with explicit signatures has none of these dtypes and ranks."""
+    declared = list(definition.dispatcher.overloads)
+    for signature in declared:
+        if [(t.dtype, t.ndim) for t in signature] == [(t.dtype, t.ndim) for t in array_types]:
+            return
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
+        "Convert the arguments, or declare this signature too."
+    )
+
+
+def load_function(compiled: Any, ordinal: int) -> int:
+    """The handle of a compiled kernel on a device whose context is current.
+
+    Numba loads the kernel once for each compute capability, not for each device. The library that it loads belongs to
+    no device. If it is loaded for a second device, numba-cuda 0.30 unloads it twice at exit, which corrupts the heap.
+    """
+    from numba import cuda
+
+    kernels = compiled.__dict__.setdefault("_bridge_kernels", {})
+    capability = cuda.gpus[ordinal].compute_capability
+    if capability not in kernels:
+        kernels[capability] = compiled._codelibrary.get_cufunc().handle
+    return driver.load_function(kernels[capability])
+
+
+def images_of(compiled: Any, handles: Sequence[int]) -> dict[int, Image]:
+    """The machine code of a compiled kernel for each device it is loaded on, by compute capability."""
+    from numba import cuda
+
+    images = {}
+    for ordinal, handle in enumerate(handles):
+        if handle:
+            with cuda.gpus[ordinal]:
+                capability = driver.compute_capability(ordinal)
+                cubin = compiled._codelibrary.get_cubin(cc=cuda.gpus[ordinal].compute_capability)
+                content = bytes(getattr(cubin, "code", cubin))
+                images[capability] = Image(capability, driver.function_name(handle), content)
+    return images
+
+
+def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:
+    """The kernel's function handle on each of JAX's local devices, by ordinal.
+
+    Raises:
+        LaunchError: The launch is over a limit of a device.
+    """
+    from numba import cuda
+
+    def load(ordinal: int) -> int:
+        with cuda.gpus[ordinal]:
+            handle = load_function(compiled, ordinal)
+            check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
+            driver.allow_shared_bytes(handle, shape.shared_bytes)
+        return handle
+
+    return load_everywhere(load)

@@ -1,0 +1,27 @@
+"""Pallas as a language: kernels that the user calls through ``pallas_call``, compiled or interpreted."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from bridge.languages.language import Language, Standing
+
+
+def _adapted(generator: Callable[..., Any], platform: str) -> Callable[..., Any]:
+    """The generator with ``interpret`` set, if it takes that: True on the CPU, where Pallas cannot compile."""
+    if not callable(generator):
+        return generator
+    parameters = inspect.signature(generator).parameters
+    if "interpret" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return functools.partial(generator, interpret=platform == "cpu")
+    return generator
+
+
+LANGUAGE = Language(
+    "pallas",
+    {"cpu": Standing.INTERPRETED, "cuda": Standing.REGULAR, "tpu": Standing.REGULAR},
+    adapted=_adapted,
+)

@@ -1,0 +1,69 @@
+"""Makes the instances of generic Warp kernels, and keeps those that cannot be compiled away from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import warp as wp
+
+from bridge.errors import SignatureError
+from bridge.languages.warp.dtypes import LOCK, element_type
+from bridge.languages.warp.launch_spec import Spec
+
+
+def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple[int, ...]]]) -> wp.Kernel:
+    """The kernel itself, or the instance of a generic one.
+
+    Args:
+        kernel: The kernel.
+        types: Of each parameter: dimensions (None for a value), scalar dtype, and inner shape of its elements.
+
+    Raises:
+        SignatureError: The kernel is not generic in this way.
+    """
+    if not kernel.is_generic:
+        return kernel
+    annotations = []
+    for ndim, dtype, inner in types:
+        element = element_type(dtype, inner)
+        annotations.append(element if ndim is None else wp.array(dtype=element, ndim=ndim))
+    with LOCK:
+        try:
+            return wp.overload(kernel, annotations)
+        except TypeError as error:
+            raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
+
+
+def restore(kernel: wp.Kernel) -> None:
+    """Puts an instance of a generic kernel back among those that Warp compiles, if it was withdrawn. Hold the lock."""
+    generic = kernel.generic_parent
+    if generic is not None and generic.overloads.get(kernel.sig) is not kernel:
+        generic.overloads[kernel.sig] = kernel
+        generic.module.mark_modified()
+
+
+def withdraw(kernel: wp.Kernel) -> None:
+    """Takes an instance that cannot be compiled away from its generic kernel: Warp compiles all of them together.
+
+    Hold the lock.
+    """
+    generic = kernel.generic_parent
+    if generic is not None and generic.overloads.pop(kernel.sig, None) is not None:
+        generic.module.mark_modified()
+
+
+def instance_for(kernel: wp.Kernel, spec: Spec) -> wp.Kernel:
+    """The kernel itself, or the instance of a generic one that a launch needs.
+
+    Raises:
+        SignatureError: The kernel takes other arguments.
+    """
+    if len(kernel.adj.args) != len(spec.arguments):
+        raise SignatureError(
+            f"{kernel.key} takes {len(kernel.adj.args)} arguments, but the launch passes {len(spec.arguments)}."
+        )
+    types = [
+        (None if argument.shape is None else len(argument.shape), argument.dtype, argument.inner)
+        for argument in spec.arguments
+    ]
+    return instantiated(kernel, types)

@@ -1,0 +1,73 @@
+"""Describes Warp as a native language. Warp itself is imported when the first kernel is compiled or identified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.ffi.built import Built
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.extras import require_warp
+from bridge.languages.language import Standing
+from bridge.languages.native_language import Definition, NativeLanguage
+from bridge.languages.warp.launch_spec import Spec
+from bridge.signature.array_types import Signature
+
+
+@dataclass(frozen=True, eq=False)
+class WarpDefinition(Definition):
+    """A kernel that is decorated with ``warp.kernel``; it may be generic.
+
+    Attributes:
+        kernel: The kernel.
+    """
+
+    kernel: Any = field(repr=False)
+
+
+def define(kernel: Any) -> WarpDefinition:
+    """The definition of a kernel, which lives as long as the kernel."""
+    known: WarpDefinition | None = vars(kernel).get("_bridge_definition")
+    if known is None or known.kernel is not kernel:
+        known = DEFINITIONS.define(
+            LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
+        )
+        kernel._bridge_definition = known
+    return known
+
+
+class _Warp(NativeLanguage[WarpDefinition, Spec]):
+    def identity(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> str:
+        from bridge.languages.warp.compiled import digest_of
+        from bridge.languages.warp.instances import instance_for
+
+        return digest_of(instance_for(definition.kernel, options), platform, options.block_dim)
+
+    def build(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> Built:
+        from bridge.languages.warp.cpu_plan import build_host
+        from bridge.languages.warp.cuda_plan import build_device
+        from bridge.languages.warp.instances import instance_for
+
+        build = build_host if platform == "cpu" else build_device
+        return build(instance_for(definition.kernel, options), options, signature)
+
+    def derivative_advice(self, definition: WarpDefinition, options: Spec) -> str:
+        attach = "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
+        if options.backward:
+            return f"Warp generates the adjoint of a kernel, but none of an adjoint. {attach}"
+        return (
+            "Warp generates its adjoint, unless enable_backward is False where the kernel is defined or wrapped, "
+            f"has_side_effect is True, or its inputs or outputs are all integers. {attach}"
+        )
+
+
+LANGUAGE = _Warp(
+    "warp",
+    {"cpu": Standing.ONE_THREAD, "cuda": Standing.REGULAR},
+    require=require_warp,
+    kernel_kind="Warp kernel",
+    wrapper="jax_kernel",
+    compiler="Warp",
+    options_type=Spec,
+    compiles_when_traced=False,
+)

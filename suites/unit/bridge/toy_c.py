@@ -1,0 +1,146 @@
+"""A kernel language in one file: C functions, compiled with the system's compiler and called by XLA.
+
+It proves that a new language needs no change anywhere else. Read it to see what a language consists of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import inspect
+import math
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bridge import KernelCompileError
+from bridge.languages import (
+    DEFINITIONS,
+    Built,
+    Definition,
+    HostPlan,
+    NativeLanguage,
+    NoOptions,
+    Signature,
+    Standing,
+    wrap,
+)
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+_DTYPES = {"float": "float32", "double": "float64", "int32_t": "int32", "int64_t": "int64"}
+
+
+def c_kernel(
+    source: str,
+    name: str,
+    outs: Any,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+) -> Callable[..., Any]:
+    """Makes a C function callable from JAX.
+
+    Args:
+        source: The source of ``void name(int64_t size, const float* input, ..., float* output, ...)``. ``size`` is the
+            number of elements of the first output.
+        name: The function.
+        outs: Shape and dtype of the results, as for :func:`bridge.numba_kernel`.
+        vmap_method: As for :func:`bridge.numba_kernel`.
+        input_output_aliases: As for :func:`bridge.numba_kernel`.
+
+    Raises:
+        KernelCompileError: The source has no such function; or, when called: the compiler refuses it, or an array has
+            another dtype than its parameter.
+    """
+    digest = hashlib.sha256(f"{name}\n{source}".encode()).hexdigest()
+    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: CFunction.of(source, name, digest))
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
+
+
+@dataclass(frozen=True, eq=False)
+class CFunction(Definition):
+    """One function of a C source.
+
+    Attributes:
+        source: The source.
+        dtypes: The dtype of each of its arrays.
+        digest: Identifies the source and the name.
+    """
+
+    source: str = field(repr=False)
+    dtypes: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, source: str, name: str, digest: str) -> CFunction:
+        found = re.search(rf"void\s+{name}\s*\(\s*int64_t\s+\w+\s*,([^)]*)\)", source)
+        if found is None:
+            raise KernelCompileError(f"{name}: the source has no function void {name}(int64_t size, ...).")
+        arrays = re.findall(r"(\w+)\s*\*\s*(\w+)", found[1])
+        parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for _, each in arrays]
+
+        def function(*arrays: Any) -> None:
+            """A kernel in C."""
+
+        function.__signature__ = inspect.Signature(parameters)
+        return cls(name, function, None, source, tuple(_DTYPES[kind] for kind, _ in arrays), digest)
+
+
+class _C(NativeLanguage[CFunction, NoOptions]):
+    def check(self, definition: CFunction, options: NoOptions, signature: Signature) -> None:
+        super().check(definition, options, signature)
+        given = tuple(array.dtype for array in signature.arrays)
+        if given != definition.dtypes:
+            raise KernelCompileError(
+                f"{definition.name} takes {', '.join(definition.dtypes)}, but was called with {', '.join(given)}. "
+                "Convert the arguments."
+            )
+
+    def identity(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> str:
+        return definition.digest
+
+    def build(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> Built:
+        library = _compile(definition, math.prod(signature.outputs[0].extents))
+        address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
+        assert address is not None
+        return Built(HostPlan(definition.name, address, signature.input_sizes, signature.output_sizes), library)
+
+
+LANGUAGE = _C(
+    "c",
+    {"cpu": Standing.REGULAR},
+    kernel_kind="C function",
+    wrapper="c_kernel",
+    compiler="C",
+    options_type=NoOptions,
+    dtypes=tuple(_DTYPES.values()),
+)
+
+
+def _compile(definition: CFunction, size: int) -> ctypes.CDLL:
+    """The function in a library, with the entry that a :class:`bridge.languages.HostPlan` calls."""
+    if COMPILER is None:
+        raise KernelCompileError(f"{definition.name}: this machine has no C compiler.")
+    arrays = ", ".join(f"data[{index}]" for index in range(len(definition.dtypes)))
+    program = f"""#include <stdint.h>
+#include <math.h>
+#line 1 "{definition.name}.c"
+{definition.source}
+int64_t bridge_entry(void* frame, void** buffers, void** data, int64_t batch_rank, void* context) {{
+    {definition.name}({size}, {arrays});
+    return 0;
+}}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
+        source.write_text(program)
+        command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise KernelCompileError(f"{COMPILER} cannot compile {definition.name}:\n{done.stderr}")
+        return ctypes.CDLL(str(library))
