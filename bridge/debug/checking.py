@@ -28,7 +28,7 @@ from bridge.ffi.plans.poison import pattern
 from bridge.operator.choice.candidates import Candidate
 
 if TYPE_CHECKING:
-    from bridge.operator.operator_call import OperatorCall
+    from bridge.operator.call.operator_call import OperatorCall
 
 _finfo: Any = jnp.finfo  # it has no types
 

@@ -18,11 +18,11 @@ import jax
 from bridge.errors import DebugError, SignatureError
 from bridge.operator.choice.candidates import Choice, candidate
 from bridge.operator.choice.registry import Snapshot
-from bridge.operator.rules.declared import Rule, Rules
+from bridge.operator.call.declared import Rule, Rules
 from bridge.signature.outputs import check_rtol
 
 if TYPE_CHECKING:
-    from bridge.operator.operator_call import OperatorCall
+    from bridge.operator.call.operator_call import OperatorCall
 
 VARIABLE = "KERNEL_BRIDGE_DEBUG"
 """Environment variable that switches checks on outside of :func:`debug_mode`: 1, or checks separated by commas."""

@@ -29,9 +29,9 @@ from bridge.operator.choice.registry import (
     Snapshot,
     canonical_platform,
 )
-from bridge.operator.keywords import check_keywords
-from bridge.operator.operator_call import OperatorCall
-from bridge.operator.rules.declared import Dimensions, Rule
+from bridge.operator.call.keywords import check_keywords
+from bridge.operator.call.operator_call import OperatorCall
+from bridge.operator.call.declared import Dimensions, Rule
 from bridge.operator.rules.derivatives import apply
 from bridge.operator.tuning.race import Tuning, device_of, entrants, race, winner_of
 from bridge.operator.tuning.winners import Request, Winners

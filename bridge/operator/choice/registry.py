@@ -10,7 +10,7 @@ from typing import Any
 
 from bridge.errors import BackendError, SignatureError
 from bridge.operator.choice.preference import DEFAULT
-from bridge.operator.rules.declared import Rules
+from bridge.operator.call.declared import Rules
 
 Generator = Callable[..., Callable[..., Any]]
 """From keyword parameters (``outs`` among them) to a function of the input arrays."""

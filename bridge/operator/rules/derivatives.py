@@ -13,8 +13,8 @@ from jax.interpreters import ad
 
 from bridge.errors import DifferentiationError, SignatureError
 from bridge.ffi.avals import align_varying
-from bridge.operator.operator_call import OperatorCall, bind, operator_p, partitioned_operator_p
-from bridge.operator.rules.declared import Rule
+from bridge.operator.call.operator_call import OperatorCall, bind, operator_p, partitioned_operator_p
+from bridge.operator.call.declared import Rule
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)

@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from bridge.errors import AbiError, SignatureError
 
 if TYPE_CHECKING:
-    from bridge.operator.operator_call import OperatorCall
+    from bridge.operator.call.operator_call import OperatorCall
 
 Names = tuple[str, ...]
 

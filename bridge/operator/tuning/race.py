@@ -23,7 +23,7 @@ import numpy as np
 from bridge.errors import BackendError, SignatureError
 from bridge.operator.choice.candidates import Candidate, candidate, candidates
 from bridge.operator.choice.registry import Snapshot, canonical_platform
-from bridge.operator.operator_call import OperatorCall
+from bridge.operator.call.operator_call import OperatorCall
 from bridge.operator.rules.derivatives import apply
 from bridge.operator.tuning.winners import Request, Winner, Winners, kind_of, versions
 

@@ -19,8 +19,8 @@ from bridge.errors import ParameterError, SignatureError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.kernel_call import side_effect
 from bridge.operator.choice.candidates import Choice, candidate_for
-from bridge.operator.keywords import check_keywords
-from bridge.operator.rules.declared import Rule, Rules
+from bridge.operator.call.keywords import check_keywords
+from bridge.operator.call.declared import Rule, Rules
 from bridge.operator.rules.partition import partitioned, require_devices
 
 
