@@ -1,11 +1,14 @@
-"""Kernels of other languages as JAX operations, dispatched by native XLA FFI handlers.
+"""Makes kernels of other languages JAX operations. Native XLA FFI handlers call them, so no call enters Python.
 
-The stages of a call: the user's kernel -> its identity (:mod:`bridge.source.content`) -> the types of the call
-(:mod:`bridge.signature.outputs`) -> machine code (:mod:`bridge.languages.numba_cpu.njit`, :mod:`bridge.languages.numba_cuda.cuda_jit`, :mod:`bridge.languages.warp`) -> a
-native entry, the FFI target that finds it and the JAX primitive that calls it (:mod:`bridge.ffi`) -> an operator with
-several kernels (:mod:`bridge.operator`).
+The rooms, in the order of a call:
 
-What needs Warp is imported when it is first used; where Warp is not installed, it says so when it is called.
+- :mod:`bridge.xla_custom_kernel` and :mod:`bridge.operator`: an operator with several kernels chooses one of them.
+- :mod:`bridge.languages`: a kernel of one language becomes a function of arrays, and is compiled for their types.
+- :mod:`bridge.source` and :mod:`bridge.signature`: identify a kernel by its content, and a call by its types.
+- :mod:`bridge.ffi`: the JAX primitive of a call, and the native handler that XLA calls.
+- :mod:`bridge.debug` and :mod:`bridge.agreement`: check kernels as they run, and compare results with a reference.
+
+Functions that need Warp import it when they are first used. Where Warp is not installed, calling them says so.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from bridge.languages.numba_cuda.callables import numba_cuda_callable
 from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
 from bridge.languages.release import release
 from bridge.operator.choice.preference import use_backend
-from bridge.operator.custom_kernel import XLACustomKernel
+from bridge.xla_custom_kernel import XLACustomKernel
 
 if TYPE_CHECKING:
     from bridge.languages.warp import jax_kernel, jaxinfo_to_warpinfo, jaxtype_to_warptype
