@@ -1,11 +1,14 @@
-"""Makes kernels of other languages JAX operations, which native XLA FFI handlers call without Python.
+"""Makes kernels of other languages JAX operations. Native XLA FFI handlers call them, so no call enters Python.
 
-1. :mod:`bridge.languages` has one file or folder for each kernel language. A language identifies and compiles kernels.
-2. :mod:`bridge.signature` checks the arrays and outputs of a call. :mod:`bridge.source` reads the source of kernels.
-3. :mod:`bridge.ffi` has the FFI targets that XLA calls, and the JAX primitive that calls them.
-4. :mod:`bridge.operator` joins several kernels into one operator.
+The rooms, in the order of a call:
 
-Warp is imported when one of its functions is first used. Where it is not installed, the function says so when called.
+- :mod:`bridge.xla_custom_kernel` and :mod:`bridge.operator`: an operator with several kernels chooses one of them.
+- :mod:`bridge.languages`: a kernel of one language becomes a function of arrays, and is compiled for their types.
+- :mod:`bridge.source` and :mod:`bridge.signature`: identify a kernel by its content, and a call by its types.
+- :mod:`bridge.ffi`: the JAX primitive of a call, and the native handler that XLA calls.
+- :mod:`bridge.debug` and :mod:`bridge.agreement`: check kernels as they run, and compare results with a reference.
+
+Functions that need Warp import it when they are first used. Where Warp is not installed, calling them says so.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from bridge.languages.numba_cuda.callables import numba_cuda_callable
 from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
 from bridge.languages.release import release
 from bridge.operator.choice.preference import use_backend
-from bridge.operator.custom_kernel import XLACustomKernel
+from bridge.xla_custom_kernel import XLACustomKernel
 
 if TYPE_CHECKING:
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype

@@ -1,4 +1,4 @@
-"""Every exception and warning of the bridge: errors have one base class, and a built-in type that one would expect."""
+"""Defines all exceptions and warnings of the bridge. Each error is also a built-in one that fits it."""
 
 
 class BridgeError(Exception):
@@ -14,7 +14,7 @@ class KernelTypeError(BridgeError, AssertionError, TypeError):
 
 
 class SignatureError(BridgeError, TypeError, ValueError):
-    """Arguments, outputs or options are not what the kernel, operator or function takes."""
+    """A kernel, operator or function does not accept these arguments, outputs or options."""
 
 
 class KernelCompileError(BridgeError, TypeError):
@@ -22,11 +22,11 @@ class KernelCompileError(BridgeError, TypeError):
 
 
 class PlatformError(BridgeError, NotImplementedError):
-    """The kernel was lowered for a platform that it has no code for."""
+    """The kernel has no code for the platform that it is lowered for."""
 
 
 class DifferentiationError(BridgeError, NotImplementedError):
-    """A kernel was differentiated that has no differentiation rule."""
+    """The kernel or operator has no derivative."""
 
 
 class BackendError(BridgeError, LookupError):
@@ -50,7 +50,7 @@ class WarpUnavailableError(BridgeError, ImportError):
 
 
 class UnwrittenOutputWarning(UserWarning):
-    """The source of a kernel never writes to one of its outputs, which then returns whatever was in memory."""
+    """A kernel never writes to one of its outputs, which then holds arbitrary memory."""
 
 
 class DebugError(BridgeError, RuntimeError):
@@ -58,4 +58,4 @@ class DebugError(BridgeError, RuntimeError):
 
 
 class RecordingError(BridgeError, RuntimeError):
-    """A function that is to be replayed did something that a recording cannot hold."""
+    """A recording cannot hold a step of the function that is to be replayed."""

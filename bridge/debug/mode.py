@@ -1,34 +1,25 @@
-"""Which checks operators and kernels get where they are traced: a context, or an environment variable."""
+"""Switches the checks of operators and kernels on where they are traced, by a context or an environment variable."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import functools
-import logging
 import os
 import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 
-from bridge.errors import DebugError, SignatureError
-from bridge.operator.choice.candidates import Choice, candidate
-from bridge.operator.choice.registry import Snapshot
-from bridge.operator.rules.declared import Rule, Rules
-from bridge.signature.outputs import check_rtol
-
-if TYPE_CHECKING:
-    from bridge.operator.operator_call import OperatorCall
+from bridge.agreement import REFERENCE_BACKEND, check_rtol
+from bridge.debug.findings import kept
+from bridge.errors import SignatureError
 
 VARIABLE = "KERNEL_BRIDGE_DEBUG"
-"""Environment variable that switches checks on outside of :func:`debug_mode`: 1, or checks separated by commas."""
-
-_REFERENCE = "jnp"
-_log = logging.getLogger(__name__)
+"""The environment variable for checks outside of :func:`debug_mode`: 1, or some checks, separated by commas."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +27,16 @@ class Mode:
     """The checks that are switched on.
 
     Attributes:
-        outputs: Whether every element of every output is written.
-        inputs: Whether inputs are left alone.
-        reference: The backend that results are compared with, if any.
-        nan: Which NaNs are wrong: those that appear where no input has one, any, or (None) none.
-        rtol: Accepted difference from the reference, as a share of the largest magnitude; None for the dtype's own.
+        outputs: Find elements of outputs that the kernel does not write.
+        inputs: Find inputs that the kernel changes.
+        reference: The backend that results are compared with; None to compare with nothing.
+        nan: Find NaN in results: ``"new"`` if no input has one, ``"any"`` always, None never.
+        rtol: The relative tolerance of the comparison; None for the default, see :mod:`bridge.agreement`.
     """
 
     outputs: bool = True
     inputs: bool = True
-    reference: str | None = _REFERENCE
+    reference: str | None = REFERENCE_BACKEND
     nan: Literal["new", "any"] | None = "new"
     rtol: float | None = None
 
@@ -56,28 +47,15 @@ class Mode:
 OFF = Mode(outputs=False, inputs=False, reference=None, nan=None)
 
 
-@dataclass(frozen=True)
-class Debug:
-    """What the mode means for one call of an operator.
-
-    Attributes:
-        mode: The checks.
-        reference: The kernel to compare with, on each platform that has it.
-    """
-
-    mode: Mode
-    reference: Choice
-
-
 _mode: contextvars.ContextVar[Mode | None] = contextvars.ContextVar("debug_mode", default=None)
 
 
 class _KernelModes:
-    """The mode of kernels that are called without an operator: one for all threads.
+    """The mode of kernels that are called without an operator. It is one for all threads.
 
-    A wrapper of a kernel is a ``jax.jit`` function. Where it has been compiled a call runs no Python, which could ask
-    for the mode of its thread; so a change of the mode makes JAX forget what it has compiled of the wrappers, and of
-    ``jax.jit`` of them, which JAX knows by the function.
+    The wrapper of a kernel is a ``jax.jit`` function. A call of a compiled one runs no Python, so it cannot ask for the
+    mode of its thread. Therefore, a change of the mode makes JAX drop the compiled programs of the wrappers, and of
+    ``jax.jit`` of the wrappers, which JAX finds by the wrapped function.
     """
 
     def __init__(self) -> None:
@@ -86,17 +64,18 @@ class _KernelModes:
         self._wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add_wrapper(self, wrapper: Any) -> None:
-        """Has a change of the mode reach a function that calls a kernel."""
+        """Adds a function that calls a kernel: a change of the mode makes JAX trace it again."""
         with self._lock:
             self._wrappers.add(wrapper)
 
     def current(self) -> Mode:
-        """The mode that was entered last and has not been left, or that of the environment variable."""
+        """The mode that was entered last and has not been left; outside of all, the environment variable's."""
         with self._lock:
             return self._entered[-1][1] if self._entered else _parsed(os.environ.get(VARIABLE, ""))
 
     @contextlib.contextmanager
     def entered(self, mode: Mode) -> Iterator[None]:
+        """Puts a mode in force for all threads."""
         token = (object(), mode)
         with self._changing():
             self._entered.append(token)
@@ -114,7 +93,7 @@ class _KernelModes:
             if self.current() != before:
                 for wrapper in list(self._wrappers):
                     for compiled in (wrapper, jax.jit(wrapper)):
-                        if hasattr(compiled, "clear_cache"):  # that of Warp is a plain function
+                        if hasattr(compiled, "clear_cache"):  # jax_kernel returns a plain function
                             compiled.clear_cache()
 
 
@@ -130,42 +109,46 @@ def debug_mode(
     nan: bool | Literal["any"] = True,
     rtol: float | None = None,
 ) -> Iterator[None]:
-    """Operators and kernels that are traced in this context are checked at every execution.
+    """Checks the operators and kernels that are traced in this context, at every execution.
 
-    A kernel is checked where an operator runs it, and where it is called without one, as :func:`bridge.numba_kernel`,
-    :func:`bridge.numba_cuda_kernel`, :func:`bridge.numba_cuda_callable`, :func:`bridge.cuda_raw_kernel` and
-    :func:`bridge.jax_kernel` wrap it; then there is no reference to compare it with.
+    A kernel is checked where an operator runs it. It is also checked where it is called without an operator, through
+    :func:`bridge.numba_kernel`, :func:`bridge.numba_cuda_kernel`, :func:`bridge.numba_cuda_callable`,
+    :func:`bridge.cuda_raw_kernel` or :func:`bridge.jax_kernel`; then there is no reference to compare it with.
 
-    What is wrong raises JAX's error for a failed callback where the result is waited for: a
-    ``jax.errors.JaxRuntimeError``, or a ``ValueError`` if the program ran well before. Its text ends with that of a
-    :class:`bridge.DebugError`: operator, backend, platform, argument types, and for each finding the first element and
-    how many there are. A program that was compiled in this context keeps its checks, one compiled outside gets none.
-    Kernels run twice and inputs are copied, so time and memory say nothing; a program with checks cannot be exported,
-    and runs what :meth:`~bridge.XLACustomKernel.def_partitioning` would split as a whole on each device.
+    A finding raises JAX's error for a failed callback where the program waits for the result. This is a
+    ``jax.errors.JaxRuntimeError``, or a ``ValueError`` if the program ran well before. Its text ends with the text of a
+    :class:`bridge.DebugError`: operator, backend, platform, types of the arguments, and for each finding the first
+    wrong element and the number of wrong elements.
 
-    A program for several devices cannot fail on one of them, because XLA aborts a process in which the others wait for
-    it. There, findings are logged at once, and raised as a :class:`bridge.DebugError` when this context is left or the
-    next operator or kernel is traced; wait for the results before.
+    A program that was compiled in this context keeps its checks. A program that was compiled outside gets none. Kernels
+    run twice and inputs are copied, so do not measure time or memory here. A program with checks cannot be exported.
+    Each device runs operators with :meth:`~bridge.XLACustomKernel.def_partitioning` as a whole.
 
-    Contexts do not add up: the innermost counts. Each thread has its own for operators; kernels that are called without
-    one are also checked where another thread traces them meanwhile. Outside of any context, the environment variable
-    ``KERNEL_BRIDGE_DEBUG`` counts: 1 for every check, or some of ``outputs``, ``inputs``, ``reference``, ``nan``,
-    ``reference=BACKEND``, ``nan=any`` and ``rtol=NUMBER``, separated by commas.
+    A program for several devices cannot fail on one of them: XLA aborts a process in which the other devices wait for
+    it. There, findings are logged at once. They are raised as a :class:`bridge.DebugError` when this context is left or
+    the next operator or kernel is traced, so wait for the results before.
+
+    Contexts do not add up: the innermost one counts. Each thread has its own context for operators. Kernels that are
+    called without an operator are also checked if another thread traces them meanwhile. Outside of all contexts, the
+    environment variable ``KERNEL_BRIDGE_DEBUG`` counts: 1 for every check, or some of ``outputs``, ``inputs``,
+    ``reference``, ``nan``, ``reference=BACKEND``, ``nan=any`` and ``rtol=NUMBER``, separated by commas.
 
     Args:
-        outputs: Run each kernel of the bridge twice, on outputs filled with different patterns, and find elements that
-            still hold them. Outputs that nothing uses are not looked at, nor kernels with side effects.
-        inputs: Give the kernel copies of the arguments, and find elements that it changed.
-        reference: Compare the results with those of the backend ``"jnp"``, or of a named one, if the operator has it
-            on the platform. Integers and booleans are equal; other numbers differ by at most ``rtol``, and are infinite
-            or NaN in the same places.
-        nan: Find NaNs in results if no argument has one; ``"any"``: in any case.
-        rtol: Largest accepted difference from the reference, divided by the largest magnitude in that result of the
-            reference. By default two thirds of the dtype's digits: ``eps ** (2 / 3)``, 2.4e-5 for float32.
+        outputs: Run each kernel of the bridge twice, on outputs that are filled with different patterns, and find
+            elements that still hold them. Outputs that nothing uses and kernels with side effects are not checked.
+        inputs: Give the kernel copies of the arguments, and find elements that it changes.
+        reference: Compare the results with the results of the backend ``"jnp"``, or of the named one, if the operator
+            has it on the platform. The rule is the same as for :meth:`bridge.XLACustomKernel.tune`: integers and
+            booleans are equal, NaN and infinities are in the same places, and other numbers differ by at most ``rtol``
+            times the larger one of the expected magnitude and the upper quartile of all expected magnitudes.
+            :mod:`bridge.agreement` has the whole rule.
+        nan: Find NaN in results if no argument has one; ``"any"``: find NaN always.
+        rtol: The relative tolerance. By default, it follows from the dtype and the sizes of the arguments: 7.6e-5 for
+            float32 and 100 000 elements, see :mod:`bridge.agreement`.
 
     Raises:
         SignatureError: An argument is none of these.
-        DebugError: On leaving: a program for several devices has found something.
+        DebugError: When the context is left: a program for several devices has found something.
     """
     if not isinstance(reference, bool | str) or nan not in (True, False, "any"):
         raise SignatureError(
@@ -178,42 +161,18 @@ def debug_mode(
     mode = Mode(
         outputs=bool(outputs),
         inputs=bool(inputs),
-        reference=_REFERENCE if reference is True else reference or None,
+        reference=REFERENCE_BACKEND if reference is True else reference or None,
         nan="any" if nan == "any" else "new" if nan else None,
         rtol=rtol,
     )
-    with _using(mode), kernel_modes.entered(mode):
+    with using(mode), kernel_modes.entered(mode):
         yield
     kept.raise_all()
 
 
-class _Kept:
-    """Findings of programs that could not raise them, until the next chance to do so."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._texts: dict[str, None] = {}
-
-    def add(self, text: str) -> None:
-        with self._lock:
-            new = text not in self._texts
-            self._texts[text] = None
-        if new:
-            _log.error(text)
-
-    def raise_all(self) -> None:
-        """Forgets the findings and raises them as one error, if there are any."""
-        with self._lock:
-            texts, self._texts = list(self._texts), {}
-        if texts:
-            raise DebugError("\n".join(texts))
-
-
-kept = _Kept()
-
-
 @contextlib.contextmanager
-def _using(mode: Mode) -> Iterator[None]:
+def using(mode: Mode) -> Iterator[None]:
+    """Puts a mode in force for the operators of this thread."""
     token = _mode.set(mode)
     try:
         yield
@@ -222,10 +181,10 @@ def _using(mode: Mode) -> Iterator[None]:
 
 
 def current_mode() -> Mode:
-    """The mode in force here.
+    """The mode in force for operators here.
 
     Raises:
-        ValueError: The environment variable is malformed.
+        SignatureError: The environment variable is malformed.
     """
     mode = _mode.get()
     return _parsed(os.environ.get(VARIABLE, "")) if mode is None else mode
@@ -244,7 +203,7 @@ def _parsed(text: str) -> Mode:
         if name in ("outputs", "inputs") and not value:
             chosen[name] = True
         elif name == "reference":
-            chosen[name] = value or _REFERENCE
+            chosen[name] = value or REFERENCE_BACKEND
         elif name == "nan" and value in ("", "any"):
             chosen[name] = value or "new"
         elif name == "rtol" and _is_number(value):
@@ -263,48 +222,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def in_current_mode(call: OperatorCall, snapshot: Snapshot) -> OperatorCall:
-    """The call with the checks of the mode in force here; the call itself where none is.
-
-    Args:
-        call: What was asked for.
-        snapshot: What its operator has registered.
-    """
-    mode = current_mode()
-    if not mode:
-        return call
-    kept.raise_all()
-    found = (candidate(snapshot, platform, mode.reference) for platform in sorted(snapshot.kernels) if mode.reference)
-    reference = tuple(each for each in found if each is not None)
-    return replace(call, debug=Debug(mode, reference), rules=_in_mode(call.rules, mode))
-
-
-@dataclass(frozen=True)
-class _RuleInMode:
-    """A rule that calls operators in the mode of the call it belongs to: JAX may run it after the context has ended."""
-
-    rule: Rule
-    mode: Mode
-
-    @property
-    def __wrapped__(self) -> Rule:
-        return self.rule
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        with _using(self.mode):
-            return self.rule(*args, **keywords)
-
-
-def _in_mode(rules: Rules, mode: Mode) -> Rules:
-    def wrapped(rule: Rule) -> Rule:
-        return _RuleInMode(rule, mode)
-
-    return replace(
-        rules,
-        jvp=rules.jvp and wrapped(rules.jvp),
-        vjp=rules.vjp and (wrapped(rules.vjp[0]), wrapped(rules.vjp[1])),
-        transposes=tuple((operand, wrapped(rule)) for operand, rule in rules.transposes),
-        batching=rules.batching and wrapped(rules.batching),
-    )

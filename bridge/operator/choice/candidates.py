@@ -1,4 +1,4 @@
-"""Which kernel runs where: a pure function of a registry snapshot and a request."""
+"""Decides which kernel runs on which platform, from a snapshot of the registry and the wishes of a call."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ from bridge.operator.choice.registry import Generator, Snapshot
 
 
 class Candidate(NamedTuple):
-    """The kernel that runs if the computation is lowered for ``platform``."""
+    """The kernel that runs if the computation is lowered for ``platform``.
+
+    Attributes:
+        platform: JAX's name of the platform.
+        backend: The name it is registered under.
+        generator: Makes the kernel.
+        configuration: The name of its configuration, if it has any.
+        options: The keyword parameters of the configuration, sorted by name.
+    """
 
     platform: str
     backend: str
     generator: Generator
     configuration: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
-    """The keyword parameters of the configuration, sorted by name."""
 
     @property
     def reference(self) -> str:
-        """What names it in a call."""
+        """Its name in a call: ``"backend"`` or ``"backend:configuration"``."""
         return self.backend if self.configuration is None else f"{self.backend}:{self.configuration}"
 
 
 Choice = tuple[Candidate, ...]
-"""One candidate for each platform that has any: the platform of a computation is known only when it is lowered."""
-
+"""One candidate for each platform that has any, because the platform is known only when a computation is lowered."""
 
 TUNED = "tuned"
-"""Stands for what tuning found, where ``"default"`` would stand for the platform's default."""
+"""The wish that a winner of tuning fulfils, in place of ``"default"``."""
 
 NO_WINNERS: Mapping[str, str] = MappingProxyType({})
 
@@ -41,11 +47,11 @@ def choose(snapshot: Snapshot, preferred: Sequence[str], name: str, winners: Map
     """The candidates for a call.
 
     Args:
-        snapshot: What is registered now.
-        preferred: Backends (or ``"backend:configuration"``), the first of which that a platform has runs there;
-            ``"default"`` for its default.
+        snapshot: The kernels that are registered now.
+        preferred: Backends, ``"backend:configuration"``, or ``"default"`` for the default of a platform. Each platform
+            runs the first one that it has.
         name: The operator, for errors.
-        winners: By platform, what tuning found for this call; where it is registered, it takes the default's place.
+        winners: The winner of tuning for this call, by platform. It takes the place of the default if it is registered.
 
     Raises:
         BackendError: No platform has a preferred backend, or nothing is registered at all.
@@ -67,8 +73,10 @@ def choose(snapshot: Snapshot, preferred: Sequence[str], name: str, winners: Map
 def select(
     snapshot: Snapshot, platform: str, preferred: Sequence[str], winners: Mapping[str, str]
 ) -> tuple[Candidate, str] | None:
-    """The candidate of one platform, as :func:`choose`, with the wish that it fulfils: a name in ``preferred``, or
-    :data:`TUNED`."""
+    """The candidate of one platform, with the wish that it fulfils: a name in ``preferred``, or :data:`TUNED`.
+
+    The arguments are those of :func:`choose`. None if the platform has no preferred backend.
+    """
     for wish in preferred:
         if wish == DEFAULT:
             if platform in winners and (tuned := candidate(snapshot, platform, winners[platform])) is not None:
@@ -82,7 +90,7 @@ def select(
 
 
 def candidate(snapshot: Snapshot, platform: str, reference: str) -> Candidate | None:
-    """The candidate that ``"backend"`` or ``"backend:configuration"`` names on a platform, if it is registered."""
+    """The candidate that ``"backend"`` or ``"backend:configuration"`` names on a platform; None if there is none."""
     found = snapshot.find(platform, reference)
     if found is None:
         return None
@@ -96,7 +104,7 @@ def candidate(snapshot: Snapshot, platform: str, reference: str) -> Candidate | 
 
 
 def candidates(snapshot: Snapshot, platform: str) -> tuple[Candidate, ...]:
-    """Every backend of a platform in each of its configurations, in order of registration."""
+    """All backends of a platform, each in all of its configurations, in order of registration."""
     named = snapshot.configurations.get(platform, {})
     references = [
         reference
@@ -108,7 +116,7 @@ def candidates(snapshot: Snapshot, platform: str) -> tuple[Candidate, ...]:
 
 
 def candidate_for(choice: Choice, platform: str, name: str) -> Candidate:
-    """The candidate for the platform a call is lowered for.
+    """The candidate for the platform that a call is lowered for.
 
     Raises:
         BackendError: There is none.

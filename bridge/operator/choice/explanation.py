@@ -1,27 +1,25 @@
-"""Why a call runs on which backend: the decisions of :func:`bridge.operator.choice.candidates.choose`, with their reasons."""
+"""Explains which backend a call runs on each platform, and why, for :meth:`bridge.XLACustomKernel.explain`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bridge.languages.language import Standing
 from bridge.operator.choice.candidates import TUNED, select
 from bridge.operator.choice.preference import DEFAULT, preferred_by
-from bridge.operator.choice.registry import CHOSEN, Snapshot
-from bridge.operator.tuning.winners import Winner
-
-CALL = "named by the call"
+from bridge.operator.choice.registry import Snapshot
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a call runs on one platform.
+    """The backend that a call runs on one platform.
 
     Attributes:
-        platform: JAX's name of it.
+        platform: JAX's name of the platform.
         backend: The backend; None if the call cannot run there.
-        configuration: Its configuration, if it has any.
-        reason: Why.
+        configuration: The name of its configuration, if it has any.
+        reason: Why this backend runs, or why none does.
     """
 
     platform: str
@@ -36,7 +34,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The outcome of :meth:`bridge.XLACustomKernel.explain`: one decision for each platform that has any kernel."""
+    """The result of :meth:`bridge.XLACustomKernel.explain`: one decision for each platform that has any kernel.
+
+    Attributes:
+        operator: The name of the operator.
+        decisions: In the order of the platforms' names.
+    """
 
     operator: str
     decisions: tuple[Decision, ...]
@@ -52,37 +55,40 @@ class Explanation:
 
 
 def preference_source(backend: str | None) -> str:
-    """Who asks for a backend here."""
+    """Says who asks for a backend here; ``backend`` is the one that the call names, if any."""
     if backend is not None:
-        return CALL
+        return "named by the call"
     return f"preferred by {preferred_by()}"
 
 
 def explain(
-    operator: str, snapshot: Snapshot, preferred: Sequence[str], source: str, winners: Mapping[str, Winner]
+    operator: str,
+    snapshot: Snapshot,
+    preferred: Sequence[str],
+    source: str,
+    winners: Mapping[str, str],
+    tuned: Mapping[str, str],
 ) -> Explanation:
-    """The decisions for a call.
+    """The decisions of :func:`~bridge.operator.choice.candidates.choose` for a call, with their reasons.
 
     Args:
-        operator: Its name.
-        snapshot: What is registered now.
-        preferred: As for :func:`bridge.operator.choice.candidates.choose`.
-        source: Who prefers that.
-        winners: By platform, the winners of this call.
+        operator: The name of the operator.
+        snapshot: The kernels that are registered now.
+        preferred: As for ``choose``.
+        source: Who prefers these backends.
+        winners: As for ``choose``.
+        tuned: Says for each of the winners when and how it was found.
     """
-    references = {platform: winner.reference for platform, winner in winners.items()}
     decisions = []
     for platform in sorted(snapshot.kernels):
-        selected = select(snapshot, platform, preferred, references)
+        selected = select(snapshot, platform, preferred, winners)
         if selected is None:
             asked = " or ".join(map(repr, preferred))
             decisions.append(Decision(platform, None, None, f"{asked}, {source}, is not registered for it"))
             continue
         candidate, wish = selected
         if wish == TUNED:
-            winner = winners[platform]
-            at = winner.tuned_at.astimezone().strftime("%Y-%m-%d %H:%M")
-            reason = f"tuned {at}, {winner.microseconds:.4g} us on {winner.device_kind}"
+            reason = tuned[platform]
         elif wish == DEFAULT:
             reason = _of_default(snapshot, platform)
         else:
@@ -92,7 +98,7 @@ def explain(
 
 
 def _of_default(snapshot: Snapshot, platform: str) -> str:
-    if snapshot.standings[platform] == CHOSEN:
+    if snapshot.standings[platform] == Standing.CHOSEN:
         return "made the default by set_default or asdefault"
     if len(snapshot.kernels[platform]) == 1:
         return "the only one"

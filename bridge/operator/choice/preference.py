@@ -1,4 +1,4 @@
-"""Which backends are preferred where a call names none: a context, or an environment variable."""
+"""Says which backends are preferred where a call names none, by a context or an environment variable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bridge.errors import SignatureError
 
 VARIABLE = "KERNEL_BRIDGE_BACKEND"
-"""Environment variable with names of backends, separated by commas, for calls outside of :func:`use_backend`."""
+"""The environment variable with names of backends, separated by commas. It counts outside of :func:`use_backend`."""
 
 DEFAULT = "default"
 """The name that stands for each operator's own default."""
@@ -20,12 +20,12 @@ _preferred: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("pr
 
 @contextlib.contextmanager
 def use_backend(*names: str) -> Iterator[None]:
-    """Operators that are traced in this context run on the first of these backends that they have on their platform.
+    """Makes the operators that are traced in this context run on the first of these backends that they have.
 
-    An operator that has none of them raises a :class:`bridge.BackendError`, so that no other one runs unnoticed, unless
-    ``"default"`` is among the names: it stands for the operator's default. A call with ``backend=`` is not affected,
-    nor is a program that has been compiled. Contexts nest, and each thread has its own. Outside of any, the environment
-    variable ``KERNEL_BRIDGE_BACKEND`` counts, with names separated by commas.
+    An operator that has none of them raises a :class:`bridge.BackendError`, so that no other backend runs unnoticed.
+    The name ``"default"`` stands for the operator's default and permits it. A call with ``backend=`` is not affected,
+    nor is a program that is already compiled. Contexts nest, and each thread has its own. Outside of all contexts, the
+    environment variable ``KERNEL_BRIDGE_BACKEND`` counts: names separated by commas.
 
     Example::
 
@@ -36,7 +36,7 @@ def use_backend(*names: str) -> Iterator[None]:
         *names: Backends, the preferred one first.
 
     Raises:
-        SignatureError: There is no name, or one is no string.
+        SignatureError: There is no name, or a name is not a non-empty string.
     """
     if not names or not all(isinstance(name, str) and name for name in names):
         raise SignatureError(f"use_backend got {names!r}, expected the names of one or more backends.")
@@ -54,5 +54,5 @@ def preferred_backends() -> tuple[str, ...]:
 
 
 def preferred_by() -> str:
-    """Who prefers: the context or the environment variable."""
+    """Says who prefers a backend here: the context or the environment variable."""
     return "use_backend" if _preferred.get() else VARIABLE

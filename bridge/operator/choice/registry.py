@@ -1,4 +1,4 @@
-"""The kernels of one operator: platform -> backend -> generator, and the default backend of each platform."""
+"""Keeps the kernels of one operator, by platform and backend, and the default backend of each platform."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from types import MappingProxyType
 from typing import Any
 
 from bridge.errors import BackendError, SignatureError
+from bridge.languages.language import Standing
 from bridge.operator.choice.preference import DEFAULT
-from bridge.operator.rules.declared import Rules
 
 Generator = Callable[..., Callable[..., Any]]
-"""From keyword parameters (``outs`` among them) to a function of the input arrays."""
+"""Takes keyword parameters, ``outs`` among them, and returns a function of the input arrays."""
 
 Configurations = Mapping[str, Mapping[str, Any]]
-"""By name, keyword parameters that a generator gets besides those of the call; the first ones by default."""
+"""Keyword parameters that a generator gets besides those of the call, by the name of the configuration."""
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 _ALIASES = {"gpu": "cuda"}
-
-NONE, INTERPRETED, REFERENCE, ONE_THREAD, REGULAR, CHOSEN = range(6)
-"""Standings of a kernel as the default of a platform, from none at all to the user's choice."""
 
 
 def canonical_platform(platform: str, name: str) -> str:
@@ -39,18 +36,22 @@ def canonical_platform(platform: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The registry at one moment; later registrations do not change it."""
+    """The registry at one moment. Later registrations do not change it.
+
+    Attributes:
+        kernels: The generators, by platform and backend.
+        configurations: By platform and backend, for the backends that have any. The first one is the default.
+        defaults: The default backend (or ``"backend:configuration"``) of each platform.
+        standings: The standing of the default of each platform. A kernel of higher standing takes its place.
+    """
 
     kernels: Mapping[str, Mapping[str, Generator]] = field(default_factory=dict)
     configurations: Mapping[str, Mapping[str, Configurations]] = field(default_factory=dict)
-    """By platform and backend, as far as it has any."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    standings: Mapping[str, int] = field(default_factory=dict)
-    """By platform, the standing of its default: it gives way to a kernel of higher standing."""
-    rules: Rules = field(default_factory=Rules)
+    standings: Mapping[str, Standing] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """What is registered, for error messages."""
+        """Lists the registered backends, for error messages."""
         parts = []
         for platform, backends in self.kernels.items():
             named = self.configurations.get(platform, {})
@@ -59,7 +60,10 @@ class Snapshot:
         return "; ".join(parts) or "nothing"
 
     def find(self, platform: str, reference: str) -> tuple[str, str | None] | None:
-        """The backend, and its configuration if it has any, that ``"backend"`` or ``"backend:configuration"`` names."""
+        """The backend and configuration that ``"backend"`` or ``"backend:configuration"`` names on a platform.
+
+        The configuration is None if the backend has none. The result is None if the name is not registered.
+        """
         if not isinstance(reference, str):
             return None
         backends = self.kernels.get(platform, {})
@@ -71,7 +75,11 @@ class Snapshot:
 
 
 class Registry:
-    """Thread-safe registration; readers take the current :class:`Snapshot`."""
+    """Registers kernels. Thread-safe: readers take the current :class:`Snapshot`.
+
+    Args:
+        name: The operator, for errors.
+    """
 
     def __init__(self, name: str):
         self._name = name
@@ -88,18 +96,18 @@ class Registry:
         platform: str,
         generator: Generator,
         asdefault: bool,
-        standing: int = REGULAR,
+        standing: Standing = Standing.REGULAR,
         configurations: Configurations | None = None,
     ) -> None:
-        """Adds or replaces a kernel; the first of the highest standing on a platform becomes its default.
+        """Adds or replaces a kernel. The first kernel of the highest standing on a platform becomes its default.
 
         Args:
-            backend: Names the kernel among those of the platform.
-            platform: Where it runs.
-            generator: Makes it.
+            backend: The name of the kernel on this platform.
+            platform: The platform it runs on.
+            generator: Makes the kernel.
             asdefault: Make it the default of the platform.
-            standing: How well it does for a default there.
-            configurations: Keyword parameters for the generator, by name.
+            standing: Its standing as the default of the platform.
+            configurations: Keyword parameters for the generator, by the name of the configuration.
 
         Raises:
             BackendError: The platform is unknown.
@@ -117,15 +125,15 @@ class Registry:
                 f"{self._name}: the kernel generator for {backend} on {platform} is {generator!r}, expected a function "
                 "that takes keyword parameters and returns a function of the input arrays."
             )
-        checked = None if configurations is None else _check(configurations, backend, self._name)
+        checked = None if configurations is None else _checked_copy(configurations, backend, self._name)
         with self._lock:
             old = self._snapshot
             kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
             others = {name: each for name, each in old.configurations.get(platform, {}).items() if name != backend}
             named = {**old.configurations, platform: others if checked is None else {**others, backend: checked}}
             defaults, standings = dict(old.defaults), dict(old.standings)
-            if asdefault or standing > standings.get(platform, NONE):
-                defaults[platform], standings[platform] = backend, CHOSEN if asdefault else standing
+            if asdefault or standing > standings.get(platform, Standing.NONE):
+                defaults[platform], standings[platform] = backend, Standing.CHOSEN if asdefault else standing
             new = replace(
                 old,
                 kernels=MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
@@ -135,11 +143,6 @@ class Registry:
             if new.find(platform, defaults[platform]) is None:  # a configuration that the backend no longer has
                 defaults[platform] = backend
             self._snapshot = replace(new, defaults=MappingProxyType(defaults))
-
-    def declare(self, change: Callable[[Rules], Rules]) -> None:
-        """Replaces the rules by what ``change`` makes of them."""
-        with self._lock:
-            self._snapshot = replace(self._snapshot, rules=change(self._snapshot.rules))
 
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend, or one of its configurations, the default of its platform.
@@ -158,12 +161,12 @@ class Registry:
             self._snapshot = replace(
                 old,
                 defaults=MappingProxyType({**old.defaults, platform: backend}),
-                standings=MappingProxyType({**old.standings, platform: CHOSEN}),
+                standings=MappingProxyType({**old.standings, platform: Standing.CHOSEN}),
             )
 
 
-def _check(configurations: Configurations, backend: str, name: str) -> Configurations:
-    """A copy of what a user passes as configurations."""
+def _checked_copy(configurations: Configurations, backend: str, name: str) -> Configurations:
+    """A copy of the configurations that a user passes, which must be well formed."""
     if not isinstance(configurations, Mapping):
         raise SignatureError(
             f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "

@@ -1,4 +1,4 @@
-"""Derivatives of operators: by the rules that their authors declare."""
+"""Differentiates operators by the rules that their authors declare."""
 
 from __future__ import annotations
 
@@ -12,41 +12,38 @@ import numpy as np
 from jax.interpreters import ad
 
 from bridge.errors import DifferentiationError, SignatureError
-from bridge.ffi.avals import align_varying
-from bridge.operator.operator_call import OperatorCall, bind, operator_p, partitioned_operator_p
-from bridge.operator.rules.declared import Rule
+from bridge.operator.call.author_functions import flat_results, run_rule
+from bridge.operator.call.declared import Rule
+from bridge.operator.call.operator_call import OperatorCall
+from bridge.operator.rules.primitive import bind
 
 
-@functools.partial(jax.jit, static_argnums=0, inline=True)
-def apply(call: OperatorCall, *args: Any) -> list[Any]:
-    """Runs an operator, compiled once for each call and argument types: also when called outside ``jax.jit``."""
-    run = functools.partial(bind, call)
+def differentiable(call: OperatorCall) -> Callable[..., Any]:
+    """A function of the arrays that makes a call, with the derivative of ``def_vjp`` or ``def_jvp`` if there is one."""
     if call.rules.vjp is not None:
-        run = _with_vjp(call, *call.rules.vjp)
-    elif call.rules.jvp is not None:
-        run = _with_jvp(call, call.rules.jvp)
-    # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
-    results: list[Any] = run(*align_varying(args))
-    return results
+        return _with_vjp(call, *call.rules.vjp)
+    if call.rules.jvp is not None:
+        return _with_jvp(call, call.rules.jvp)
+    return functools.partial(bind, call)
 
 
-def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Any:
+def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Callable[..., Any]:
     function = jax.custom_vjp(functools.partial(bind, call))
 
     def run_forward(*args: Any) -> tuple[list[Any], Any]:
-        answer = call.run_rule("the forward rule of def_vjp", forward, *args)
+        answer = run_rule(call, "the forward rule of def_vjp", forward, *args)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SignatureError(
                 f"{call.name}: the forward rule of def_vjp returned {type(answer).__name__}, expected a pair of the "
                 "results and what the backward rule needs."
             )
         results, residuals = answer
-        return call.flatten(results, "the forward rule of def_vjp"), (residuals, tuple(map(_is_real, args)))
+        return flat_results(call, results, "the forward rule of def_vjp"), (residuals, tuple(map(_is_real, args)))
 
     def run_backward(saved: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         residuals, reals = saved
         given = [c if _is_real(spec) else None for c, spec in zip(cotangents, call.outputs, strict=True)]
-        answer = call.run_rule("the backward rule of def_vjp", backward, residuals, given)
+        answer = run_rule(call, "the backward rule of def_vjp", backward, residuals, given)
         gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
         if len(gradients) != len(reals):
             raise SignatureError(
@@ -56,22 +53,23 @@ def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Any:
         return tuple(g if real else None for g, real in zip(gradients, reals, strict=True))
 
     function.defvjp(run_forward, run_backward)
-    return function
+    differentiated: Callable[..., Any] = function
+    return differentiated
 
 
-def _with_jvp(call: OperatorCall, rule: Rule) -> Any:
+def _with_jvp(call: OperatorCall, rule: Rule) -> Callable[..., Any]:
     function = jax.custom_jvp(functools.partial(bind, call))
 
     @function.defjvp
     def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         given = tuple(t if _is_real(p) else None for p, t in zip(primals, tangents, strict=True))
-        answer = call.run_rule("the rule of def_jvp", rule, tuple(primals), given)
+        answer = run_rule(call, "the rule of def_jvp", rule, tuple(primals), given)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SignatureError(
                 f"{call.name}: the rule of def_jvp returned {type(answer).__name__}, expected a pair of the results "
                 "and their tangents."
             )
-        results = call.flatten(answer[0], "the rule of def_jvp")
+        results = flat_results(call, answer[0], "the rule of def_jvp")
         derived = jax.tree.leaves(answer[1], is_leaf=lambda leaf: leaf is None)
         if len(derived) != len(results):
             raise SignatureError(
@@ -80,7 +78,8 @@ def _with_jvp(call: OperatorCall, rule: Rule) -> Any:
             )
         return results, [_tangent(result, tangent) for result, tangent in zip(results, derived, strict=True)]
 
-    return function
+    differentiated: Callable[..., Any] = function
+    return differentiated
 
 
 def _tangent(result: Any, tangent: Any) -> Any:
@@ -90,12 +89,18 @@ def _tangent(result: Any, tangent: Any) -> Any:
 
 
 def _is_real(array: Any) -> bool:
-    """Whether an array has a derivative: its dtype is a real or complex floating-point one."""
+    """Whether an array has a derivative, because its dtype is a real or complex floating-point one."""
     return bool(jnp.issubdtype(array.dtype, jnp.inexact))
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: OperatorCall) -> tuple[list[Any], list[Any]]:
-    """The operator is linear in some operands: the derivative along one is the operator applied to its tangent."""
+def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: OperatorCall) -> tuple[list[Any], list[Any]]:
+    """The derivative of the primitive in forward mode, along operands in which the operator is linear.
+
+    The derivative along such an operand is the operator applied to its tangent.
+
+    Raises:
+        DifferentiationError: The operator is not declared linear in an operand that varies.
+    """
     linear = dict(call.rules.transposes)
     moving = [index for index, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
     if not linear:
@@ -119,7 +124,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: OperatorCall)
     return results, summed
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list[Any]:
+def transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list[Any]:
+    """The transpose of the primitive in one operand, by the rule of ``def_transpose``.
+
+    Raises:
+        DifferentiationError: There is no rule for the operand.
+        SignatureError: The rule returns another shape or dtype than the operand's.
+    """
     unknown = [index for index, arg in enumerate(args) if ad.is_undefined_primal(arg)]
     rules = dict(call.rules.transposes)
     if len(unknown) != 1 or unknown[0] not in rules:
@@ -132,7 +143,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> lis
     known = [arg for index, arg in enumerate(args) if index != operand]
 
     def run(cotangents: Any, known: Any) -> Any:
-        return call.run_rule("the rule of def_transpose", rules[operand], list(cotangents), *known)
+        return run_rule(call, "the rule of def_transpose", rules[operand], list(cotangents), *known)
 
     batched: Callable[..., Any] = run
     for extent, axes in call.batches:
@@ -157,8 +168,3 @@ def _batched_transpose(rule: Rule, extent: int, axes: Sequence[int | None], oper
         return gradients.sum(0) if axis is None else jnp.moveaxis(gradients, 0, axis)
 
     return run
-
-
-for _primitive in (operator_p, partitioned_operator_p):
-    ad.primitive_jvps[_primitive] = _jvp
-    ad.primitive_transposes[_primitive] = _transpose

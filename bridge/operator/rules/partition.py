@@ -1,10 +1,10 @@
-"""Operators on sharded arrays under plain ``jax.jit``: each device runs the kernel on its part."""
+"""Splits operators on sharded arrays under plain ``jax.jit``, so that each device runs the kernel on its part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax.experimental.custom_partitioning import custom_partitioning
@@ -12,20 +12,19 @@ from jax.extend.core import Primitive
 from jax.sharding import NamedSharding, PartitionSpec
 
 from bridge.errors import AbiError, SignatureError
-
-if TYPE_CHECKING:
-    from bridge.operator.operator_call import OperatorCall
+from bridge.operator.call.operator_call import Function, OperatorCall
+from bridge.operator.rules.selected_kernel import selected_kernel
 
 Names = tuple[str, ...]
 
 
-def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Callable[..., list[Any]]:
-    """The kernel of a call as a function that XLA's partitioner splits along the dimensions that may be split.
+def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Function:
+    """The kernel of a call as a function that XLA's partitioner splits along the dimensions that permit it.
 
     Args:
-        call: The call; its operator has declared its dimensions.
-        platform: Where it runs.
-        args: Shape of each argument.
+        call: A call of an operator that has declared its dimensions.
+        platform: The platform it runs on.
+        args: Anything with the shape of each argument, batch dimensions included.
 
     Raises:
         SignatureError: The declared dimensions do not fit the arguments or results.
@@ -41,10 +40,10 @@ def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Calla
 
     @custom_partitioning
     def run(*arrays: Any) -> list[Any]:
-        return call.kernel(platform)(*arrays)
+        return selected_kernel(call, platform)(*arrays)
 
     def partition(mesh: Any, arg_shapes: Any, result_shapes: Any) -> Any:
-        # What a mesh axis splits is decided by the first result; the rule makes all others agree with it.
+        # The first result decides what a mesh axis splits. The sharding rule makes all other arrays agree with it.
         spec = result_shapes[0].sharding.spec
         axes = dict(zip(results[0], (*spec, *[None] * (len(results[0]) - len(spec))), strict=True))
         axes = {name: axis if name in split else None for name, axis in axes.items()}
@@ -69,7 +68,7 @@ def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Calla
         )
 
         def run_part(*arrays: Any) -> list[Any]:
-            return local.kernel(platform)(*arrays)
+            return selected_kernel(local, platform)(*arrays)
 
         return mesh, run_part, [sharding(names) for names in results], tuple(sharding(names) for names in operands)
 
@@ -78,15 +77,17 @@ def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Calla
         sharding_rule=f"{_written(operands)} -> {_written(results)}",
         need_replication_factors=tuple(others),
     )
-    function: Callable[..., list[Any]] = run
+    function: Function = run
     return function
 
 
 def require_devices(primitive: Primitive) -> None:
-    """Makes JAX tell the lowering of a primitive for which devices it is; JAX has no public way to ask for that.
+    """Makes JAX tell the lowering rule of a primitive for which devices it lowers.
+
+    JAX has no public function for that, so this adds the primitive to a private set.
 
     Raises:
-        AbiError: This version of JAX keeps its list of such primitives elsewhere.
+        AbiError: This version of JAX has no such set.
     """
     try:
         from jax._src.dispatch import prim_requires_devices_during_lowering as primitives

@@ -17,7 +17,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import bridge
 from bridge import DebugError, XLACustomKernel, debug_mode, numba_kernel, use_backend
-from bridge.debug.mode import OFF, Mode, _parsed, kept
+from bridge.debug.findings import kept
+from bridge.debug.mode import OFF, Mode, _parsed
 from bridge.ffi.native.handler import c_function, c_string
 from bridge.ffi.native.words import store
 from bridge.ffi.order import after
@@ -93,7 +94,7 @@ def only(check):
 @pytest.fixture(autouse=True)
 def quiet():
     """JAX and the mode log what the tests provoke; and nothing that a test has provoked is left for the next."""
-    loggers = [logging.getLogger(name) for name in ("jax._src.callback", "bridge.debug.mode")]
+    loggers = [logging.getLogger(name) for name in ("jax._src.callback", "bridge.debug.findings")]
     for logger in loggers:
         logger.disabled = True
     yield
@@ -299,7 +300,7 @@ class TestReference:
 
     def test_rtol(self):
         self.compared(np.array([1.01], np.float32), (1,), rtol=0.1)
-        with pytest.raises(FAILED, match="allowed 1e-09 of the largest magnitude 1"):
+        with pytest.raises(FAILED, match="relative error above 1e-09; the largest finite difference is"):
             self.compared(np.array([1.000001], np.float32), (1,), rtol=1e-9)
 
     def test_a_named_backend(self):

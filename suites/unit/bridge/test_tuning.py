@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 from bridge import BackendError, ParameterError, XLACustomKernel, use_backend
-from bridge.operator.choice.candidates import choose
+from bridge.operator.choice.candidates import Candidate, choose
 from bridge.operator.choice.registry import Registry
+from bridge.operator.tuning import candidate_content, winner_files
 from bridge.operator.tuning import race as tuning
-from bridge.operator.tuning import winners
-from bridge.operator.tuning.winners import VARIABLE, Winner, Winners, content_of
+from bridge.operator.tuning import winners as remembering
+from bridge.operator.tuning.toolchain import Toolchain
+from bridge.operator.tuning.winner_files import VARIABLE, Winner, WinnerFiles
 from bridge.source.content import PROCESS_LOCAL
 from suites.unit.processes import output
 
@@ -114,7 +116,7 @@ class TestTune:
         assert (outcome.compared_with, outcome.proven) == ("jnp", True)
 
     def test_the_default_is_kept_unless_another_is_clearly_faster(self):
-        fastest, default = (tuning.Candidate("cpu", name, fast) for name in ("fastest", "default"))
+        fastest, default = (Candidate("cpu", name, fast) for name in ("fastest", "default"))
         checked = [tuning._Entrant(fastest), tuning._Entrant(default)]
         overlapping = {fastest: [1.0, 1.1, 1.2], default: [1.1, 1.2, 1.3]}
         trials = tuning._judge(checked, overlapping, default)
@@ -134,52 +136,6 @@ class TestTune:
         op.def_kernel("overwriting", "cpu", lambda outs: lambda x: jax.pure_callback(overwrite, OUT, x))
         with pytest.raises(BackendError, match="overwriting changed its inputs"):
             op.tune(x, outs=OUT)
-
-
-class TestRightness:
-    """The bound of an error: relative to each element, and to the dtype."""
-
-    @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64, np.complex64])
-    def test_rounding_is_right_and_more_is_wrong(self, dtype):
-        truth = np.linspace(1, 2, 100).astype(dtype)
-        unit = float(jnp.finfo(dtype).eps) / 2
-        assert tuning.disagreement([(truth * (1 + 4 * unit)).astype(dtype)], [truth], 1) is None
-        assert tuning.disagreement([(truth * (1 + 40 * unit)).astype(dtype)], [truth], 1) is not None
-
-    def test_zeros_are_no_answer_to_a_tiny_truth(self):
-        truth = np.full(100, 1e-30, np.float32)
-        assert "relative error" in tuning.disagreement([np.zeros_like(truth)], [truth], 10**6)
-
-    def test_the_small_elements_beside_large_ones_count(self):
-        truth = np.logspace(-20, 20, 100).astype(np.float32)
-        got = np.where(truth < 1, 0, truth).astype(np.float32)
-        assert "(50 of 100 elements)" in tuning.disagreement([got], [truth], 1)
-
-    def test_a_few_elements_in_which_terms_cancel_are_right(self):
-        truth = np.ones(100, np.float32)
-        truth[3] = 1e-6
-        got = truth.copy()
-        got[3] += 1e-7
-        assert tuning.disagreement([got], [truth], 1) is None
-
-    @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-    def test_nan_and_infinities_are_at_the_same_places(self, special):
-        truth = np.array([1, special, 3], np.float32)
-        assert tuning.disagreement([truth], [truth], 1) is None
-        assert "NaN or infinity" in tuning.disagreement([np.array([1, 2, 3], np.float32)], [truth], 1)
-        assert "NaN or infinity" in tuning.disagreement([np.array([special, special, 3], np.float32)], [truth], 1)
-
-    def test_integers_are_equal(self):
-        truth = np.arange(5)
-        assert tuning.disagreement([truth], [truth], 1) is None
-        assert tuning.disagreement([truth + (truth == 3)], [truth], 1, rtol=1.0) == (
-            "result 0: differs at [3]: 4, expected 3 (1 of 5 elements)"
-        )
-
-    def test_shapes_dtypes_and_empty_results(self):
-        truth = np.zeros(0, np.float32)
-        assert tuning.disagreement([truth], [truth], 1) is None
-        assert tuning.disagreement([np.zeros(1, np.float32)], [truth], 1) == "result 0: float32[1], expected float32[0]"
 
 
 class TestConfigurations:
@@ -294,9 +250,13 @@ class TestExplain:
         assert " us on " in reason
 
 
+def winners():
+    return remembering.Winners("scale", Toolchain())
+
+
 def winner(number, operator="scale"):
     return Winner(
-        operator=operator, platform="cpu", device_kind="a", versions=winners.versions(), inputs=[], outputs=[],
+        operator=operator, platform="cpu", device_kind="a", versions=Toolchain().versions(), inputs=[], outputs=[],
         parameters={}, key=f"{number:064x}", backend="fast", configuration=None, microseconds=1.0,
         tuned_at=datetime.now(UTC),
     )  # fmt: skip
@@ -362,8 +322,8 @@ class TestOnDisk:
         assert not chosen(op, options=Options())[1].startswith("tuned")
 
     def test_only_the_latest_are_kept(self, cache, monkeypatch):
-        monkeypatch.setattr(winners, "KEPT", 3)
-        remembered = Winners("scale")
+        monkeypatch.setattr(winner_files, "KEPT", 3)
+        remembered = winners()
         for number in range(5):
             remembered.remember(winner(number))
             os.utime(files(cache)[-1], (number, number))
@@ -371,7 +331,7 @@ class TestOnDisk:
 
     def test_an_operator_that_was_never_tuned_looks_once(self, op, monkeypatch):
         looks = []
-        monkeypatch.setattr(winners.os, "listdir", lambda folder: looks.append(folder) or [])
+        monkeypatch.setattr(winner_files.os, "listdir", lambda folder: looks.append(folder) or [])
         for _ in range(3):
             op(X, outs=OUT, factor=3.0)
             op(X, outs=OUT, factor=3.0, backend="slow")
@@ -420,11 +380,11 @@ class TestSeveralAtOnce:
         def write(start):
             for number in range(start, start + 30):
                 # Reads what the others write, too: a part of a file would be a warning.
-                Winners("scale").remember(winner(number))
+                winners().remember(winner(number))
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, (0, 10, 20, 30)))
-        assert {int(key, 16) for key in Winners("scale")._load()} == set(range(60))
+        assert {int(key, 16) for key in winners().known()} == set(range(60))
         assert not list(cache.rglob("*.tmp"))
 
     def test_threads_that_tune_and_call(self, op):
@@ -451,17 +411,21 @@ class TestSeveralAtOnce:
 def test_hot_calls_choose_nothing_anew(op, monkeypatch):
     op(X, outs=OUT)
     monkeypatch.setattr("bridge.operator.custom_kernel.choose", None)
-    monkeypatch.setattr(Winners, "_read", None)
+    monkeypatch.setattr(WinnerFiles, "read", None)
     np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
 
 
+def content(value):
+    return candidate_content.content_of(value, Toolchain())
+
+
 class TestContent:
-    """What tells candidates and parameters apart across processes."""
+    """Candidates and parameters are told apart across processes by their content."""
 
     def test_functions_of_libraries_count_by_name(self):
         for function in (lambda x: jnp.clip(x, 0, 1), lambda x: jax.nn.relu(jnp.float32(x)), jax.vmap, np.clip, len):
-            assert not content_of(function).startswith(PROCESS_LOCAL)
-        assert content_of(jnp.clip) != content_of(jnp.sin)
+            assert not content(function).startswith(PROCESS_LOCAL)
+        assert content(jnp.clip) != content(jnp.sin)
 
     def test_what_wraps_a_function_counts_by_it(self):
         def first(x):
@@ -471,15 +435,15 @@ class TestContent:
             return x + 2
 
         for wrap in (jax.jit, functools.cache, functools.partial, lambda f: functools.partial(f, x=3)):
-            assert content_of(wrap(first)) == content_of(wrap(first))
-            assert content_of(wrap(first)) != content_of(wrap(second))
-            assert not content_of(wrap(first)).startswith(PROCESS_LOCAL)
+            assert content(wrap(first)) == content(wrap(first))
+            assert content(wrap(first)) != content(wrap(second))
+            assert not content(wrap(first)).startswith(PROCESS_LOCAL)
 
     @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), ((1,), [1]), (OUT, Spec((5,), np.float32))])
     def test_values_of_different_types_differ(self, one, other):
-        assert content_of(one) != content_of(other)
-        assert not content_of(one).startswith(PROCESS_LOCAL)
+        assert content(one) != content(other)
+        assert not content(one).startswith(PROCESS_LOCAL)
 
     def test_an_object_counts_by_identity(self):
-        assert content_of(object()) != content_of(object())
-        assert content_of(object()).startswith(PROCESS_LOCAL)
+        assert content(object()) != content(object())
+        assert content(object()).startswith(PROCESS_LOCAL)

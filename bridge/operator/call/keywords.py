@@ -1,4 +1,4 @@
-"""Holds the keyword parameters of a call to what the functions of an operator's author take."""
+"""Checks the keyword parameters of a call against the signature of a function that an operator's author wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from bridge.errors import ParameterError, SignatureError
 
 OUTS = "outs"
-"""What generators and rules get besides the parameters of the call."""
+"""The keyword argument that generators and rules get besides the parameters of the call."""
 
 
 def check_keywords(
@@ -21,15 +21,17 @@ def check_keywords(
     arguments: int = 0,
     configured: Mapping[str, str] | None = None,
 ) -> None:
-    """Says what is wrong with a call of a function before it is called: nothing that it raises itself is hidden.
+    """Finds parameters that a function does not take or lacks, before the function is called.
+
+    The function is not called here, so an error that it raises itself is never hidden or explained wrongly.
 
     Args:
         function: A generator, a rule, or ``outs`` of an operator.
-        keywords: Names of what it is to get by name.
+        keywords: Names of its keyword arguments.
         operator: The operator, for errors.
         who: The function, for errors.
-        arguments: How many arguments it gets by position.
-        configured: By name, the configuration that a keyword comes from, if it is not from the call.
+        arguments: The number of its positional arguments.
+        configured: The configuration that sets a keyword, by the keyword, if the call does not.
 
     Raises:
         ParameterError: The call passes a parameter that the function does not take, or leaves one out.
@@ -37,7 +39,7 @@ def check_keywords(
     """
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # of a function in C
+    except ValueError:  # a function in C has no signature
         return
     fixed = function.keywords if isinstance(function, functools.partial) else {}
     by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -1,45 +1,21 @@
-"""How an operator behaves under JAX's transformations, as its author declares it."""
+"""Reads the notation for the dimensions of operands and results, such as ``"b i, i -> b"``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from bridge.errors import SignatureError
-
-Rule = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The declared rules of an operator; part of every call, so that a later rule leaves compiled programs alone.
-
-    Attributes:
-        jvp: See :meth:`bridge.XLACustomKernel.def_jvp`.
-        vjp: See :meth:`bridge.XLACustomKernel.def_vjp`.
-        transposes: By the index of each operand in which the operator is linear,
-            see :meth:`bridge.XLACustomKernel.def_transpose`.
-        batching: See :meth:`bridge.XLACustomKernel.def_batching`.
-        dimensions: See :meth:`bridge.XLACustomKernel.def_partitioning`.
-    """
-
-    jvp: Rule | None = None
-    vjp: tuple[Rule, Rule] | None = None
-    transposes: tuple[tuple[int, Rule], ...] = ()
-    batching: Rule | None = None
-    dimensions: Dimensions | None = None
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The names of the dimensions of operands and results, such as ``"b i, i -> b"``.
+    """The names of the dimensions of operands and results.
 
     Attributes:
-        operands: For each operand, its names.
-        results: For each result, its names.
-        split: Names of the dimensions that may be split over devices, because the operator treats their elements
-            independently of each other.
+        operands: The names for each operand.
+        results: The names for each result.
+        split: Dimensions that may be split over devices, because the operator treats their elements independently of
+            each other.
     """
 
     operands: tuple[tuple[str, ...], ...]
@@ -50,8 +26,13 @@ class Dimensions:
     def parse(cls, text: str, split: frozenset[str], name: str) -> Dimensions:
         """Reads the notation.
 
+        Args:
+            text: The notation, such as ``"b i, i -> b"``.
+            split: Dimensions that may be split.
+            name: The operator, for errors.
+
         Raises:
-            SignatureError: It is malformed, or a dimension to split is not one of every result.
+            SignatureError: It is malformed, or a result lacks a dimension that may be split.
         """
         if not isinstance(text, str):
             raise SignatureError(f"{name}: the dimensions are {text!r}, expected a string such as 'b i, i -> b'.")
