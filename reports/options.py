@@ -10,7 +10,7 @@ from reports.records.store import RUNS_VARIABLE
 
 
 class Exit(IntEnum):
-    """What the exit code says."""
+    """The exit codes of all commands."""
 
     FINE = 0
     WRONG = 1

@@ -8,7 +8,9 @@ import pytest
 
 from reports.errors import DamagedLine, NewerSchema, RecordError
 from reports.records.codec import decode, encode
-from reports.records.record import SCHEMA, Accuracy, Status
+from reports.records.measurements import Accuracy
+from reports.records.record import SCHEMA
+from reports.records.status import Status
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from reports.pages.compare import Verdict, compare, geometric_mean
-from reports.records.record import Status
+from reports.records.status import Status
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_record, make_run, make_timing
 
 
