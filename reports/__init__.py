@@ -34,7 +34,7 @@ from reports.records.status import Status
 from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
 
 if TYPE_CHECKING:
-    from reports.pages.frame import to_frame
+    from reports.pages.data_frame import to_frame
 
 __all__ = [
     "SCHEMA",
@@ -78,7 +78,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "to_frame":
-        from reports.pages.frame import to_frame
+        from reports.pages.data_frame import to_frame
 
         return to_frame
     raise AttributeError(f"module 'reports' has no attribute {name!r}")

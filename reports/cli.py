@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command that parsed options name. An error takes one line on standard error."""
-    from reports.render.export import check_export, export
+    from reports.render.frame_files import check_export, export
     from reports.render.page import show
 
     try:

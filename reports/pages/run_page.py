@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from reports.pages.call_costs import call_cost_tables, is_dispatch
+from reports.pages.data_frame import JSON_COLUMNS, to_frame
 from reports.pages.details import accuracy_tables, stage_tables
-from reports.pages.frame import JSON_COLUMNS, to_frame
 from reports.pages.times import benchmark_tables
 from reports.pages.verdicts import is_validation, validation_tables
 from reports.records.record import Record

@@ -12,7 +12,7 @@ import pandas as pd
 
 from reports.errors import ReportError
 from reports.render import markdown, terminal
-from reports.render.export import frame_csv, frame_json
+from reports.render.frame_files import frame_csv, frame_json
 from reports.render.layout import Table
 
 

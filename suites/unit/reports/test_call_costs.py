@@ -5,7 +5,7 @@ import re
 import pytest
 
 from reports.pages.call_costs import Target, TargetVerdict, call_cost_tables, is_dispatch, targets
-from reports.pages.frame import to_frame
+from reports.pages.data_frame import to_frame
 from reports.pages.rows import cell_rows
 from reports.pages.spread import Spread, round_ratios
 from reports.records.measurements import DispatchFacts

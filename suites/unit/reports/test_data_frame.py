@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reports.pages.columns import FACTS, documentation
-from reports.pages.frame import to_frame
+from reports.pages.data_frame import to_frame
 from reports.records.measurements import DispatchFacts, Stages
 from reports.records.status import Status
 from suites.unit.reports.builders import GPU, HOST, make_cell, make_pair, make_record, make_run, make_timing

@@ -9,10 +9,10 @@ import pytest
 from reports.cli import main
 from reports.errors import ReportError
 from reports.options import Exit
-from reports.pages.frame import JSON_COLUMNS, to_frame
+from reports.pages.data_frame import JSON_COLUMNS, to_frame
 from reports.records.codec import encode
-from reports.render import export as export_module
-from reports.render.export import check_export, export, frame_json
+from reports.render import frame_files
+from reports.render.frame_files import check_export, export, frame_json
 from suites.unit.reports.builders import make_cell, make_pair, make_record
 
 
@@ -51,7 +51,7 @@ def test_a_parquet_file_reads_as_the_same_frame(run, tmp_path):
 
 
 def test_without_pyarrow_parquet_says_what_to_install(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(export_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(frame_files, "find_spec", lambda name: None)
     assert main(["show", str(run), "--export", str(tmp_path / "times.parquet")]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
     assert shown.out == ""
