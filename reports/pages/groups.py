@@ -1,4 +1,4 @@
-"""Names the groups of rows in a table: the operator, and what tells its variants apart."""
+"""Names the groups of rows in a table, by operator and variant."""
 
 import json
 import re

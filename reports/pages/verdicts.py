@@ -27,7 +27,7 @@ def validation_tables(
     reasons: int = 40,
     failures: bool = True,
 ) -> list[Table]:
-    """Returns, for each run and platform, the verdicts by operator and backend; then by check.
+    """Returns, for each run and platform, the verdicts by operator and backend, then the verdicts by check.
 
     Args:
         records: The records of a validation run, see `is_validation`.

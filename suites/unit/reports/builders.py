@@ -1,4 +1,4 @@
-"""Small records to test with: every builder gives something valid, and takes what a test cares about."""
+"""Builds small valid records for tests. A test passes only the fields that matter to it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Base x head -> verdicts, and geometric means."""
+"""Comparisons of two runs, and geometric means."""
 
 import msgspec
 import pytest

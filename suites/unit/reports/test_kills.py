@@ -1,4 +1,4 @@
-"""Which check caught which broken kernel, and which of them nothing caught."""
+"""The kill matrix, and the broken kernels that no check caught."""
 
 from reports.pages.kills import LETTERS, kill_tables, survivors
 from reports.records.status import Status

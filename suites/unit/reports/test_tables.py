@@ -1,4 +1,4 @@
-"""Frames as tables of finished texts."""
+"""Tables of times, accuracy and stages, and the summary."""
 
 import pytest
 
