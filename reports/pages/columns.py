@@ -137,7 +137,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
                 table=TableKind.TIMES,
                 header=TIMES + BASELINE,
                 text=lambda r: Text(ratio_text(r.ratio)),
-                hint=f"{TIMES}{BASELINE}: time over that of {BASELINE} (XLA's own), above 1 is slower than {BASELINE};"
+                hint=f"{TIMES}{BASELINE}: time divided by the time of {BASELINE}; above 1 is slower than {BASELINE};"
                 f" {ABSENT} where {BASELINE} has no time of the same inputs, method and cache state",
                 baseline=False,
             ),

@@ -1,4 +1,4 @@
-"""Describes a column: what it holds, how it is read from a record, and how a table shows it."""
+"""Provides the types that describe a column: its meaning, its source in a record, and its look in a table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

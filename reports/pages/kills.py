@@ -100,7 +100,7 @@ def _by_check(
         Column("name", align="left"),
         Column("caught", "mutants"),
         Column("alone", "mutants"),
-        Column("first of these, else what it is there for", "", align="left"),
+        Column("first of these, or the purpose of the check", "", align="left"),
     )
     lines = []
     for check, number in numbers.items():

@@ -22,8 +22,8 @@ def summary_table(rows: Sequence[CellRow]) -> Table:
     )
     lines = tuple(_line(backend, [row for row in rows if row.cell.backend == backend]) for backend in backends_of(rows))
     notes = (
-        f"geomean: geometric mean of {_RATIO} over the cells compared, which passed on both sides;"
-        f" slower: those of them slower than {BASELINE}",
+        f"geomean: geometric mean of {_RATIO} over the cells that passed on both sides;"
+        f" compared: their number; slower: how many of them are slower than {BASELINE}",
         *run_notes(rows),
     )
     return Table(f"Summary of {platform_name(rows)}", columns, lines, notes)
