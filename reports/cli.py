@@ -61,7 +61,7 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
         parser.set_defaults(command=command, prog=parser.prog, reads_runs=True)
         return parser
 
-    show = add("show", "show a recorded run again: times and ratios to jnp, or verdicts", _show)
+    show = add("show", "show a recorded run again: times and ratios to jnp, verdicts, or costs of calls", _show)
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{_RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")

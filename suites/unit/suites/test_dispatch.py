@@ -269,6 +269,14 @@ def test_show_and_compare_read_a_run_like_any_other(short_run, capsys):
     assert "add,float32,16,numba,loop,cpu" in capsys.readouterr().out
 
 
+def test_a_folder_that_cannot_be_written_is_said_before_the_measurement(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv(RUNS_VARIABLE, str(tmp_path / "file" / "runs"))
+    monkeypatch.setattr("suites.dispatch.dispatch_command.run", lambda *_, **__: pytest.fail("it was measured"))
+    assert main(["dispatch"]) == Exit.COULD_NOT_RUN
+    assert "cannot be written" in capsys.readouterr().err
+
+
 def test_the_cpp_handler_is_measured_where_there_is_a_compiler(short_run):
     records = [record for record in short_run.records if record.cell.backend == "cpp"]
     if records[0].status is Status.SKIPPED:
