@@ -19,6 +19,9 @@ DOCS = Path(__file__).resolve().parent
 PUBLISHED = DOCS.parent / "reports" / "published"
 PICTURE = DOCS / "dispatch.svg"
 
+RUNS = {"xeon-2core": "20261121T094551-d15c", "h200": "20261121T174844-d15d"}
+"""The run of the dispatch benchmark on each machine."""
+
 WIDTH, HEIGHT = 960, 392
 LABELS = 214
 """Where the labels of the rows end, in pixels."""
@@ -77,9 +80,17 @@ PATHS = (
 
 
 def medians_us(machine: str) -> dict[str, float]:
-    """Median microseconds of a call in a compiled loop, by path."""
-    run: dict[str, Any] = json.loads(gzip.decompress((PUBLISHED / machine / "dispatch.json.gz").read_bytes()))
-    return {name: statistics.median(cell["samples_ns"]) / 1000 for name, cell in run["cells"]["loop"].items()}
+    """Median microseconds of a call in a compiled loop, by path.
+
+    It reads the JSON itself, so that the script needs no installed package.
+    """
+    lines = gzip.decompress((PUBLISHED / machine / f"{RUNS[machine]}.jsonl.gz").read_bytes()).splitlines()
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return {
+        record["cell"]["backend"]: statistics.median(record["timing"]["samples_ns"]) / 1000
+        for record in records
+        if record["cell"]["mode"] == "loop"
+    }
 
 
 def position(microseconds: float) -> float:

@@ -1,17 +1,13 @@
-"""Recorded evidence in, pages out: tables, comparisons, and soon a gate. Imports no JAX.
+"""Records the results of kernels, and shows and compares the recorded runs. Imports no JAX.
 
-The stages, in the order data takes:
+Rooms, from the bottom to the top:
 
-    record          what one cell showed; `codec` writes it as a line of JSON
-    store           run files: write, find, read, resume
-    frame           records -> one pandas DataFrame
-    compare         base x head -> verdicts
-    tables          frame -> tables of finished texts (`validation`, `compare_table`, `run_table` likewise)
-    layout          tables -> tables that fit a width
-    terminal, markdown          one renderer per format
-    __main__        python -m reports show | compare | list
+    records     the record of a cell, and the files of runs
+    render      tables as text: for a terminal, as Markdown, or to files
+    pages       from records to tables and frames
+    cli         the commands `show`, `compare` and `runs`
 
-Importing this package is cheap: `to_frame`, which needs pandas, is loaded when first used.
+This package imports fast. `to_frame` needs pandas, which is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,34 +23,29 @@ from reports.errors import (
     RunUnwritable,
 )
 from reports.pages.compare import Comparison, GeometricMean, Verdict, compare, geometric_mean
+from reports.records.cell import Cell
+from reports.records.cell_result import CellResult
+from reports.records.header import Device, Host, Run, Source
+from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
 from reports.records.quantiles import median_relative_error
-from reports.records.record import (
-    SCHEMA,
-    Accuracy,
-    Cell,
-    Device,
-    Host,
-    Record,
-    Run,
-    Source,
-    Stages,
-    Status,
-    Timing,
-    last_by_cell,
-)
-from reports.records.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.records.record import SCHEMA, Record, last_by_cell
+from reports.records.run_writer import RunWriter
+from reports.records.status import Status
+from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
 
 if TYPE_CHECKING:
-    from reports.pages.frame import to_frame
+    from reports.pages.data_frame import to_frame
 
 __all__ = [
     "SCHEMA",
     "Accuracy",
     "Cell",
+    "CellResult",
     "Comparison",
     "DamagedLine",
     "DamagedLineWarning",
     "Device",
+    "DispatchFacts",
     "GeometricMean",
     "Host",
     "NewerSchema",
@@ -87,7 +78,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "to_frame":
-        from reports.pages.frame import to_frame
+        from reports.pages.data_frame import to_frame
 
         return to_frame
     raise AttributeError(f"module 'reports' has no attribute {name!r}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import DamagedLineWarning, ReportError, RunNotFound, RunUnreadable
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection
-from reports.records.record import Record, last_by_cell, short_dtype
+from reports.records.cell import short_dtype
+from reports.records.record import Record, last_by_cell
 from reports.records.store import find_run, list_runs, read_run, run_id, runs_directory
 
 if TYPE_CHECKING:
@@ -28,12 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the command that parsed options name; an error takes one line on standard error."""
+    """Runs the command that parsed options name. An error takes one line on standard error."""
+    from reports.render.frame_files import check_export, export
     from reports.render.page import show
 
     try:
+        check_export(options.export)
         page, code = options.command(options)
         show(page, options)
+        if options.export:
+            export(page.frame, page.json_columns, options.export)
     except ReportError as error:
         print(f"{options.prog}: {error}", file=sys.stderr)
         return int(Exit.COULD_NOT_RUN)
@@ -47,7 +52,7 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
     """Adds the commands to a parser's subparsers.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
         runs: The name of the command that lists runs.
     """
 
@@ -56,7 +61,7 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
         parser.set_defaults(command=command, prog=parser.prog, reads_runs=True)
         return parser
 
-    show = add("show", "show a recorded run again: times and ratios to jnp, or verdicts", _show)
+    show = add("show", "show a recorded run again: times and ratios to jnp, verdicts, or costs of calls", _show)
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{_RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
@@ -68,54 +73,26 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
         add_selection(parser)
     for parser in (show, comparison, listing):
         add_output(parser)
+        parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.pages.run_page import page_of
+
     records = _select(_read(find_run(options.run, options.runs)), options)
     failed = Exit.WRONG if any(record.status.failed for record in last_by_cell(records)) else Exit.FINE
     return page_of(records, options.accuracy, options.stages), failed
 
 
-def page_of(records: Sequence[Record], accuracy: bool = False, stages: bool = False) -> "Page":
-    """The page of one run: verdicts for a validation, else times.
-
-    Args:
-        records: Those of one run.
-        accuracy: Adds the tables of error bounds used.
-        stages: Adds the tables of times before the steady state.
-    """
-    from reports.pages.frame import to_frame, with_ratio
-    from reports.pages.tables import accuracy_tables, benchmark_tables, stage_tables
-    from reports.pages.verdicts import is_validation, validation_tables
-    from reports.render.page import Page
-
-    frame = to_frame(records)
-    if is_validation(frame):
-        return Page(tuple(validation_tables(frame)), frame)
-    tables = benchmark_tables(frame)
-    tables += accuracy_tables(frame) if accuracy else []
-    tables += stage_tables(frame) if stages else []
-    return Page(tuple(tables), with_ratio(frame))
-
-
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
-    import pandas as pd
-
     from reports.pages.compare import Verdict, compare
-    from reports.pages.compare_table import comparison_table
+    from reports.pages.compare_table import comparison_frame, comparison_table
     from reports.render.page import Page
 
     base, head = (_select(_read(find_run(name, options.runs)), options) for name in (options.base, options.head))
     comparisons = compare(base, head)
-    rows = [
-        {
-            "operator": one.cell.operator, "dtype": one.cell.dtype, "size": one.cell.size, "backend": one.cell.backend,
-            "mode": one.cell.mode, "platform": one.cell.platform, "base_ns": one.base_ns, "head_ns": one.head_ns,
-            "ratio": one.ratio, "verdict": str(one.verdict), "reason": one.reason,
-        }
-        for one in comparisons
-    ]  # fmt: skip
-    page = Page((comparison_table(comparisons, base[-1].run, head[-1].run),), pd.DataFrame(rows))
+    table = comparison_table(comparisons, base[-1].run, head[-1].run)
+    page = Page((table,), comparison_frame(comparisons))
     if any(one.head_status is not None and one.head_status.failed for one in comparisons):
         return page, Exit.WRONG
     if not any(one.verdict is Verdict.COMPARED for one in comparisons):
@@ -151,8 +128,8 @@ def _read(path: Path) -> list[Record]:
 
 
 def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
-    """The records of the cells that the options name; the baseline stays, for the ratios to it."""
-    from reports.pages.frame import BASELINE
+    """Returns the records that the options select. The cells that ratios refer to stay."""
+    from reports.pages.rows import BASELINE
 
     wanted = {
         "operator": options.operator,
@@ -160,6 +137,7 @@ def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
         "dtype": [short_dtype(name) for name in options.dtype],
         "size": options.size,
     }
+    references = {BASELINE, *(record.dispatch.reference for record in records if record.dispatch)}
     selected = records
     for name, values in wanted.items():
         known = {_value(record, name) for record in records}
@@ -168,7 +146,7 @@ def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
             listed = ", ".join(map(str, sorted(known)))
             raise RunNotFound(f"{name} {unknown[0]!r} is not in this run (it has: {listed}).")
         if values:
-            kept = {*values, BASELINE} if name == "backend" else {*values}
+            kept = {*values} | (references if name == "backend" else set())
             selected = [record for record in selected if _value(record, name) in kept]
     if not selected:
         raise RunNotFound("no cell of this run fits all of the options. Leave one out.")

@@ -1,4 +1,4 @@
-"""Every exception and warning of `reports`, under one base class."""
+"""Defines the exceptions and warnings of `reports`."""
 
 
 class ReportError(Exception):
@@ -10,11 +10,11 @@ class RecordError(ReportError, ValueError):
 
 
 class DamagedLine(ReportError, ValueError):
-    """A line is not JSON: the writer died in the middle of it."""
+    """A line is not JSON, because its writer died in the middle of it."""
 
 
 class NewerSchema(ReportError, ValueError):
-    """A record was written by a later version than this one reads."""
+    """A record was written by a later version, which this one cannot read."""
 
 
 class RunNotFound(ReportError, LookupError):
@@ -26,8 +26,8 @@ class RunUnreadable(ReportError, ValueError):
 
 
 class RunUnwritable(ReportError, OSError):
-    """A run file cannot be written where it belongs."""
+    """A run file cannot be written at its place."""
 
 
 class DamagedLineWarning(UserWarning):
-    """A damaged line of a run file was left out; every other line was read."""
+    """A damaged line of a run file was left out. All other lines were read."""

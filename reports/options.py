@@ -10,7 +10,7 @@ from reports.records.store import RUNS_VARIABLE
 
 
 class Exit(IntEnum):
-    """What the exit code says."""
+    """The exit codes of all commands."""
 
     FINE = 0
     WRONG = 1
@@ -27,14 +27,14 @@ FORMATS = ("terminal", "markdown", "json", "csv")
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors take one line and exit with 3."""
+    """An ArgumentParser whose errors take one line and exit with code 3."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that choose cells; each may be repeated."""
+    """Adds the options that choose cells. Each may be repeated."""
     group = parser.add_argument_group("cells")
     group.add_argument("--operator", action="append", default=[], metavar="NAME", help="only this operator")
     group.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this backend")
@@ -43,7 +43,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say what is printed, and where runs are."""
+    """Adds the options for the output and for the folder of the runs."""
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
     group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
@@ -52,7 +52,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """The type of an option that takes whole numbers from a least one on."""
+    """Returns the type of an option that takes a whole number of at least `least`."""
 
     def convert(text: str) -> int:
         try:
@@ -67,7 +67,7 @@ def whole(least: int) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """The type of an option that takes a time."""
+    """Converts the value of an option that takes a time in seconds."""
     try:
         value = float(text)
     except ValueError:

@@ -1,0 +1,1 @@
+"""Makes pages of records: tables for people, frames for programs."""

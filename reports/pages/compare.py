@@ -1,4 +1,4 @@
-"""Base records and head records in, one verdict per cell out."""
+"""Compares two runs, cell by cell."""
 
 import math
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from reports.records.record import Cell, CellKey, Record, Run, Status, last_by_cell
+from reports.records.cell import Cell, CellKey
+from reports.records.header import Run
+from reports.records.record import Record, last_by_cell
+from reports.records.status import Status
 
 
 class Verdict(StrEnum):
-    """What two records of one cell say together.
-
-    The statistical gate will refine COMPARED into SLOW, SAME, FAST and AMBIGUOUS in a later version.
-    """
+    """The verdict on one cell of two runs."""
 
     COMPARED = "COMPARED"
     NEW = "NEW"
@@ -29,9 +29,9 @@ class Comparison:
     """One cell in both runs.
 
     Attributes:
-        cell: The cell, as head has it where head has it.
-        verdict: What can be said.
-        reason: Why nothing was compared; None for COMPARED.
+        cell: The cell, from head if head has it.
+        verdict: The verdict.
+        reason: Why the times were not compared; None for COMPARED.
         base_ns: Median of base, ns per call; None where base did not pass.
         head_ns: Median of head, likewise.
         ratio: `head_ns / base_ns` for COMPARED, else None. Above 1 means that head is slower.
@@ -51,7 +51,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class GeometricMean:
-    """A mean of ratios (None over no cells), the number of cells, and of losses among them (above 1)."""
+    """A geometric mean of ratios.
+
+    Attributes:
+        mean: The mean; None without any ratio.
+        count: The number of ratios.
+        losses: The number of ratios above 1.
+    """
 
     mean: float | None
     count: int
@@ -59,11 +65,11 @@ class GeometricMean:
 
 
 def compare(base: Iterable[Record], head: Iterable[Record]) -> list[Comparison]:
-    """Returns one comparison per cell of either run, in head's order, then what only base has.
+    """Returns one comparison per cell, first for the cells of head in their order, then for those that only base has.
 
-    Each side is one run, a cell's last record counts. Cells are paired by all but the operator's version. A
-    cell skipped on one side only is MISSING or NEW, as if it were absent; a cell skipped on both sides is
-    NOT_COMPARABLE.
+    Each side is one run. The last record of a cell counts. Two cells are a pair if they are equal in everything except
+    the operator's version. A cell that was skipped on one side counts as absent there: it is MISSING or NEW. A cell
+    that was skipped on both sides is NOT_COMPARABLE.
     """
     base_by_cell = _by_cell(base)
     head_by_cell = _by_cell(head)
@@ -72,14 +78,14 @@ def compare(base: Iterable[Record], head: Iterable[Record]) -> list[Comparison]:
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> GeometricMean:
-    """Returns the geometric mean of the ratios that exist: None and NaN do not."""
+    """Returns the geometric mean of the ratios. It ignores None and NaN."""
     known = [ratio for ratio in ratios if ratio is not None and not math.isnan(ratio)]
     mean = math.exp(math.fsum(math.log(ratio) for ratio in known) / len(known)) if known else None
     return GeometricMean(mean, len(known), sum(ratio > 1 for ratio in known))
 
 
 def header_differences(base: Run, head: Run) -> list[str]:
-    """Returns, in words, what makes times of two runs incomparable: device, host, threads and flags."""
+    """Returns the differences that make times of two runs incomparable: device, host, threads and flags."""
     facts: list[tuple[str, Any, Any]] = [
         ("platform", base.device.platform, head.device.platform),
         ("device kind", base.device.kind, head.device.kind),
@@ -152,7 +158,7 @@ def _different(facts: list[tuple[str, Any, Any]]) -> list[str]:
 
 
 def _entries(name: str, base: dict[str, Any], head: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Pairs two mappings by name; absent counts as None, as an unset flag is recorded."""
+    """Pairs two mappings by name. A missing entry counts as None, like a flag that is not set."""
     return [(f"{name} {entry}", base.get(entry), head.get(entry)) for entry in sorted({*base, *head})]
 
 

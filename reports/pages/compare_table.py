@@ -1,32 +1,45 @@
-"""Comparisons in, one table of finished texts out."""
+"""Makes the table and the frame of a comparison of two runs."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+import msgspec
+import pandas as pd
+
 from reports.pages.compare import Comparison, Verdict, geometric_mean
-from reports.pages.groups import Variant, dtype_order, group_names
-from reports.pages.notes import cells_text, shorten
-from reports.records.record import Run, short_dtype
+from reports.pages.groups import dtype_order, group_names
+from reports.pages.phrases import cells_text, shorten
+from reports.records.cell import short_dtype
+from reports.records.header import Run
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import count_text, ratio_text, time_text
 
 
 def comparison_table(comparisons: Sequence[Comparison], base: Run, head: Run) -> Table:
-    """Returns medians, ratio and verdict of each cell, with the reason where nothing was compared."""
+    """Returns medians, ratio and verdict of each cell. The notes say why cells were not compared."""
     columns = (
         *(Column("dtype", align="left"), Column("size"), Column("backend", align="left")),
         *(Column(name, "median per call") for name in ("base", "head", "ratio")),
         Column("", "verdict", align="left"),
     )
-    variants = [
-        Variant(cell.operator, 0, cell.mode, cell.params_text, cell.size)
-        for cell in (comparison.cell for comparison in comparisons)
-    ]
-    named = sorted(zip(group_names(variants), comparisons, strict=True), key=lambda pair: _order(*pair))
+    # Cells are compared across versions of their operator.
+    cells = [msgspec.structs.replace(comparison.cell, operator_version=0) for comparison in comparisons]
+    named = sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair))
     rows = tuple(Row(_texts(comparison), group) for group, comparison in named)
     title = f"Comparison of {base.run_id} (base) and {head.run_id} (head)"
     return Table(title, columns, rows, tuple(_notes(comparisons, base, head)), "operator")
+
+
+def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+    """Returns one row per cell: times in ns, `ratio` is head divided by base."""
+    names = ("operator", "dtype", "size", "backend", "mode", "platform")
+    rows = [
+        {name: getattr(one.cell, name) for name in names}
+        | {"base_ns": one.base_ns, "head_ns": one.head_ns, "ratio": one.ratio}
+        | {"verdict": str(one.verdict), "reason": one.reason}
+        for one in comparisons
+    ]
+    return pd.DataFrame(rows)
 
 
 def _texts(comparison: Comparison) -> tuple[Text, ...]:
@@ -36,9 +49,9 @@ def _texts(comparison: Comparison) -> tuple[Text, ...]:
         Text(short_dtype(cell.dtype)),
         Text(count_text(cell.size)),
         Text(cell.backend),
-        Text(time_text(_or_nan(comparison.base_ns))),
-        Text(time_text(_or_nan(comparison.head_ns))),
-        Text(ratio_text(_or_nan(comparison.ratio))),
+        Text(time_text(comparison.base_ns)),
+        Text(time_text(comparison.head_ns)),
+        Text(ratio_text(comparison.ratio)),
         Text(verdict, style.get(verdict, Style.FAINT)),
     )
 
@@ -80,7 +93,3 @@ def _run_text(run: Run) -> str:
 
 def _order(group: str, comparison: Comparison) -> tuple[str, tuple[str, int], int, str]:
     return group, dtype_order(comparison.cell.dtype), comparison.cell.size, comparison.cell.backend
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

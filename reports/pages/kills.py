@@ -1,13 +1,12 @@
-"""A frame of checks of broken kernels in, tables of finished texts out: which check caught which of them."""
+"""Makes the kill matrix: it shows which check caught which broken kernel."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-import pandas as pd
-
-from reports.pages.frame import by_run_and_platform
-from reports.pages.notes import FrameRow, device_name, run_notes
-from reports.records.record import Status
+from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
+from reports.pages.run_notes import platform_name, run_notes
+from reports.records.record import Record, last_by_cell
+from reports.records.status import Status
 from reports.render.layout import Column, Row, Style, Table, Text
 
 LETTERS = {
@@ -23,47 +22,47 @@ LETTERS = {
     Status.TIMEOUT: "t",
     Status.OOM: "o",
 }
-"""How each way to fail is written in a matrix."""
+"""The letter of each failure in a matrix."""
 
 
-def survivors(frame: pd.DataFrame) -> list[str]:
-    """Returns the operators whose checks all passed, of those that ran at all."""
+def survivors(records: Iterable[Record]) -> list[str]:
+    """Returns the operators that ran and that no check caught."""
     ran, caught = set(), set()
-    for name, status in zip(frame["operator"], frame["status"], strict=True):
-        ran |= {name} if Status(status) is not Status.SKIPPED else set()
-        caught |= {name} if Status(status).failed else set()
+    for record in last_by_cell(records):
+        ran |= {record.cell.operator} if record.status is not Status.SKIPPED else set()
+        caught |= {record.cell.operator} if record.status.failed else set()
     return sorted(ran - caught)
 
 
-def kill_tables(frame: pd.DataFrame, checks: Mapping[str, str], faults: Mapping[str, str]) -> list[Table]:
-    """Returns, for each run and platform, the matrix; then for each check what it caught, and what it caught alone.
+def kill_tables(records: Iterable[Record], checks: Mapping[str, str], faults: Mapping[str, str]) -> list[Table]:
+    """Returns, for each run and platform, the matrix, then the number of broken kernels that each check caught.
 
     Args:
-        frame: Checks of operators that are each broken in one way.
-        checks: What each check is there to see, in the order of the matrix.
-        faults: What is wrong with each operator.
+        records: The records of a validation of broken operators.
+        checks: The purpose of each check, in the order of the matrix.
+        faults: The fault of each operator.
     """
     tables = []
-    for rows in by_run_and_platform(frame):
+    for rows in by_run_and_platform(cell_rows(records)):
         caught: dict[str, dict[str, str]] = defaultdict(dict)
         for row in rows:
-            if Status(row["status"]).failed:
-                letters = caught[row["operator"]].setdefault(row["mode"], "")
-                letter = LETTERS[Status(row["status"])]
-                caught[row["operator"]][row["mode"]] = letters if letter in letters else letters + letter
+            if row.status.failed:
+                letters = caught[row.cell.operator].setdefault(row.cell.mode, "")
+                letter = LETTERS[row.status]
+                caught[row.cell.operator][row.cell.mode] = letters if letter in letters else letters + letter
         numbers = {name: str(number) for number, name in enumerate(checks, start=1)}
         tables += [_matrix(rows, caught, numbers, faults), _by_check(rows, caught, numbers, checks)]
     return tables
 
 
 def _matrix(
-    rows: Sequence[FrameRow],
+    rows: Sequence[CellRow],
     caught: Mapping[str, Mapping[str, str]],
     numbers: Mapping[str, str],
     faults: Mapping[str, str],
 ) -> Table:
-    backends = {row["operator"]: row["backend"] for row in rows if row["status"] != "SKIPPED"}
-    made = {(row["operator"], row["mode"]) for row in rows if row["status"] != "SKIPPED"}
+    backends = {row.cell.operator: row.cell.backend for row in rows if row.status is not Status.SKIPPED}
+    made = {(row.cell.operator, row.cell.mode) for row in rows if row.status is not Status.SKIPPED}
     columns = [Column("mutant", align="left"), Column("backend", align="left"), Column("fault", align="left")]
     columns += [Column(number, "check", align="left") for number in numbers.values()]
     lines = []
@@ -86,12 +85,12 @@ def _matrix(
         + (f"; survived: {', '.join(alive)}" if alive else ""),
         *run_notes(rows),
     ]
-    title, best = f"Mutants on {device_name(rows[0])}", "no other check caught it"
+    title, best = f"Mutants on {platform_name(rows)}", "no other check caught it"
     return Table(title, tuple(columns), tuple(lines), tuple(notes), best=best)
 
 
 def _by_check(
-    rows: Sequence[FrameRow],
+    rows: Sequence[CellRow],
     caught: Mapping[str, Mapping[str, str]],
     numbers: Mapping[str, str],
     checks: Mapping[str, str],
@@ -101,7 +100,7 @@ def _by_check(
         Column("name", align="left"),
         Column("caught", "mutants"),
         Column("alone", "mutants"),
-        Column("first of these, else what it is there for", "", align="left"),
+        Column("first of these, or the purpose of the check", "", align="left"),
     )
     lines = []
     for check, number in numbers.items():
@@ -110,4 +109,4 @@ def _by_check(
         texts = (number, check, str(len(own)), str(len(alone)), alone[0] if alone else checks[check])
         lines.append(Row(tuple(Text(text) for text in texts)))
     notes = ("alone: mutants that no other check caught",)
-    return Table(f"Checks of the mutants on {device_name(rows[0])}", columns, tuple(lines), notes)
+    return Table(f"Checks of the mutants on {platform_name(rows)}", columns, tuple(lines), notes)

@@ -1,16 +1,17 @@
-"""Runs of a folder in, one table that lists them out."""
+"""Makes the table that lists the runs of a folder."""
 
 from collections.abc import Mapping, Sequence
 
 from reports.errors import ReportError
-from reports.pages.notes import outcome_counts
-from reports.records.record import Record, Run, last_by_cell
+from reports.pages.phrases import outcome_counts
+from reports.pages.run_notes import device_name
+from reports.records.record import Record, last_by_cell
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import count_text
 
 
 def run_table(runs: Mapping[str, Sequence[Record] | ReportError], folder: str) -> Table:
-    """Returns a row per run id: what ran, where, and how its cells ended, or that it is unreadable."""
+    """Returns a row per run: its profile, commit and device, and how its cells ended. A run can be unreadable."""
     facts = "run"
     columns = (
         Column("run", align="left"),
@@ -38,10 +39,6 @@ def _row(name: str, records: Sequence[Record] | ReportError) -> Row:
             Text(count_text(counts["passed"])),
             Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN),
             Text(count_text(counts["skipped"])),
-            Text(", ".join(dict.fromkeys(_device(record.run) for record in records))),
+            Text(", ".join(dict.fromkeys(device_name(record.run) for record in records))),
         )
     )
-
-
-def _device(run: Run) -> str:
-    return run.host.cpu if run.device.platform == "cpu" else run.device.kind

@@ -1,0 +1,1 @@
+"""Defines the records of runs, writes them to files and reads them."""

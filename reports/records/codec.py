@@ -1,9 +1,8 @@
-"""A record in, one line of JSON out; and back.
+"""Writes a record as one line of JSON, and reads it back.
 
-JSON has no NaN and no infinity, and msgspec would write null, which here means "not measured". They are
-written as the strings "NaN", "Infinity" and "-Infinity" (the spelling of Protocol Buffers' JSON mapping) and
-read back as floats in the only places that may hold them, `accuracy` and `cell.params`: there, those three
-words mean the number.
+JSON has no NaN and no infinity. msgspec would write null, which means "not measured" here. So this module writes the
+strings "NaN", "Infinity" and "-Infinity", as the JSON mapping of Protocol Buffers does. Only `accuracy` and
+`cell.params` may hold such numbers. The reader turns the three words into numbers there, and nowhere else.
 """
 
 import math
@@ -13,6 +12,7 @@ import msgspec
 
 from reports.errors import DamagedLine, NewerSchema, RecordError
 from reports.records.record import SCHEMA, Record
+from reports.records.upgrade import upgraded
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -20,7 +20,7 @@ _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def encode(record: Record) -> bytes:
     """Returns the record as one line of UTF-8 JSON without its newline.
 
-    NumPy scalars become plain numbers. What is returned can be read: it is decoded once as a check.
+    NumPy scalars become plain numbers. The line is decoded once, to check that it can be read.
 
     Raises:
         RecordError: A field holds something that JSON or the record's types cannot.
@@ -35,7 +35,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record:
-    """Returns the record on a line.
+    """Returns the record on a line. A record of an older version is brought to the layout of today.
 
     Raises:
         DamagedLine: The line is not JSON.
@@ -54,13 +54,13 @@ def decode(line: bytes) -> Record:
             f"written with schema {schema}, this version reads up to schema {SCHEMA}. Upgrade kernel-bridge to read it."
         )
     try:
-        return msgspec.convert(_map_floats(fields, _number), Record)
+        return msgspec.convert(_map_floats(upgraded(fields, schema, to=SCHEMA), _number), Record)
     except msgspec.ValidationError as error:
         raise RecordError(f"not a record of schema {schema}: {error}") from error
 
 
 def _plain_scalar(value: Any) -> Any:
-    # NumPy's and ml_dtypes' scalars are recognised by their method, so that neither is imported here.
+    # The scalars of NumPy and ml_dtypes have this method. So neither library must be imported here.
     item = getattr(value, "item", None)
     if item is None or getattr(value, "shape", None) != ():
         raise NotImplementedError(f"a value of type {type(value).__name__} cannot be recorded")

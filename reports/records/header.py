@@ -1,14 +1,26 @@
-"""What all cells of a run share: the code, the machine, the device, the versions and flags."""
+"""Describes a run: its code, machine, device, versions and flags."""
 
 from typing import Literal
 
-from reports.records.part import Part, require_rates, require_utc
+from reports.records.part import Part, require_not_negative, require_utc
 
 Platform = Literal["cpu", "cuda"]
 
 
 class Device(Part, frozen=True, kw_only=True):
-    """The device that ran a cell: `kind` as JAX names it, `sm_clock_mhz` as sampled at the run's start."""
+    """The device that ran a cell.
+
+    Attributes:
+        platform: `cpu` or `cuda`.
+        kind: The name that JAX gives it; for a CPU, its model.
+        ordinal: Its number within the platform.
+        uuid: Its identity.
+        driver: Version of the driver.
+        cuda: Version of CUDA that the driver supports.
+        l2_bytes: Size of the L2 cache.
+        sm_clock_mhz: Clock of the multiprocessors when the run started.
+        memory_bytes: Size of its memory.
+    """
 
     platform: Platform
     kind: str
@@ -22,37 +34,51 @@ class Device(Part, frozen=True, kw_only=True):
 
 
 class Host(Part, frozen=True, kw_only=True):
-    """The machine: CPU model, cores, those this process may use, threads by library, OS."""
+    """The machine.
+
+    Attributes:
+        cpu: Model of the CPU.
+        cores: Number of cores.
+        affinity: The cores that the process may use.
+        threads: Number of threads, by library.
+        os: The operating system.
+        load: Mean number of busy processes over the minute before the run; None if it was not recorded.
+    """
 
     cpu: str
     cores: int
     affinity: list[int]
     threads: dict[str, int]
     os: str
+    load: float | None = None
+
+    def __post_init__(self) -> None:
+        require_not_negative("host", load=self.load)
 
 
 class Source(Part, frozen=True, kw_only=True):
-    """The code that ran: git commit, and whether the tree had changes; None outside a checkout."""
+    """The code that ran: its git commit, and whether the tree had changes. Both are None outside a checkout."""
 
     commit: str | None = None
     dirty: bool | None = None
 
 
 class Run(Part, frozen=True, kw_only=True):
-    """What all cells of one session on one device share; each record repeats it, so a line stands alone.
+    """The header of a run, which all cells of one session on one device share. Each record repeats it.
 
     Attributes:
-        run_id: Sortable by time, see `new_run_id`.
-        started: ISO 8601 with its offset, in UTC.
+        run_id: Sorts by time, see `new_run_id`.
+        started: ISO 8601, UTC.
         profile: Name of the selection that ran, such as `quick` or `full`.
         source: The code that ran.
         host: The machine.
         device: The device.
-        versions: Library versions by distribution name.
-        flags: Settings that change the generated code (`x64`, `XLA_FLAGS`, `matmul_precision`,
-            `command_buffers`): runs that differ in any of them are not compared.
-        copy_bandwidth: Bytes per second (read plus written) of a copy, measured on this device in this run.
-        peak_flops: Floating-point operations per second, measured likewise.
+        versions: Library versions, by the name of the distribution.
+        flags: Settings that change the generated code or its speed, such as `XLA_FLAGS` or `matmul_precision`. Runs
+            that differ in a flag are not compared.
+
+    Raises:
+        RecordError: `started` is not a time in UTC.
     """
 
     run_id: str
@@ -63,9 +89,6 @@ class Run(Part, frozen=True, kw_only=True):
     device: Device
     versions: dict[str, str]
     flags: dict[str, str | bool | int | None]
-    copy_bandwidth: float | None = None
-    peak_flops: float | None = None
 
     def __post_init__(self) -> None:
         require_utc("run: started", self.started)
-        require_rates("run", copy_bandwidth=self.copy_bandwidth, peak_flops=self.peak_flops)

@@ -1,22 +1,24 @@
-"""What one cell showed: how right, how fast, and what it cost before its steady state."""
+"""Holds the measurements of one cell: accuracy, times, and the time before the steady state."""
 
 import math
 
+import msgspec
+
 from reports.errors import RecordError
-from reports.records.part import Part, require_not_negative
+from reports.records.part import Part, require_not_negative, require_rates
 from reports.records.quantiles import median_relative_error, quantile
 
 
 class Accuracy(Part, frozen=True, kw_only=True):
-    """How right one result is, against truth in float64; NaN and infinities are kept.
+    """How right one result is, compared with the truth in float64. NaN and infinities are kept.
 
     Attributes:
         max_ulp: Largest distance from the truth, in units in the last place.
         budget_used: Largest share of the error budget that an element used; 1.0 is the limit.
         worst_index: Index of that element.
-        got: Its value; text for what is no float (a complex number, an integer beyond 2**53).
+        got: Its value. A complex number, or an integer beyond 2**53, is written as text.
         truth: Its true value, likewise.
-        reference_budget_used: The share that XLA's own `jnp` result used on the same inputs.
+        reference_budget_used: The share that XLA's `jnp` result used on the same inputs.
     """
 
     max_ulp: float | None = None
@@ -28,15 +30,17 @@ class Accuracy(Part, frozen=True, kw_only=True):
 
 
 class Timing(Part, frozen=True, kw_only=True):
-    """Every sample of one cell; nothing is deleted but what `discarded` counts.
+    """All samples of one cell.
 
     Attributes:
-        method: How time was taken, such as `wall`, `carried_loop`, `cupti`. Methods are never compared.
-        cache: State of the caches before a call, such as `hot` or `cold`. States are never compared.
+        method: How time was taken, such as `wall`, `carried_loop`, `cupti`. Times of two methods are never compared.
+        cache: State of the caches before a call, such as `hot` or `cold`. Times of two states are never compared.
         samples_ns: Nanoseconds per call, already divided by `loops`, in the order taken.
         loops: Calls within one sample.
         stop: Why sampling ended.
-        discarded: Samples thrown away because the device throttled.
+
+    Raises:
+        RecordError: There is no sample, a sample is not a finite time above zero, or `loops` is below 1.
     """
 
     method: str
@@ -44,7 +48,6 @@ class Timing(Part, frozen=True, kw_only=True):
     samples_ns: list[float]
     loops: int
     stop: str
-    discarded: int = 0
 
     def __post_init__(self) -> None:
         if not self.samples_ns:
@@ -60,7 +63,6 @@ class Timing(Part, frozen=True, kw_only=True):
             )
         if self.loops < 1:
             raise RecordError(f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1.")
-        require_not_negative("timing", discarded=self.discarded)
 
     @property
     def median_ns(self) -> float:
@@ -79,12 +81,12 @@ class Timing(Part, frozen=True, kw_only=True):
 
     @property
     def relative_error(self) -> float:
-        """Relative error of the median, as `quantiles.median_relative_error` defines it."""
+        """Relative error of the median, see `quantiles.median_relative_error`."""
         return median_relative_error(self.samples_ns)
 
 
 class Stages(Part, frozen=True, kw_only=True):
-    """Milliseconds that a cell spent before its steady state; None where a stage was not timed on its own."""
+    """Milliseconds that a cell spent before its steady state. A stage that was not timed alone is None."""
 
     trace_ms: float | None = None
     lower_ms: float | None = None
@@ -93,3 +95,25 @@ class Stages(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         require_not_negative("stages", **{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class DispatchFacts(Part, frozen=True, kw_only=True):
+    """Names and targets of a cell in the dispatch benchmark.
+
+    There, `Cell.backend` names a way to call the kernel and `Cell.mode` names the situation of the call. The samples of
+    all ways in one mode were taken in turn: sample `r` of each belongs to round `r`.
+
+    Attributes:
+        title: The way to call the kernel, in words.
+        mode_title: The situation of the call, in words.
+        reference: The way whose time divides this one, round by round.
+        limits: Targets: by another way, the largest ratio to it.
+    """
+
+    title: str
+    mode_title: str
+    reference: str
+    limits: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_rates("dispatch: limits", **self.limits)

@@ -1,4 +1,4 @@
-"""The base of everything in a record, and the checks that its parts share."""
+"""Provides the base class of the parts of a record, and the checks that they share."""
 
 import math
 from datetime import datetime, timedelta
@@ -9,11 +9,11 @@ from reports.errors import RecordError
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of everything in a record: immutable, named fields only, absent means the default."""
+    """Base class of the parts of a record. Immutable; JSON leaves out fields that have their default."""
 
 
 def require_not_negative(where: str, **values: float | None) -> None:
-    """Raises RecordError for a value that is negative or not finite; None stands for unknown."""
+    """Raises RecordError for a value that is negative or not finite. None means unknown."""
     for name, value in values.items():
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise RecordError(f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown.")

@@ -1,4 +1,4 @@
-"""Samples of one cell in, their median, quantiles and relative error out."""
+"""Computes quantiles of samples, and the relative error of their median."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ _Z95 = 1.959964
 """Two-sided 95 % quantile of the normal distribution."""
 
 MIN_SAMPLES = 6
-"""With fewer samples no interval between two of them holds the median with 95 % (1 - 2 / 2**5 < 0.95)."""
+"""With five samples, even the interval from the least to the greatest is too short: 1 - 2 / 2**5 is below 95 %."""
 
 
 def quantile(samples: Sequence[float], q: float) -> float:
-    """Returns quantile `q` in [0, 1], linear between neighbours (NumPy's default, Hyndman and Fan's 7)."""
+    """Returns quantile `q` in [0, 1], linear between neighbours: type 7 of Hyndman and Fan, the default of NumPy."""
     ordered = sorted(samples)
     position = q * (len(ordered) - 1)
     below = math.floor(position)
@@ -22,10 +22,10 @@ def quantile(samples: Sequence[float], q: float) -> float:
 def median_relative_error(samples: Sequence[float]) -> float:
     """Returns half the width of the median's 95 % confidence interval, divided by the median.
 
-    The interval lies between two order statistics, so no distribution is assumed and outliers weigh nothing:
-    of n sorted samples, those of rank floor((n - z sqrt(n)) / 2) and 1 + ceil((n + z sqrt(n)) / 2)
-    (Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems", SC 2015, section 3.1.3).
-    Fewer than `MIN_SAMPLES` samples have no such interval: the answer is infinity.
+    The interval lies between two of the n sorted samples: the one of rank floor((n - z sqrt(n)) / 2) and the one of
+    rank 1 + ceil((n + z sqrt(n)) / 2). So it assumes no distribution, and outliers have no weight. Source: Hoefler and
+    Belli, "Scientific Benchmarking of Parallel Computing Systems", SC 2015, section 3.1.3. With fewer than
+    `MIN_SAMPLES` samples there is no such interval, and the answer is infinity.
     """
     count = len(samples)
     if count < MIN_SAMPLES:

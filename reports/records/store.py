@@ -1,36 +1,27 @@
-"""Keeps runs as files: one JSON line per record, one file per run."""
+"""Finds and reads run files: one file per run, one line of JSON per record."""
 
 import gzip
 import os
 import secrets
-import threading
 import warnings
 import zlib
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from reports.errors import (
-    DamagedLine,
-    DamagedLineWarning,
-    NewerSchema,
-    RecordError,
-    RunNotFound,
-    RunUnreadable,
-    RunUnwritable,
-)
-from reports.records.codec import decode, encode
-from reports.records.record import SCHEMA, Accuracy, Cell, CellKey, Record, Run, Stages, Status, Timing, last_by_cell
+from reports.errors import DamagedLine, DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable
+from reports.records.cell import CellKey
+from reports.records.codec import decode
+from reports.records.record import Record, last_by_cell
+from reports.records.status import Status
 
 RUNS_VARIABLE = "KERNEL_BRIDGE_RUNS"
 SUFFIXES = (".jsonl", ".jsonl.gz")
-"""A run as it is written, and as it is published."""
+"""A run is written as the first, and published as the second."""
 
 
 def runs_directory(runs_dir: str | Path | None = None) -> Path:
-    """Returns the argument, else what KERNEL_BRIDGE_RUNS says, else `runs` under the current directory."""
+    """Returns the argument; without one, the folder that KERNEL_BRIDGE_RUNS names; else `runs`, here."""
     return Path(runs_dir or os.environ.get(RUNS_VARIABLE) or "runs")
 
 
@@ -40,160 +31,19 @@ def new_run_id() -> str:
 
 
 def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
-    """Returns where the run of this id is written."""
+    """Returns the path of the file that the run with this id is written to."""
     return runs_directory(runs_dir) / f"{run_id}{SUFFIXES[0]}"
-
-
-class RunWriter:
-    """Appends records to a run file; each is on disk before `append` returns. A context manager.
-
-    A file that exists is continued: its indices go on, and a last line that a crash cut short is left as it
-    is, the next record starting on a line of its own. Threads may share a writer; two processes may not
-    share a file.
-
-    Args:
-        path: The file, uncompressed. Its folder is created now, the file with its first record: no run is empty.
-        run: The header that each record repeats.
-
-    Raises:
-        RunUnreadable: The file belongs to another run, or is compressed.
-        RunUnwritable: The file cannot be written there.
-    """
-
-    def __init__(self, path: str | Path, run: Run) -> None:
-        self.path = Path(path)
-        self.run = run
-        self._lock = threading.Lock()
-        if self.path.suffix == ".gz":
-            raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
-        _require_writable(self.path)
-        self._index, self._mid_line = self._continue_from()
-        self._file: int | None = None
-        self._closed = False
-
-    def append(
-        self,
-        *,
-        cell: Cell,
-        shapes: list[list[int]],
-        dtypes: list[str],
-        seed: int,
-        status: Status,
-        reason: str | None = None,
-        accuracy: Accuracy | None = None,
-        timing: Timing | None = None,
-        stages: Stages | None = None,
-        peak_memory_bytes: int | None = None,
-        bytes: int | None = None,
-        flops: int | None = None,
-        bandwidth_limit: float | None = None,
-        bandwidth_limit_kind: str | None = None,
-        run: Run | None = None,
-    ) -> Record:
-        """Writes one record and returns it, with schema, index, time and run filled in.
-
-        Args:
-            run: Instead of the writer's header, for a cell on another device; of the same `run_id`.
-            **others: As in `Record`.
-
-        Raises:
-            RecordError: The record contradicts itself; nothing was written.
-        """
-        header = run or self.run
-        if header.run_id != self.run.run_id:
-            raise RecordError(f"{cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
-        with self._lock:
-            if self._closed:
-                raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
-            record = Record(
-                schema=SCHEMA,
-                index=self._index,
-                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                run=header,
-                cell=cell,
-                shapes=shapes,
-                dtypes=dtypes,
-                seed=seed,
-                status=status,
-                reason=reason,
-                accuracy=accuracy,
-                timing=timing,
-                stages=stages,
-                peak_memory_bytes=peak_memory_bytes,
-                bytes=bytes,
-                flops=flops,
-                bandwidth_limit=bandwidth_limit,
-                bandwidth_limit_kind=bandwidth_limit_kind,
-            )
-            self._write_line(encode(record))
-            self._index += 1
-        return record
-
-    def close(self) -> None:
-        """Closes the file; a second call does nothing."""
-        with self._lock:
-            self._closed = True
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _continue_from(self) -> tuple[int, bool]:
-        """Returns the next index, and whether the file ends in the middle of a line."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return 0, False
-        records = read_run(self.path)
-        strangers = {record.run.run_id for record in records} - {self.run.run_id}
-        if strangers:
-            raise RunUnreadable(
-                f"{self.path}: holds run {min(strangers)!r}, the writer is for run {self.run.run_id!r}."
-                " Write each run to its own file (see run_path)."
-            )
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            mid_line = file.read(1) != b"\n"
-        return 1 + max((record.index for record in records), default=-1), mid_line
-
-    def _write_line(self, line: bytes) -> None:
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        file = self._file
-        data = memoryview((b"\n" if self._mid_line else b"") + line + b"\n")
-        # A write that fails half way (a full disk) leaves a fragment: the next record starts a new line.
-        self._mid_line = True
-        while data:
-            data = data[os.write(file, data) :]
-        os.fsync(file)
-        self._mid_line = False
-
-
-def _require_writable(path: Path) -> None:
-    """Creates the folder of a run file; raises RunUnwritable where it cannot be, or the file cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        reason = "" if os.access(path if path.exists() else path.parent, os.W_OK) else "permission denied"
-    except OSError as error:
-        reason = str(error.strerror)
-    if reason:
-        raise RunUnwritable(f"{path}: cannot be written, {reason}. Name a folder with --runs or {RUNS_VARIABLE}.")
 
 
 def read_run(path: str | Path) -> list[Record]:
     """Returns the records of a run file in the order written, every attempt at a cell included.
 
-    Lines that are not JSON, which a crash leaves behind, are left out, each with a `DamagedLineWarning`.
+    A crash can leave a line that is not JSON. Such a line is left out, with a `DamagedLineWarning`.
 
     Raises:
         RunUnreadable: The file cannot be opened or decompressed.
         NewerSchema: A record was written by a later version.
-        RecordError: A line is JSON, but no record: no crash does that.
+        RecordError: A line is JSON but not a record. No crash does that.
     """
     path = Path(path)
     try:
@@ -214,9 +64,9 @@ def read_run(path: str | Path) -> list[Record]:
 
 
 def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
-    """Returns the run files of a folder that hold something, oldest first.
+    """Returns the run files of a folder, oldest first; empty files are left out.
 
-    Of a run kept in both forms it returns the uncompressed one.
+    If a run is there both compressed and not, the uncompressed file is returned.
 
     Raises:
         RunNotFound: There is no such folder.
@@ -236,10 +86,10 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
 
     Args:
         name: A path, a run id, the beginning of just one run id, `latest`, or `previous`, the one before it.
-        runs_dir: Where to look for all but a path, see `runs_directory`.
+        runs_dir: The folder to search if `name` is not a path, see `runs_directory`.
 
     Raises:
-        RunNotFound: Nothing fits, or more than one run does.
+        RunNotFound: No run fits the name, or more than one does.
     """
     if Path(name).is_file():
         return Path(name)
@@ -273,10 +123,10 @@ def run_id(path: Path) -> str:
 
 
 def completed(records: Iterable[Record], retry: Collection[Status] = ()) -> set[CellKey]:
-    """Returns the keys of the cells that a resumed run need not do again.
+    """Returns the keys of the cells that a resumed run must not do again.
 
     Args:
-        records: What the run holds so far.
-        retry: Outcomes to try again, such as `{Status.TIMEOUT}`; a cell's last record decides.
+        records: The records of the run so far. The last record of a cell decides.
+        retry: Outcomes to try again, such as `{Status.TIMEOUT}`.
     """
     return {record.cell.key for record in last_by_cell(records) if record.status not in retry}

@@ -1,0 +1,1 @@
+"""Lays out tables and writes them for a terminal, as Markdown, or to files."""

@@ -1,6 +1,6 @@
-"""A table of finished texts in, the same table or several out, none wider than asked where columns allow it.
+"""Describes tables of finished texts, and makes them fit a width.
 
-Numbers are never wrapped or cut: optional columns go first, then column groups move to further tables.
+Numbers are never wrapped or cut. A table that is too wide loses optional columns first. Then it is split into several.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Literal
 
 
 class Style(StrEnum):
-    """What a text means; each renderer decides how that looks."""
+    """The meaning of a text. Each renderer decides how it looks."""
 
     PLAIN = "plain"
     BEST = "best"
@@ -21,7 +21,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The finished text of one cell. One with `span` takes the place of the rest of its column group."""
+    """The finished text of one cell. With `span`, it fills its whole column group."""
 
     text: str
     style: Style = Style.PLAIN
@@ -30,9 +30,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its group ("" for labels, which lead every table), and how soon it may go.
+    """A column.
 
-    Columns with the highest `drop` go first; 0 stays. The `note` explains the header and goes with it.
+    Attributes:
+        header: Its header.
+        group: The group that it belongs to. Labels have none: if a table is split, they are in every part.
+        align: The side that its texts are aligned to.
+        drop: If the table is too wide, columns with the highest number go first; 0 stays.
+        note: Explains the header below the table, as long as the column is there.
     """
 
     header: str
@@ -44,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One text per column; rows of one `group` stand together under its name."""
+    """One text per column. Rows of one `group` are together, under its name."""
 
     cells: tuple[Text, ...]
     group: str = ""
@@ -52,7 +57,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, columns, rows, and notes below; `row_group` says what the rows' groups are, `best` what is marked."""
+    """A table.
+
+    Attributes:
+        title: Its title.
+        columns: Its columns.
+        rows: Its rows.
+        notes: Sentences below it.
+        row_group: The header of the groups of rows.
+        best: Explains the mark of `Style.BEST`.
+    """
 
     title: str
     columns: tuple[Column, ...]
@@ -66,15 +80,15 @@ GAP = 1
 """Characters between columns of a group."""
 
 GROUP_GAP = 3
-"""Characters between groups: room for a rule."""
+"""Characters between groups, with room for a line."""
 
 
 def fit(table: Table, width: int) -> list[Table]:
-    """Returns the table, or several with the same labels, of at most `width` characters each.
+    """Returns the table, or several tables with the same labels, of at most `width` characters each.
 
-    The fewest tables come first, then the most columns: optional columns are given up before the groups are
-    dealt out to more tables. A table whose labels and widest group alone exceed the width is returned wider:
-    nothing is cut. Of several, the last carries the notes, those of the columns that stayed included.
+    Optional columns go before the table is split: few tables are better than many columns. If the labels and the widest
+    group are wider than `width`, the table stays wider, because nothing is cut. The last of several tables has the
+    notes, including the notes of all columns that stayed.
     """
     levels = sorted({column.drop for column in table.columns} - {0}, reverse=True)
     fuller_first = [table, *(_without(table, level) for level in levels)]
@@ -94,12 +108,12 @@ def fit(table: Table, width: int) -> list[Table]:
 
 
 def shown_length(text: Text) -> int:
-    """Returns the characters a text takes; the best one has a mark before it."""
+    """Returns the number of characters of a text. The best one has a mark before it."""
     return len(text.text) + (text.style is Style.BEST)
 
 
 def group_spans(columns: Sequence[Column]) -> list[tuple[str, range]]:
-    """Returns each run of columns with the same group, as its name and column numbers."""
+    """Returns the name and the column numbers of each group of neighbouring columns."""
     spans = []
     for name, members in groupby(range(len(columns)), key=lambda i: columns[i].group):
         numbers = list(members)
@@ -108,7 +122,7 @@ def group_spans(columns: Sequence[Column]) -> list[tuple[str, range]]:
 
 
 def column_widths(table: Table) -> list[int]:
-    """Returns the characters each column needs; a group's first widens for its name and spanning texts."""
+    """Returns the width of each column. The first of a group is wide enough for the name and for spanning texts."""
     widths = [len(column.header) for column in table.columns]
     for row in table.rows:
         for i, text in enumerate(row.cells):
@@ -123,7 +137,7 @@ def column_widths(table: Table) -> list[int]:
 
 
 def table_width(table: Table) -> int:
-    """Returns the characters of the table's widest line, notes and title aside."""
+    """Returns the width of the widest line, without title and notes."""
     widths = column_widths(table)
     spans = group_spans(table.columns)
     gaps = sum(GAP * (len(numbers) - 1) for _, numbers in spans) + GROUP_GAP * (len(spans) - 1)
@@ -139,7 +153,7 @@ def _without(table: Table, level: int) -> Table:
 
 
 def _deal(table: Table, count: int) -> list[Table]:
-    """Returns the table in `count` parts, the labels in each and the groups dealt out evenly."""
+    """Returns the table in `count` parts. Each has the labels and about the same number of groups."""
     labels = [i for i, column in enumerate(table.columns) if not column.group]
     groups = _groups(table)
     parts = []

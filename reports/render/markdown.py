@@ -1,4 +1,4 @@
-"""Tables in, GitHub-flavoured Markdown out, its source aligned so that it reads as it is."""
+"""Renders tables as GitHub-flavoured Markdown. Its columns are aligned, so the source is readable too."""
 
 import re
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from reports.render.layout import Column, Style, Table, Text, fit
 
 WIDTH = 120
-"""Characters of a table's text before optional columns go: more than this scrolls sideways on a page."""
+"""The width of a table in characters. A wider table scrolls sideways on a page."""
 
 
 def render(tables: Iterable[Table], width: int = WIDTH) -> str:
-    """Returns each table under a heading, its notes as a list; the best of a row is bold."""
+    """Returns each table below a heading, with its notes as a list. The best of a row is bold."""
     return "\n".join(_render(part) for table in tables for part in fit(table, width - _group_width(table)))
 
 
@@ -52,12 +52,12 @@ def _grid(table: Table) -> list[str]:
 
 
 def _group_width(table: Table) -> int:
-    """Returns the characters of the leading column of row groups."""
+    """Returns the width of the first column, which names the groups of rows."""
     return max((len(row.group) + 3 for row in table.rows if row.group), default=0)
 
 
 def _headers(columns: tuple[Column, ...]) -> list[str]:
-    """Markdown has one header row: the first column of a group carries the group's name."""
+    """Returns the headers. Markdown has one header row: the first column of a group has the name of the group too."""
     headers = []
     group = ""
     for column in columns:
@@ -71,11 +71,11 @@ def _cell(text: Text) -> str:
     shown = escape(text.text)
     if text.style is Style.BEST:
         return f"**{shown}**"
-    # Bold means fastest; a failure is set as code, where nothing is escaped.
+    # Bold means fastest. A failure is code, in which nothing is escaped.
     return f"`{text.text}`" if text.style is Style.BAD else shown
 
 
 def escape(text: str) -> str:
-    """Returns text that Markdown shows as it is, on one line; an underscore within a word needs no escape."""
+    """Returns text on one line that Markdown shows unchanged. An underscore inside a word needs no escape."""
     one_line = " ".join(text.split())
     return re.sub(r"[\\`*<>|\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)

@@ -1,4 +1,4 @@
-"""Renders tables for a terminal: aligned columns, rules between groups, colour where asked."""
+"""Renders tables for a terminal, with lines between groups and, on request, colours."""
 
 import io
 import textwrap
@@ -26,15 +26,14 @@ _LOOKS = {Style.PLAIN: "", Style.BEST: "bold green", Style.BAD: "bold red", Styl
 _RULE = "dim"
 
 _NARROWEST = 16
-"""Characters that a column of texts keeps at least where it is wrapped."""
+"""The smallest width of a column whose texts are wrapped."""
 
 
 def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> str:
-    """Returns the tables as text of at most `width` columns: as `layout.fit` has them, then with long texts wrapped.
+    """Returns the tables as text of at most `width` characters per line.
 
-    Numbers are never wrapped or cut.
-
-    The fastest of a row has a star before it, so that it is seen without colour.
+    First `layout.fit` makes the tables fit. Then long texts are wrapped. Numbers are never wrapped or cut. The best of
+    a row has a star before it, which is visible without colours.
     """
     console = Console(
         file=io.StringIO(),
@@ -74,7 +73,7 @@ def _lines(table: Table, width: int) -> Iterable[RichText]:
 
 
 def _narrowed(table: Table, width: int) -> list[int]:
-    """Returns the widths of the columns, those of texts made narrower where the table would be too wide."""
+    """Returns the widths of the columns. If the table is too wide, columns of texts become narrower."""
     widths = column_widths(table)
     excess = table_width(table) - width
     while excess > 0:
@@ -89,7 +88,7 @@ def _narrowed(table: Table, width: int) -> list[int]:
 
 
 def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
-    """Returns the row, and below it the rest of texts that are longer than their columns are wide."""
+    """Returns the lines of a row. A text that is too long for its column continues on the next line."""
     lines = [
         [text.text] if text.span or shown_length(text) <= width else textwrap.wrap(text.text, width)
         for text, width in zip(row.cells, widths, strict=True)

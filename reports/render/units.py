@@ -1,8 +1,4 @@
-"""A number in, the few characters that a table shows for it out.
-
-NaN stands for a time or ratio that does not exist; in accuracy it is a value like any other, shown
-as `nan`.
-"""
+"""Writes numbers in few characters, as a table shows them. None is a number that does not exist."""
 
 import math
 
@@ -13,33 +9,31 @@ DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 ABSENT = DASH
-"""Shown where there is nothing to show: a failure is never written as zero."""
+"""Stands for a number that does not exist, which is never written as zero."""
 
 
-def time_text(ns: float) -> str:
-    """Returns nanoseconds to three significant digits with the unit that suits them, such as `12.3 µs`."""
-    if math.isnan(ns):
+def time_text(ns: float | None) -> str:
+    """Returns nanoseconds with three significant digits, in a unit that suits them, such as `12.3 µs`."""
+    if ns is None:
         return ABSENT
     name, factor = _time_unit(ns)
     return f"{_digits(ns / factor)} {name}"
 
 
 def time_range_text(low_ns: float, high_ns: float, like_ns: float) -> str:
-    """Returns low and high with a dash between, in the unit that `time_text` chooses for `like_ns`."""
-    if math.isnan(low_ns + high_ns + like_ns):
-        return ABSENT
+    """Returns `12.1-12.5` with a longer dash, in the unit that `time_text` chooses for `like_ns`."""
     factor = _time_unit(like_ns)[1]
     return f"{_digits(low_ns / factor)}{DASH}{_digits(high_ns / factor)}"
 
 
-def ms_text(ms: float) -> str:
-    """Returns milliseconds as `time_text` does."""
-    return ABSENT if math.isnan(ms) else "0 ms" if ms == 0 else time_text(ms * 1e6)
+def ms_text(ms: float | None) -> str:
+    """Returns milliseconds like `time_text`."""
+    return ABSENT if ms is None else "0 ms" if ms == 0 else time_text(ms * 1e6)
 
 
-def ratio_text(ratio: float) -> str:
-    """Returns a ratio to two decimals below ten, to three significant digits above, to two below a tenth."""
-    if math.isnan(ratio):
+def ratio_text(ratio: float | None) -> str:
+    """Returns a ratio: two significant digits below a tenth, two decimals below ten, three significant digits above."""
+    if ratio is None:
         return ABSENT
     if not math.isfinite(ratio):
         return str(ratio)
@@ -49,7 +43,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Returns a share as percent without its sign, short: `45`, `4.2`, `<0.1`, `1.2e+04`."""
+    """Returns a share in percent, without the sign: `45`, `4.2`, `<0.1`, `1.2e+04`."""
     percent = share * 100
     if not math.isfinite(percent):
         return str(percent)
@@ -62,15 +56,17 @@ def percent_text(share: float) -> str:
     return f"{percent:.0f}" if percent < 9999.5 else f"{percent:.1e}"
 
 
-def ulp_text(ulp: float) -> str:
-    """Returns a distance in ULP; whole ones without decimals."""
+def ulp_text(ulp: float | None) -> str:
+    """Returns a distance in ULP; a whole number has no decimals."""
+    if ulp is None:
+        return ABSENT
     if not math.isfinite(ulp) or ulp >= 1e5:
         return f"{ulp:.1e}" if math.isfinite(ulp) else str(ulp)
     return f"{ulp:.0f}" if ulp == int(ulp) or ulp >= 100 else f"{ulp:.2g}"
 
 
 def count_text(count: int) -> str:
-    """Returns a whole number with its thousands apart, such as `1,048,576`."""
+    """Returns a whole number with commas between thousands, such as `1,048,576`."""
     return f"{count:,}"
 
 
@@ -81,13 +77,13 @@ def rate_text(per_second: float, unit: str) -> str:
 
 
 def _time_unit(ns: float) -> tuple[str, float]:
-    # The rounded time chooses the unit, so that 999.7 ns reads 1.00 µs rather than 1000 ns.
+    # The rounded time decides: 999.7 ns becomes 1.00 µs, not 1000 ns.
     rounded = float(f"{ns:.2e}")
     return next((entry for entry in reversed(_TIME_UNITS) if rounded >= entry[1]), _TIME_UNITS[0])
 
 
 def _digits(value: float) -> str:
-    """Returns three significant digits without an exponent (more before the point, if there are more)."""
+    """Returns three significant digits without an exponent; all digits before the point."""
     rounded = float(f"{value:.2e}")
     exponent = math.floor(math.log10(abs(rounded))) if rounded else 0
     return f"{rounded:.{max(0, 2 - exponent)}f}"

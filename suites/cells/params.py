@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from reports import Cell
-from reports.records.record import short_dtype
+from reports.records.cell import short_dtype
 from suites.backends.backend import Backend
 from suites.cells.catalogue import operators
 from suites.cells.selection import Selection, SelectionError

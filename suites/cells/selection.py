@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.records.record import short_dtype
+from reports.records.cell import short_dtype
 from suites.errors import SelectionError as SelectionError
 
 if TYPE_CHECKING:

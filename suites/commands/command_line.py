@@ -159,7 +159,7 @@ def _dispatch(options: argparse.Namespace) -> Exit:
 
 def _show_run(options: argparse.Namespace, path: str) -> None:
     """Shows the page of the run that a session recorded."""
-    from reports.cli import page_of
+    from reports.pages.run_page import page_of
     from reports.records.record import last_by_cell
     from reports.render.page import show
 
@@ -171,8 +171,9 @@ def _show_run(options: argparse.Namespace, path: str) -> None:
 
 def _verdict(options: argparse.Namespace, path: str) -> Exit:
     """Says how the cells of a run ended; an operator of the user that has none but for the reference is not fine."""
-    from reports.pages.frame import BASELINE
-    from reports.records.record import Status, last_by_cell
+    from reports.pages.rows import BASELINE
+    from reports.records.record import last_by_cell
+    from reports.records.status import Status
 
     ran: dict[str, bool] = {}
     failed = False

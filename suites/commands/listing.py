@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.records.record import short_dtype
+from reports.records.cell import short_dtype
 from reports.render.layout import Column, Row, Style, Table, Text
 from suites.backends.backend import Backend
 from suites.cells import params

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from reports.records.record import short_dtype
+from reports.records.cell import short_dtype
 from reports.render.layout import Column, Row, Table, Text
 from suites.backends.backend import Backend
 from suites.cells import params

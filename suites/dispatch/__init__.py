@@ -1,7 +1,7 @@
-"""What one call costs: the same small add through every way of calling a kernel from JAX, interleaved in one run.
+"""Measures the cost of a call: the same small add, through each way to call a kernel from JAX.
 
-``python -m suites.dispatch`` reads downward: a :mod:`platform <suites.dispatch.platforms>` names its paths
-(:mod:`suites.dispatch.paths_cpu`, :mod:`suites.dispatch.paths_cuda`), each is checked in every
-:mod:`mode <suites.dispatch.modes>`, then :mod:`measured <suites.dispatch.measure>`, and the
-:mod:`run <suites.dispatch.record>` becomes a :mod:`report <suites.dispatch.report>`.
+``kernel-bridge dispatch`` runs it. A :mod:`platform <suites.dispatch.platforms>` lists its paths
+(:mod:`suites.dispatch.paths_cpu`, :mod:`suites.dispatch.paths_cuda`). Each path is checked in every
+:mod:`mode <suites.dispatch.modes>`. Then all of them are :mod:`measured <suites.dispatch.measure>` in turn. The command
+records the results like any other run, and :mod:`reports.pages.call_costs` shows them.
 """

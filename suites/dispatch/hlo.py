@@ -1,4 +1,4 @@
-"""Compiled HLO text in, the instructions that a loop runs out."""
+"""Finds the instructions in compiled HLO text, and those that its loops run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOP_BODY = re.compile(r"\bwhile\(.*\bbody=%?([\w.\-]+)")
 
 
 def computations(text: str) -> dict[str, list[str]]:
-    """The instruction lines of each computation of a module, by its name."""
+    """Returns the instruction lines of each computation of a module, by name."""
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.splitlines():
@@ -26,7 +26,7 @@ def computations(text: str) -> dict[str, list[str]]:
 
 
 def loop_instructions(text: str) -> list[str]:
-    """The instructions inside the bodies of all ``while`` loops, with those of the computations they call."""
+    """Returns the instructions in the bodies of all ``while`` loops, and in the computations that they call."""
     known = computations(text)
     pending = [name for lines in known.values() for line in lines for name in _LOOP_BODY.findall(line)]
     seen: set[str] = set()
@@ -45,10 +45,10 @@ def loop_instructions(text: str) -> list[str]:
 
 
 def count_in_loops(text: str, marker: str) -> int:
-    """How many instructions inside loops match the regular expression ``marker``."""
+    """Returns how many instructions in loops match the regular expression ``marker``."""
     return sum(re.search(marker, line) is not None for line in loop_instructions(text))
 
 
 def count(text: str, marker: str) -> int:
-    """How many instructions of the module match the regular expression ``marker``."""
+    """Returns how many instructions of the module match the regular expression ``marker``."""
     return sum(re.search(marker, line) is not None for lines in computations(text).values() for line in lines)

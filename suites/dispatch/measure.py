@@ -1,4 +1,4 @@
-"""Workloads in, nanoseconds per call out: every workload once a round, in rotating order."""
+"""Measures workloads in turn: each of them once in every round, in an order that rotates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], int]
 
 
 class Timed(Protocol):
-    """What is timed, see :class:`suites.dispatch.modes.Workload`."""
+    """A program to time, see :class:`suites.dispatch.modes.Workload`."""
 
     @property
     def run(self) -> Callable[[int], None]: ...
@@ -23,9 +23,9 @@ class Timed(Protocol):
 
 
 def rotation(names: Sequence[str], round_index: int, seed: int) -> list[str]:
-    """The order of a round: within ``len(names)`` rounds each name takes each position once.
+    """Returns the order of a round. Within ``len(names)`` rounds, each name has each position once.
 
-    The cyclic order, hence who follows whom, is drawn again after every such cycle.
+    After each such cycle, a new order is drawn. So the neighbours of a name change from cycle to cycle.
     """
     cycle, shift = divmod(round_index, max(1, len(names)))
     order = list(names)
@@ -34,11 +34,11 @@ def rotation(names: Sequence[str], round_index: int, seed: int) -> list[str]:
 
 
 def choose_iterations(run: Callable[[int], None], target_ns: float, clock: Clock = time.perf_counter_ns) -> int:
-    """How many iterations take about ``target_ns``, and at least 1.
+    """Returns the number of iterations that take about ``target_ns``, at least 1.
 
-    The count doubles until a measurement takes a quarter of the target. Of several measurements the shortest counts,
-    because what interrupts one only ever makes it longer. That matters: where others use the machine, a sample that is
-    longer than a time slice is always interrupted and a shorter one rarely, so samples must be equally long to compare.
+    The number doubles until a measurement takes a quarter of the target. The shortest of several measurements counts,
+    because an interruption only makes one longer. This matters on a machine with other users: a sample that is longer
+    than a time slice is always interrupted, a shorter one rarely. So all samples must be equally long.
     """
     iterations = 1
     while (elapsed := _shortest_ns(run, iterations, target_ns / 4, clock)) < target_ns / 4:
@@ -56,14 +56,14 @@ def measure(
 ) -> dict[str, dict[str, list[float]]]:
     """Times every workload once in every round.
 
-    The workloads of one mode directly follow each other, because they are what is compared.
+    The workloads of one mode run one after the other, because they are compared with each other.
 
     Args:
         workloads: By mode, then by path.
-        iterations: Iterations of one measurement, by mode, then by path.
+        iterations: Iterations of one sample, by mode, then by path.
         rounds: Samples taken of each workload.
-        seed: Of the order.
-        clock: Monotonic nanoseconds.
+        seed: Seed of the order.
+        clock: Returns nanoseconds, monotonic.
         on_round: Called with the number of completed rounds.
 
     Returns:
@@ -85,7 +85,7 @@ def measure(
 
 
 def _shortest_ns(run: Callable[[int], None], iterations: int, enough_ns: float, clock: Clock) -> int:
-    """The shortest of up to five measurements; none is repeated once one took less than ``enough_ns``."""
+    """Returns the shortest of five measurements, or the first that is shorter than ``enough_ns``."""
     shortest = _elapsed_ns(run, iterations, clock)
     for _ in range(4):
         if shortest < enough_ns:
@@ -102,7 +102,7 @@ def _elapsed_ns(run: Callable[[int], None], iterations: int, clock: Clock) -> in
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """Collects no garbage but on request, and then only what appeared since: the rest makes a collection take long."""
+    """Turns automatic garbage collection off. A collection on request ignores all older objects, and so is short."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The situations a call is measured in: a path in, a checked workload that repeats its call out."""
+"""Builds the workloads that are measured: a call in a loop, in a chain, jitted, and eager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suites.dispatch import hlo
-from suites.dispatch.path import BinaryOp, Path
+from suites.dispatch.path import BinaryOp, CallPath
 
 CHAIN_CALLS = 50
 """Calls in one ``chain``."""
@@ -21,15 +21,15 @@ LOOP_CALLS = 100
 
 
 class WrongResultError(Exception):
-    """A path did not give ``x + y``, or its call is not where it is supposed to be timed."""
+    """A path did not give ``x + y``, or its call is not in the compiled code where it should be."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Something to time.
+    """A program to time.
 
     Attributes:
-        run: Runs the given number of iterations and blocks until their results are there.
+        run: Runs this many iterations, and waits for their results.
         calls: Calls of the path in one iteration.
     """
 
@@ -39,21 +39,21 @@ class Workload:
 
 @dataclass(frozen=True)
 class Mode:
-    """A situation.
+    """A situation in which a call is measured.
 
     Attributes:
-        name: Short, for the command line and the JSON.
-        title: What the report calls it.
-        workload: Checks the path and builds its workload; raises :class:`WrongResultError`.
+        name: Short, for the records.
+        title: The situation in words, for tables.
+        workload: Checks a path and builds its workload. It raises :class:`WrongResultError`.
     """
 
     name: str
     title: str
-    workload: Callable[[Path, jax.Array, jax.Array], Workload]
+    workload: Callable[[CallPath, jax.Array, jax.Array], Workload]
 
 
 def _expect(result: jax.Array, x: jax.Array, y: jax.Array, calls: int, what: str) -> None:
-    """Compares with ``calls`` additions of ``y`` to ``x`` in float32; IEEE addition leaves no room for a tolerance."""
+    """Compares with ``calls`` additions of ``y`` to ``x``, without tolerance: IEEE addition has one result."""
     want: NDArray[Any] = np.asarray(x)
     for _ in range(calls):
         want = want + np.asarray(y)
@@ -66,7 +66,7 @@ def _expect(result: jax.Array, x: jax.Array, y: jax.Array, calls: int, what: str
 
 
 def _compiled_text(jitted: Any, *args: Any) -> str:
-    """The HLO that XLA compiles a jitted function to."""
+    """Returns the HLO that XLA compiles from a jitted function."""
     return str(jitted.lower(*args).compile().as_text())
 
 
@@ -88,10 +88,10 @@ def _repeat(call: BinaryOp, x: jax.Array, y: jax.Array) -> Callable[[int], None]
     return run
 
 
-def _loop(path: Path, x: jax.Array, y: jax.Array) -> Workload:
-    # The carry passes through the op and a barrier, so that XLA can neither hoist nor fold the call. The inner trip
-    # count is known, as in most users' loops: XLA then evaluates no condition. The outer one is an argument, so that
-    # one executable serves for any number of iterations.
+def _loop(path: CallPath, x: jax.Array, y: jax.Array) -> Workload:
+    # The carry passes through the op and a barrier. So XLA can neither hoist nor fold the call. The number of inner
+    # trips is known, as in most loops of users: XLA then evaluates no condition. The number of outer trips is an
+    # argument: one executable then serves for any number of iterations.
     @jax.jit
     def loop(iterations: int, x: jax.Array, y: jax.Array) -> jax.Array:
         def call(_: Any, carry: jax.Array) -> jax.Array:
@@ -115,14 +115,14 @@ def _loop(path: Path, x: jax.Array, y: jax.Array) -> Workload:
     return Workload(run, calls=LOOP_CALLS)
 
 
-def _chain(path: Path, x: jax.Array, y: jax.Array) -> Workload:
+def _chain(path: CallPath, x: jax.Array, y: jax.Array) -> Workload:
     @jax.jit
     def chain(x: jax.Array, y: jax.Array) -> jax.Array:
         for _ in range(CHAIN_CALLS):
             x = _barrier(path.op(x, y))
         return x
 
-    # XLA may share one computation between the calls of its own add, so only custom calls are counted.
+    # XLA can share one computation between the calls of its own add. So only custom calls are counted.
     found = hlo.count(_compiled_text(chain, x, y), path.marker)
     if "custom_call" in path.marker and found != CHAIN_CALLS:
         raise WrongResultError(f"chain: {found} instructions match {path.marker!r}, expected {CHAIN_CALLS}")
@@ -130,7 +130,7 @@ def _chain(path: Path, x: jax.Array, y: jax.Array) -> Workload:
     return Workload(_repeat(chain, x, y), calls=CHAIN_CALLS)
 
 
-def _jit(path: Path, x: jax.Array, y: jax.Array) -> Workload:
+def _jit(path: CallPath, x: jax.Array, y: jax.Array) -> Workload:
     call = jax.jit(path.op)
     found = hlo.count(_compiled_text(call, x, y), path.marker)
     if found != 1:
@@ -139,7 +139,7 @@ def _jit(path: Path, x: jax.Array, y: jax.Array) -> Workload:
     return Workload(_repeat(call, x, y))
 
 
-def _eager(path: Path, x: jax.Array, y: jax.Array) -> Workload:
+def _eager(path: CallPath, x: jax.Array, y: jax.Array) -> Workload:
     _expect(path.eager(x, y), x, y, 1, "eager")
     return Workload(_repeat(path.eager, x, y))
 

@@ -1,4 +1,4 @@
-"""The hand-written C++ handlers: source file in, loaded shared library out."""
+"""Compiles and registers the C++ handlers that the benchmark compares with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMPILE_LIMIT_S = 300
 
 
 def cpp_compiler() -> list[str]:
-    """The system's C++ compiler as a command: ``$CXX``, or the first of c++, g++ and clang++.
+    """Returns the C++ compiler as a command: ``$CXX``, or the first of c++, g++ and clang++ that exists.
 
     Raises:
         PathUnavailableError: There is none.
@@ -38,7 +38,7 @@ def cpp_compiler() -> list[str]:
 
 
 def nvcc() -> list[str]:
-    """The CUDA compiler as a command: ``$NVCC``, nvcc on the path, or that of ``$CUDA_HOME``.
+    """Returns the CUDA compiler as a command: ``$NVCC``, nvcc on the path, or nvcc in ``$CUDA_HOME``.
 
     Raises:
         PathUnavailableError: There is none.
@@ -55,7 +55,7 @@ def build_cpu(folder: Path | None = None) -> Path:
     """Compiles ``add_cpu.cc``.
 
     Args:
-        folder: Where the library goes; None for the user's cache.
+        folder: The folder for the library; None for the user's cache.
 
     Raises:
         PathUnavailableError: There is no compiler, or it failed.
@@ -64,11 +64,11 @@ def build_cpu(folder: Path | None = None) -> Path:
 
 
 def build_cuda(compute_capability: str, folder: Path | None = None) -> Path:
-    """Compiles ``add_cuda.cu`` for one architecture; needs no GPU.
+    """Compiles ``add_cuda.cu`` for one architecture. This needs no GPU.
 
     Args:
-        compute_capability: As JAX names it, such as ``"9.0"``.
-        folder: Where the library goes; None for the user's cache.
+        compute_capability: The architecture in JAX's notation, such as ``"9.0"``.
+        folder: The folder for the library; None for the user's cache.
 
     Raises:
         PathUnavailableError: There is no compiler, or it failed.
@@ -79,7 +79,7 @@ def build_cuda(compute_capability: str, folder: Path | None = None) -> Path:
 
 
 def compiler_versions(platform: str) -> dict[str, str]:
-    """The version of the compiler of a platform's C++ handler by its name; empty if there is none."""
+    """Returns the version of the compiler of a platform's C++ handler, by its name; empty without a compiler."""
     try:
         compiler = nvcc() if platform == "cuda" else cpp_compiler()
         lines = _call([*compiler, "--version"]).strip().splitlines()
@@ -89,7 +89,7 @@ def compiler_versions(platform: str) -> dict[str, str]:
 
 
 def register(library: ctypes.CDLL, symbol: str, target: str, platform: str) -> None:
-    """Registers a handler of a library with XLA, which calls it as long as the process lives."""
+    """Registers a handler of a library with XLA, for as long as the process lives."""
     handler = jax.ffi.pycapsule(getattr(library, symbol))
     jax.ffi.register_ffi_target(target, handler, platform=platform)
 
@@ -104,7 +104,7 @@ def _build(compiler: Sequence[str], flags: Sequence[str], source: str, folder: P
     if library.exists():
         return library
     folder.mkdir(parents=True, exist_ok=True)
-    # Built aside and moved into place, so that two processes that build at once both find a whole file.
+    # The library is built elsewhere and then moved here. So two processes that build at once both find a whole file.
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         built = Path(scratch, library.name)
         _call([*compiler, *_FLAGS, *flags, str(_SOURCES / source), "-o", str(built)])
@@ -113,7 +113,7 @@ def _build(compiler: Sequence[str], flags: Sequence[str], source: str, folder: P
 
 
 def _cache_folder() -> Path:
-    # The user's own, not the shared temporary folder: what lies here is loaded as code.
+    # A folder of the user, not the shared temporary folder: the files in it are loaded as code.
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kernel-bridge", "dispatch")
 
 

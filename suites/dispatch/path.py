@@ -1,4 +1,4 @@
-"""One way of calling a kernel from JAX, or the reason why it cannot be taken here."""
+"""Describes one way to call a kernel from JAX."""
 
 from __future__ import annotations
 
@@ -11,50 +11,29 @@ BinaryOp = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class PathUnavailableError(Exception):
-    """A path cannot be taken on this machine; the message is the reason that the report shows."""
+    """A path cannot be taken on this machine. The message is the reason that the page shows."""
 
 
 @dataclass(frozen=True)
-class Path:
+class CallPath:
     """An element-wise add of two float32 vectors, called in one particular way.
 
     Attributes:
-        op: What a jitted function calls. It accepts tracers.
-        eager: What a user calls outside ``jax.jit``.
-        marker: Regular expression for the instruction that the compiled HLO must contain for the call to be there.
-        modes: The modes this path takes part in; empty for all.
+        op: The function that a jitted function calls. It accepts tracers.
+        eager: The function that a user calls outside ``jax.jit``.
+        marker: Regular expression for the instruction of the call in the compiled HLO.
     """
 
     op: BinaryOp
     eager: BinaryOp
     marker: str
-    modes: tuple[str, ...] = ()
-
-    def takes_part(self, mode: str) -> bool:
-        """Whether this path is measured in a mode."""
-        return not self.modes or mode in self.modes
-
-
-@dataclass(frozen=True)
-class PathSpec:
-    """A path before it is built.
-
-    Attributes:
-        name: Short, for the command line and the JSON.
-        title: What the report calls it.
-        build: Returns the path, or raises :class:`PathUnavailableError`. Optional libraries are imported here.
-    """
-
-    name: str
-    title: str
-    build: Callable[[], Path]
 
 
 def custom_call(target: str) -> str:
-    """The marker of a custom call whose target matches the regular expression ``target``."""
+    """Returns the marker of a custom call whose target matches the regular expression ``target``."""
     return rf'custom_call_target="{target}"'
 
 
 def elementwise_add(size: int) -> str:
-    """The marker of XLA's own add of ``size`` float32 elements."""
+    """Returns the marker of XLA's own add of ``size`` float32 elements."""
     return rf"= f32\[{size}\]\S* add\("

@@ -1,4 +1,4 @@
-"""The paths on a CUDA device: a 1024-element add through each way of launching a kernel."""
+"""Lists the paths on a CUDA device: a 1024-element add, through each way to launch a kernel."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import jax.numpy as jnp
 import bridge
 from suites.dispatch import native
 from suites.dispatch.modes import CHAIN, EAGER, JIT, LOOP
-from suites.dispatch.path import Path, PathSpec, PathUnavailableError, custom_call, elementwise_add
-from suites.dispatch.platforms import Platform
-from suites.dispatch.targets import Target
+from suites.dispatch.path import CallPath, PathUnavailableError, custom_call, elementwise_add
+from suites.dispatch.platforms import Limit, PathSpec, Platform
 
 SIZE = 1024
 _BLOCK = 256
 _OUT = jax.ShapeDtypeStruct((SIZE,), jnp.float32)
 
 
-def _numba_cuda() -> Path:
+def _numba_cuda() -> CallPath:
     _require_numba_cuda()
     from numba import cuda
 
@@ -33,11 +32,11 @@ def _numba_cuda() -> Path:
             out[i] = x[i] + y[i]
 
     wrapped = bridge.numba_cuda_kernel(add, _OUT, grid=SIZE // _BLOCK, block=_BLOCK)
-    return Path(wrapped, wrapped, custom_call("bridge_cuda"))
+    return CallPath(wrapped, wrapped, custom_call("bridge_cuda"))
 
 
-def _numba_cuda_callable(replay: bool) -> Path:
-    """Two kernels with a temporary between them."""
+def _numba_cuda_callable(replay: bool) -> CallPath:
+    """Returns a path of two kernels with a temporary array between them."""
     _require_numba_cuda()
     import numpy as np
     from numba import cuda
@@ -60,7 +59,7 @@ def _numba_cuda_callable(replay: bool) -> Path:
         copy[SIZE // _BLOCK, _BLOCK, stream](total, out)
 
     wrapped = bridge.numba_cuda_callable(add_then_copy, _OUT, replay=replay)
-    return Path(wrapped, wrapped, custom_call("bridge_cuda" if replay else "bridge_cuda_python"))
+    return CallPath(wrapped, wrapped, custom_call("bridge_cuda" if replay else "bridge_cuda_python"))
 
 
 def _require_numba_cuda() -> None:
@@ -74,31 +73,31 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(str(native.build_cuda(capability)))
 
 
-def _cpp(symbol: str, target: str) -> Path:
+def _cpp(symbol: str, target: str) -> CallPath:
     native.register(_library(), symbol, target, "CUDA")
 
-    def call(x: jax.Array, y: jax.Array) -> jax.Array:  # as JAX's documentation of the FFI writes wrappers
+    def call(x: jax.Array, y: jax.Array) -> jax.Array:  # written like the wrappers in JAX's documentation of the FFI
         return jax.ffi.ffi_call(target, _OUT)(x, y)
 
-    return Path(call, call, custom_call(target))
+    return CallPath(call, call, custom_call(target))
 
 
-def _warp_native() -> Path:
+def _warp_native() -> CallPath:
     from suites.dispatch.warp_add import bridge_add
 
     wrapped = bridge_add()
-    return Path(wrapped, wrapped, custom_call("bridge_cuda"))
+    return CallPath(wrapped, wrapped, custom_call("bridge_cuda"))
 
 
-def _warp() -> Path:
+def _warp() -> CallPath:
     from suites.dispatch.warp_add import warp_add
 
     wrapped = warp_add()
-    return Path(wrapped, wrapped, custom_call("add.*"))
+    return CallPath(wrapped, wrapped, custom_call("add.*"))
 
 
-def _jnp() -> Path:
-    return Path(jnp.add, jax.jit(lambda x, y: jnp.add(x, y)), elementwise_add(SIZE))
+def _jnp() -> CallPath:
+    return CallPath(jnp.add, jax.jit(lambda x, y: jnp.add(x, y)), elementwise_add(SIZE))
 
 
 CUDA = Platform(
@@ -122,10 +121,10 @@ CUDA = Platform(
     required="numba-cuda",
     references={JIT.name: "cpp", LOOP.name: "cpp", CHAIN.name: "cpp", EAGER.name: "jnp"},
     targets=(
-        *(Target(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
-        Target(CHAIN.name, "numba-cuda-replay", "numba-cuda", 2.2),
-        Target(EAGER.name, "numba-cuda", "jnp", 1.2),
-        *(Target(mode.name, "warp-native", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
-        Target(EAGER.name, "warp-native", "jnp", 1.2),
+        *(Limit(mode.name, "numba-cuda", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+        Limit(CHAIN.name, "numba-cuda-replay", "numba-cuda", 2.2),
+        Limit(EAGER.name, "numba-cuda", "jnp", 1.2),
+        *(Limit(mode.name, "warp-native", "cpp", 1.05) for mode in (JIT, LOOP, CHAIN)),
+        Limit(EAGER.name, "warp-native", "jnp", 1.2),
     ),
 )

@@ -1,4 +1,4 @@
-"""The add as a Warp kernel, wrapped by the bridge and by Warp itself; importing this module imports Warp."""
+"""Wraps the add as a Warp kernel, by the bridge and by Warp itself. This module imports Warp."""
 
 # No `from __future__ import annotations` here: Warp reads the annotations of a kernel as objects.
 
@@ -18,15 +18,15 @@ def add(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.ar
 
 
 def bridge_add() -> BinaryOp:
-    """The kernel wrapped by :func:`bridge.jax_kernel`."""
+    """Returns the kernel, wrapped by :func:`bridge.jax_kernel`."""
     return _single(bridge.jax_kernel(add))
 
 
 def warp_add() -> BinaryOp:
-    """The kernel wrapped by Warp's own ``jax_kernel``.
+    """Returns the kernel, wrapped by ``jax_kernel`` of Warp.
 
     Raises:
-        PathUnavailableError: This Warp does not have it under this name.
+        PathUnavailableError: This version of Warp has no ``warp.jax_kernel``.
     """
     if not hasattr(wp, "jax_kernel"):
         raise PathUnavailableError(f"Warp {wp.__version__} has no warp.jax_kernel")
@@ -34,7 +34,7 @@ def warp_add() -> BinaryOp:
 
 
 def _single(wrapped: Callable[..., list[jax.Array]]) -> BinaryOp:
-    """The one output of a wrapped kernel, which is in a list."""
+    """Returns a function that takes the only output of a wrapped kernel out of its list."""
 
     def call(x: jax.Array, y: jax.Array) -> jax.Array:
         (out,) = wrapped(x, y)

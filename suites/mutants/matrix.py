@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from reports import read_run
-from reports.pages.frame import to_frame
 from reports.pages.kills import kill_tables, survivors
 from reports.render.layout import Table
 from suites.checks import register as checks
@@ -14,7 +13,7 @@ from suites.mutants import mutants
 
 def matrix(path: Path, platform: str) -> tuple[list[Table], list[str]]:
     """The tables of a run, and the names of the mutants that no check caught."""
-    frame = to_frame(read_run(path))
+    records = read_run(path)
     faults = {name: mutant.fault for name, mutant in mutants().items() if platform in mutant.backend.platforms}
     sees = {check.name: check.sees for check in checks.CHECKS}
-    return kill_tables(frame, sees, faults), survivors(frame)
+    return kill_tables(records, sees, faults), survivors(records)

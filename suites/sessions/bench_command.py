@@ -21,8 +21,8 @@ from select import select
 import msgspec
 from rich.console import Console
 
-from reports import Cell, RunWriter, Status
-from reports.records.record import short_dtype
+from reports import Cell, CellResult, RunWriter, Status
+from reports.records.cell import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from suites.cells.selection import Selection
 from suites.sessions import isolation as command
@@ -174,7 +174,7 @@ class _Session:
         if self._current is None or self._opened is None:
             return
         with RunWriter(self._opened.path, self._opened.run) as writer:
-            writer.append(cell=self._current, shapes=[], dtypes=[], seed=0, status=status, reason=reason)
+            writer.append(CellResult(cell=self._current, shapes=[], dtypes=[], seed=0, status=status, reason=reason))
         self._screen.ended(Ended(self._current, status, reason))
         self._left -= 1
 

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reports import Accuracy, Cell, ReportError, Run, RunWriter, Status, read_run, run_path
+from reports import Accuracy, Cell, CellResult, ReportError, Run, RunWriter, Status, read_run, run_path
 from reports.pages.compare import header_differences
-from reports.pages.frame import to_frame
 from reports.pages.verdicts import PROFILE, validation_tables
 from reports.render.markdown import render as as_markdown
 from reports.render.terminal import render as as_text
@@ -182,11 +181,12 @@ class ChecksSession:
     def _append(self, nodeid: str, found: Finding) -> None:
         self._recorded[nodeid] = found
         # A reason that ends a test may be a page; the record keeps what tells it apart.
-        self.writer.append(
+        result = CellResult(
             cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
             reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
             accuracy=found.accuracy,
         )  # fmt: skip
+        self.writer.append(result)
 
     def _cell(self, nodeid: str) -> Cell:
         """The cell of a test that left no finding, by its id."""
@@ -232,19 +232,19 @@ class ChecksSession:
         if not self.writer.path.exists() or not self._recorded or self.refusal:
             return
         order = [check.name for check in checks.CHECKS]
-        frame = to_frame(read_run(self.writer.path))
+        records = read_run(self.writer.path)
         write = terminalreporter.write_line
         write("")
         for line in self._failures():
             write(line, red=True)
-        tables = validation_tables(frame, order, failures=False)
+        tables = validation_tables(records, order, failures=False)
         write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
         seconds = time.monotonic() - self._begun
         write(f"{len(self._recorded)} cells in {seconds:.0f} s, recorded in {self.writer.path}")
         summary = self._config.option.kb_summary or os.environ.get(SUMMARY_VARIABLE)
         if summary:
             with Path(summary).open("a", encoding="utf-8") as page:
-                page.write(as_markdown(validation_tables(frame, order)))
+                page.write(as_markdown(validation_tables(records, order)))
 
     def _failures(self) -> list[str]:
         """A line for each failed check, at most :data:`FAILURES_SHOWN`; hints where the reference fails as well."""

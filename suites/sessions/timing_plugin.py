@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reports import Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
+from reports import CellResult, Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
 from reports.pages.compare import header_differences
 from suites.bench import gpu
 from suites.bench.bandwidth import roof
@@ -56,7 +56,7 @@ class Recorder:
             bandwidth, kind = (roof if case.platform == "cpu" else gpu.roof)(*moved)
             found |= {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind, "bytes": sum(moved)}
         blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": params.SEED}
-        record = self.writer.append(cell=case.cell, **(blank | found))
+        record = self.writer.append(CellResult(cell=case.cell, **(blank | found)))
         send(Recorded())
         return record
 
@@ -111,7 +111,9 @@ class TimingSession:
             elif reason:
                 dropped.add(item)
                 self._writer.append(
-                    cell=case.cell, shapes=[], dtypes=[], seed=params.SEED, status=Status.SKIPPED, reason=reason
+                    CellResult(
+                        cell=case.cell, shapes=[], dtypes=[], seed=params.SEED, status=Status.SKIPPED, reason=reason
+                    )
                 )
         self._config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
@@ -167,13 +169,12 @@ class TimingSession:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Prints the table."""
-        from reports.pages.frame import to_frame
-        from reports.pages.tables import benchmark_tables
+        from reports.pages.times import benchmark_tables
         from reports.render.terminal import render
 
         if self._writer is None or not self._writer.path.exists():
             return
-        tables = benchmark_tables(to_frame(read_run(self._writer.path)))
+        tables = benchmark_tables(read_run(self._writer.path))
         terminalreporter.write_line("")
         terminalreporter.write_line(
             render(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup)

@@ -1,8 +1,8 @@
-"""Small records to test with: every builder gives something valid, and takes what a test cares about."""
+"""Builds small valid records for tests. A test passes only the fields that matter to it."""
 
 from typing import Any
 
-from reports.records.record import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
+from reports import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
 
 GPU = Device(platform="cuda", kind="NVIDIA H200", uuid="GPU-1", driver="570.86", cuda="13.0")
 CPU = Device(platform="cpu", kind="cpu")
@@ -20,7 +20,6 @@ def make_run(**changes: Any) -> Run:
         "device": CPU,
         "versions": {"jax": "0.10.2"},
         "flags": FLAGS,
-        "copy_bandwidth": 1e10,
     }
     return Run(**{**fields, **changes})
 
@@ -72,6 +71,8 @@ def make_record(
         "timing": make_timing(median_ns) if passed and median_ns is not None else None,
         "stages": Stages(trace_ms=1.0, lower_ms=2.0, compile_ms=30.0) if passed else None,
         "bytes": 4000,
+        "bandwidth_limit": 1e10,
+        "bandwidth_limit_kind": "copy",
     }
     return Record(**{**fields, **changes})
 

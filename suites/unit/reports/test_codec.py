@@ -8,7 +8,9 @@ import pytest
 
 from reports.errors import DamagedLine, NewerSchema, RecordError
 from reports.records.codec import decode, encode
-from reports.records.record import SCHEMA, Accuracy, Status
+from reports.records.measurements import Accuracy
+from reports.records.record import SCHEMA
+from reports.records.status import Status
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
 
@@ -74,6 +76,30 @@ def test_what_json_cannot_hold_is_refused_before_it_is_written():
 def test_a_newer_schema_is_refused_with_advice():
     with pytest.raises(NewerSchema, match=rf"schema {SCHEMA + 1}.*reads up to schema {SCHEMA}.*Upgrade"):
         decode(changed_line(schema=SCHEMA + 1, something_new=1))
+
+
+def old_line(**changes):
+    """A line of schema 1, which had one copy bandwidth per run."""
+    fields = json.loads(encode(make_record(bandwidth_limit=None, bandwidth_limit_kind=None)))
+    run = {**fields["run"], "copy_bandwidth": 1e10}
+    return json.dumps({**fields, "schema": 1, "run": run, **changes}).encode()
+
+
+def test_a_cell_of_an_old_run_is_compared_with_the_copy_bandwidth_of_its_run():
+    record = decode(old_line())
+    assert (record.schema, record.bandwidth_limit, record.bandwidth_limit_kind) == (SCHEMA, 1e10, "copy")
+    assert record.bandwidth_share == pytest.approx(0.4)
+
+
+def test_a_cell_of_an_old_run_keeps_its_own_limit():
+    record = decode(old_line(bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache"))
+    assert (record.bandwidth_limit, record.bandwidth_limit_kind) == (8e9, "read, L2 cache")
+
+
+def test_the_field_of_an_old_version_is_refused_in_a_new_record():
+    fields = json.loads(old_line())
+    with pytest.raises(RecordError, match="copy_bandwidth"):
+        decode(json.dumps({**fields, "schema": SCHEMA}).encode())
 
 
 @pytest.mark.parametrize("line", [b"[]", b"1", b"{}", b'{"schema": "1"}'])

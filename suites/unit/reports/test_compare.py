@@ -1,10 +1,10 @@
-"""Base x head -> verdicts, and geometric means."""
+"""Comparisons of two runs, and geometric means."""
 
 import msgspec
 import pytest
 
 from reports.pages.compare import Verdict, compare, geometric_mean
-from reports.records.record import Status
+from reports.records.status import Status
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_record, make_run, make_timing
 
 

@@ -2,7 +2,8 @@
 
 from reports.pages.compare import compare
 from reports.pages.compare_table import comparison_table
-from reports.records.record import Source, Status
+from reports.records.header import Source
+from reports.records.status import Status
 from reports.render.layout import Style
 from suites.unit.reports.builders import make_cell, make_record, make_run
 

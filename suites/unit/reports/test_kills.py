@@ -1,8 +1,7 @@
-"""Which check caught which broken kernel, and which of them nothing caught."""
+"""The kill matrix, and the broken kernels that no check caught."""
 
-from reports.pages.frame import to_frame
 from reports.pages.kills import LETTERS, kill_tables, survivors
-from reports.records.record import Status
+from reports.records.status import Status
 from reports.render.layout import Style
 from suites.unit.reports.builders import make_cell, make_record
 
@@ -14,23 +13,21 @@ def checked(operator, mode, status=Status.PASSED, size=33):
     return make_record(make_cell(operator=operator, mode=mode, size=size), None, status=status)
 
 
-FRAME = to_frame(
-    [
-        checked("add~a", "eager", Status.WRONG_VALUE),
-        checked("add~a", "eager", Status.UNWRITTEN_OUTPUT, 257),
-        checked("add~a", "vmap", Status.CRASHED),
-        checked("add~b", "eager"),
-        checked("add~b", "vmap", Status.WRONG_VALUE),
-        checked("add~b", "vmap", Status.WRONG_VALUE, 257),
-        checked("add~c", "eager"),
-        checked("add~c", "vmap"),
-        checked("add~d", "vmap", Status.SKIPPED),
-    ]
-)
+RECORDS = [
+    checked("add~a", "eager", Status.WRONG_VALUE),
+    checked("add~a", "eager", Status.UNWRITTEN_OUTPUT, 257),
+    checked("add~a", "vmap", Status.CRASHED),
+    checked("add~b", "eager"),
+    checked("add~b", "vmap", Status.WRONG_VALUE),
+    checked("add~b", "vmap", Status.WRONG_VALUE, 257),
+    checked("add~c", "eager"),
+    checked("add~c", "vmap"),
+    checked("add~d", "vmap", Status.SKIPPED),
+]
 
 
 def test_the_matrix_says_how_each_check_failed():
-    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    matrix, _ = kill_tables(RECORDS, CHECKS, FAULTS)
     assert [[cell.text for cell in row.cells] for row in matrix.rows] == [
         ["add~a", "numba", "wrong", "vu", "x", ""],
         ["add~b", "numba", "wrong in batches", "·", "v", ""],
@@ -41,19 +38,19 @@ def test_the_matrix_says_how_each_check_failed():
 
 
 def test_the_only_check_that_caught_a_mutant_stands_out():
-    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    matrix, _ = kill_tables(RECORDS, CHECKS, FAULTS)
     assert [row.cells[4].style for row in matrix.rows] == [Style.PLAIN, Style.BEST, Style.FAINT]
 
 
 def test_survivors_ran_and_were_not_caught():
-    assert survivors(FRAME) == ["add~c"]
-    matrix, _ = kill_tables(FRAME, CHECKS, FAULTS)
+    assert survivors(RECORDS) == ["add~c"]
+    matrix, _ = kill_tables(RECORDS, CHECKS, FAULTS)
     assert "3 mutants, 2 caught; survived: add~c" in matrix.notes
     assert matrix.rows[2].cells[0].style is Style.BAD
 
 
 def test_a_check_without_a_mutant_of_its_own_says_what_it_is_there_for():
-    _, table = kill_tables(FRAME, CHECKS, FAULTS)
+    _, table = kill_tables(RECORDS, CHECKS, FAULTS)
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
         ["1", "eager", "1", "0", "values"],
         ["2", "vmap", "2", "1", "add~b"],

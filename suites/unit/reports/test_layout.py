@@ -6,7 +6,7 @@ from reports.render.layout import Column, Row, Style, Table, Text, column_widths
 
 
 def make_table(backends=3, notes=("note",)):
-    """Labels of 4, then per backend a time of 7, a note-bearing extra of 5 and an optional one of 9."""
+    """A label column, then three columns per backend: one that stays, and two that may go."""
     columns = [Column("size")]
     cells = [Text("4096")]
     for number in range(backends):

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and its exit codes."""
+"""The command line: its output and its exit codes."""
 
 import io
 import json
@@ -10,26 +10,31 @@ import pytest
 
 from reports.cli import main
 from reports.options import Exit
-from reports.records.record import Status
-from reports.records.store import RunWriter
+from reports.records.cell_result import CellResult
+from reports.records.run_writer import RunWriter
+from reports.records.status import Status
 from suites.unit.processes import environment
 from suites.unit.reports.builders import make_cell, make_run, make_timing
+
+
+def append(writer, **changes):
+    fields = {
+        "cell": make_cell(),
+        "shapes": [[4096]],
+        "dtypes": ["float32"],
+        "seed": 0,
+        "status": Status.PASSED,
+        "timing": make_timing(),
+        "bytes": 4000,
+    }
+    writer.append(CellResult(**{**fields, **changes}))
 
 
 def write(folder, run_id, median_ns=1000.0, **last):
     """Writes jnp and numba cells of a run; `last` changes the numba cell."""
     with RunWriter(folder / f"{run_id}.jsonl", make_run(run_id=run_id)) as writer:
         for backend, changes in [("jnp", {}), ("numba", last)]:
-            fields = {
-                "cell": make_cell(backend=backend),
-                "shapes": [[4096]],
-                "dtypes": ["float32"],
-                "seed": 0,
-                "status": Status.PASSED,
-                "timing": make_timing(median_ns),
-                "bytes": 4000,
-            }
-            writer.append(**{**fields, **changes})
+            append(writer, **{"cell": make_cell(backend=backend), "timing": make_timing(median_ns), **changes})
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +221,7 @@ def test_compare_exits_with_1_if_head_is_wrong(runs, base, head, code):
 def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
     write(runs, "a")
     with RunWriter(runs / "b.jsonl", make_run(run_id="b")) as writer:
-        writer.append(cell=make_cell(size=1), shapes=[], dtypes=[], seed=0, status=Status.PASSED, timing=make_timing())
+        append(writer, cell=make_cell(size=1))
     assert main(["compare", "a", "b"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
     assert "NEW" in shown.out

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from reports.pages.frame import to_frame
-from reports.pages.tables import benchmark_tables
-from reports.records.record import Status
+from reports.pages.times import benchmark_tables
+from reports.records.status import Status
 from reports.render import markdown, terminal
 from reports.render.layout import Column, Row, Style, Table, Text
 from suites.unit.reports.builders import make_cell, make_record
@@ -22,7 +21,7 @@ def many(backends):
         for size in (64, 4096, 16777216)
     ]
     failed = make_cell(backend=backends[-1], size=1)
-    return benchmark_tables(to_frame([*records, make_record(failed, status=Status.NONDETERMINISTIC)]))
+    return benchmark_tables([*records, make_record(failed, status=Status.NONDETERMINISTIC)])
 
 
 @pytest.mark.parametrize("backends", [BACKENDS[:2], BACKENDS[:3], BACKENDS])

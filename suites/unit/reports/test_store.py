@@ -9,8 +9,10 @@ import threading
 import pytest
 
 from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
-from reports.records.record import Status
-from reports.records.store import RunWriter, completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.records.cell_result import CellResult
+from reports.records.run_writer import RunWriter
+from reports.records.status import Status
+from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
 from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
 
 
@@ -23,7 +25,8 @@ def append(writer, size=4096, **changes):
         "status": Status.PASSED,
         "timing": make_timing(),
     }
-    return writer.append(**{**fields, **changes})
+    header = changes.pop("run", None)
+    return writer.append(CellResult(**{**fields, **changes}), header)
 
 
 @pytest.fixture

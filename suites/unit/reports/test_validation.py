@@ -1,8 +1,8 @@
 """Verdicts by operator and backend, and by check."""
 
-from reports.pages.frame import to_frame
 from reports.pages.verdicts import is_validation, validation_tables
-from reports.records.record import Accuracy, Status
+from reports.records.measurements import Accuracy
+from reports.records.status import Status
 from reports.render.units import ABSENT
 from suites.unit.reports.builders import make_cell, make_record, make_run
 
@@ -30,7 +30,7 @@ RECORDS = [
 
 
 def grid():
-    table, _ = validation_tables(to_frame(RECORDS))
+    table, _ = validation_tables(RECORDS)
     (row,) = table.rows
     headers = [(column.group, column.header) for column in table.columns]
     return table, {header: cell.text for header, cell in zip(headers, row.cells, strict=True)}
@@ -64,12 +64,12 @@ def test_every_reason_is_in_the_notes_and_a_limit_says_what_it_left_out():
     notes = "\n".join(table.notes)
     assert all(reason in notes for reason in ("element 1: far off", "worker gone", "no float16"))
     assert "5 passed, 3 failed, 1 skipped" in notes
-    (short, _) = validation_tables(to_frame(RECORDS), reasons=1)
+    (short, _) = validation_tables(RECORDS, reasons=1)
     assert "3 more reasons are in the records" in "\n".join(short.notes)
 
 
 def test_checks_are_counted_in_the_order_given():
-    _, table = validation_tables(to_frame(RECORDS), ["vmap", "eager", "grad"])
+    _, table = validation_tables(RECORDS, ["vmap", "eager", "grad"])
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
         ["vmap", "1", "2", "0", "300", "lif_step, warp, float32"],
         ["eager", "3", "0", "1", "25", "lif_step, numba, float32"],
@@ -78,6 +78,6 @@ def test_checks_are_counted_in_the_order_given():
 
 
 def test_a_run_of_times_is_not_a_validation():
-    assert is_validation(to_frame(RECORDS))
-    assert not is_validation(to_frame([make_record()]))
-    assert not is_validation(to_frame([]))
+    assert is_validation(RECORDS)
+    assert not is_validation([make_record()])
+    assert not is_validation([])

@@ -5,30 +5,30 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from reports.render.markdown import render as as_markdown
-from reports.render.terminal import render as as_text
+from reports import Record, Status, list_runs, read_run
+from reports.options import Exit
+from reports.records.store import RUNS_VARIABLE
 from suites.commands.command_line import main
-from suites.dispatch import hlo, native, report
+from suites.dispatch import hlo, native
+from suites.dispatch.dispatch_command import exit_code
 from suites.dispatch.measure import choose_iterations, measure, rotation
 from suites.dispatch.modes import CHAIN, EAGER, JIT, LOOP, Mode, WrongResultError
-from suites.dispatch.path import Path as CallPath
-from suites.dispatch.path import PathUnavailableError, elementwise_add
+from suites.dispatch.path import CallPath, PathUnavailableError, elementwise_add
 from suites.dispatch.paths_cpu import CPU
 from suites.dispatch.paths_cuda import CUDA
 from suites.dispatch.platforms import Platform
-from suites.dispatch.record import Cell, ModeRecord, PathRecord, Run, Status, exit_code
-from suites.dispatch.targets import Spread, Target, Verdict, ratios
+from suites.unit.reports.builders import make_cell, make_record
 
 HLO = """\
 %fused (p: f32[16]) -> f32[16] {
@@ -77,25 +77,6 @@ class FakeWorkload:
 
     run: Callable[[int], None]
     calls: int = 1
-
-
-def made_up_run(**samples_ns: list[float]) -> Run:
-    """A run with one mode, ``loop``, whose reference is ``cpp``."""
-    return Run(
-        platform="cpu",
-        started="2025-01-01T00:00:00+00:00",
-        elements=16,
-        rounds=3,
-        sample_ms=10.0,
-        seed=0,
-        host={"cpu": "some | cpu"},
-        versions={"jax": "1"},
-        modes=[ModeRecord("loop", "in a loop", "cpp")],
-        paths=[PathRecord(name, name.upper(), Status.PASSED) for name in samples_ns]
-        + [PathRecord("warp", "WARP", Status.SKIPPED, "Warp is not installed")],
-        cells={"loop": {name: Cell(10, 100, values) for name, values in samples_ns.items()}},
-        targets=[Target("loop", "numba", "cpp", 1.0), Target("loop", "numba", "warp", 0.01)],
-    )
 
 
 def test_each_name_takes_each_position_once_within_a_cycle_of_rounds():
@@ -158,46 +139,19 @@ def test_every_workload_runs_once_a_round_next_to_those_of_its_mode():
     assert switches <= 5 * len(names)
 
 
-def test_a_ratio_compares_samples_of_one_round():
-    # The machine is three times slower in the second round; the ratio does not see it.
-    assert ratios([10.0, 30.0, 10.0], [20.0, 60.0, 20.0]) == [0.5, 0.5, 0.5]
-    with pytest.raises(ValueError, match="zip"):
-        ratios([1.0], [1.0, 2.0])
-
-
-def test_spread_is_median_and_20th_and_80th_percentile():
-    assert Spread.of([5, 1, 2, 4, 3, 6]) == Spread(3.5, 2.0, 5.0)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "verdict"),
-    [
-        (Spread(1.0, 0.9, 1.3), Verdict.MET),
-        (Spread(1.001, 0.5, 1.1), Verdict.MISSED),
-        (None, Verdict.NOT_MEASURED),
-    ],
-)
-def test_a_target_is_judged_by_the_median_ratio(ratio, verdict):
-    assert Target("loop", "numba", "cpp", 1.0).verdict(ratio) is verdict
-
-
-def test_targets_read_aloud():
-    assert str(Target("eager", "numba", "jnp", 1.2)) == "eager: numba <= 1.20x jnp"
-    assert str(Target("loop", "numba", "warp", 0.01)) == "loop: numba at least 100x below warp"
-
-
 @pytest.mark.parametrize(
     ("statuses", "code"),
     [
-        ({"numba": Status.PASSED, "cpp": Status.PASSED}, 0),
-        ({"numba": Status.PASSED, "cpp": Status.SKIPPED}, 0),
-        ({"numba": Status.PASSED, "cpp": Status.WRONG_VALUE}, 1),
-        ({"numba": Status.SKIPPED, "cpp": Status.PASSED}, 3),
-        ({"numba": Status.PASSED, "cpp": Status.RUNTIME_ERROR}, 3),
+        ({"numba": Status.PASSED, "cpp": Status.PASSED}, Exit.FINE),
+        ({"numba": Status.PASSED, "cpp": Status.SKIPPED}, Exit.FINE),
+        ({"numba": Status.PASSED, "cpp": Status.WRONG_VALUE}, Exit.WRONG),
+        ({"numba": Status.SKIPPED, "cpp": Status.PASSED}, Exit.COULD_NOT_RUN),
+        ({"numba": Status.PASSED, "cpp": Status.RUNTIME_ERROR}, Exit.COULD_NOT_RUN),
     ],
 )
 def test_exit_code_depends_on_what_ran_and_not_on_how_fast(statuses, code):
-    assert exit_code([PathRecord(name, name, status) for name, status in statuses.items()], "numba") == code
+    records = [make_record(make_cell(backend=name), status=status) for name, status in statuses.items()]
+    assert exit_code(records, "numba") is code
 
 
 def test_instructions_of_a_loop_include_what_its_body_calls_and_nothing_else():
@@ -224,31 +178,6 @@ def test_a_wrong_result_is_not_timed(mode: Mode):
         mode.workload(CallPath(nearly_add, nearly_add, marker=elementwise_add(16)), x, y)
 
 
-def test_json_carries_all_samples_and_the_judged_targets():
-    document = json.loads(made_up_run(numba=[8.0, 9.0, 30.0], cpp=[10.0, 10.0, 30.0]).to_json())
-    assert document["cells"]["loop"]["numba"] == {"iterations": 10, "calls": 100, "samples_ns": [8.0, 9.0, 30.0]}
-    first, second = document["targets"]
-    assert first["verdict"] == "met"
-    assert first["ratio"]["median"] == pytest.approx(0.9)
-    assert second["verdict"] == "not measured"
-
-
-def test_pages_show_times_ratios_targets_and_what_is_missing():
-    run = made_up_run(numba=[8000.0, 9000.0, 30000.0], cpp=[10000.0, 10000.0, 30000.0])
-    shown = as_markdown(report.tables(run), 200)
-    assert re.search(r"\| NUMBA +\| +9.00 \| +8.40-21.6 \|", shown)
-    assert re.search(r"\| NUMBA +\| +0.900 \| +0.840-0.960 \|", shown)
-    assert re.search(r"\| loop: numba .<= 1.00x cpp +\| +0.900 \(0.840-0.960\) \| +met \|", shown)
-    assert re.search(r"\| WARP +\| SKIPPED \| Warp is not installed \|", shown)
-    assert list(report.frame(run)["median_us"]) == [9.0, 10.0]
-
-
-@pytest.mark.parametrize("width", [80, 200])
-def test_pages_fit_the_terminal(width):
-    run = made_up_run(numba=[8000.0, 9000.0, 30000.0], cpp=[10000.0, 10000.0, 30000.0])
-    assert max(map(len, as_text(report.tables(run), width).splitlines())) <= width
-
-
 @pytest.mark.parametrize("platform", [CPU, CUDA], ids=lambda platform: platform.name)
 def test_targets_and_references_name_paths_and_modes_that_exist(platform: Platform):
     paths = {spec.name for spec in platform.paths}
@@ -256,8 +185,10 @@ def test_targets_and_references_name_paths_and_modes_that_exist(platform: Platfo
     assert set(platform.references) == modes
     assert {platform.required, *platform.references.values()} <= paths
     for target in platform.targets:
-        assert {target.path, target.reference} <= paths
+        assert {target.path, target.other} <= paths
         assert target.mode in modes
+        assert platform.limits(target.mode, target.path)[target.other] == target.ratio
+    assert sum(len(platform.limits(mode, path)) for mode in modes for path in paths) == len(platform.targets)
 
 
 def test_a_missing_compiler_is_a_reason(monkeypatch, tmp_path):
@@ -266,44 +197,91 @@ def test_a_missing_compiler_is_a_reason(monkeypatch, tmp_path):
         native.build_cpu(tmp_path)
 
 
+SELECTED = ("numba", "warp-native", "cpp", "callback", "jnp")
+
+
+@dataclass(frozen=True)
+class ShortRun:
+    """A short run from the command line: its exit code, its output as JSON, its Markdown page and its records."""
+
+    code: int
+    rows: list[dict[str, Any]]
+    page: str
+    path: Path
+    records: list[Record]
+
+    def passed(self, path: str) -> list[Record]:
+        """The records of a path that passed."""
+        return [one for one in self.records if one.cell.backend == path and one.status is Status.PASSED]
+
+
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """Exit code, JSON and page of one round of the fast paths on the CPU."""
-    page = tmp_path_factory.mktemp("dispatch") / "page.md"
-    arguments = ["dispatch", "--rounds", "1", "--sample-ms", "0.2", "--format", "json", "--summary", str(page)]
-    for name in ("numba", "warp-native", "cpp", "callback", "jnp"):
+    """Two rounds of the fast paths on the CPU."""
+    folder = tmp_path_factory.mktemp("dispatch")
+    page = folder / "page.md"
+    arguments = ["dispatch", "--rounds", "2", "--sample-ms", "0.2", "--format", "json", "--summary", str(page)]
+    for name in SELECTED:
         arguments += ["--backend", name]
     output = io.StringIO()
-    with contextlib.redirect_stdout(output):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        patch.setenv(RUNS_VARIABLE, str(folder / "runs"))
         code = main(arguments)
-    return code, json.loads(output.getvalue()), page.read_text(encoding="utf-8")
+    (path,) = list_runs(folder / "runs")
+    return ShortRun(code, json.loads(output.getvalue()), page.read_text(encoding="utf-8"), path, read_run(path))
 
 
 def test_a_short_run_measures_every_selected_path_in_every_mode(short_run):
-    code, document, page = short_run
-    assert code == 0
-    status = {path["name"]: path["status"] for path in document["paths"]}
-    assert {status[name] for name in ("numba", "warp-native", "callback", "jnp")} == {"PASSED"}
-    (warp,) = (path for path in document["paths"] if path["name"] == "warp")
-    assert warp == {"name": "warp", "title": "warp.jax_kernel", "status": "SKIPPED", "reason": "not selected"}
-    for mode in ("loop", "jit", "eager"):
-        assert {"numba", "warp-native", "callback", "jnp"} <= set(document["cells"][mode])
-        assert all(len(cell["samples_ns"]) == 1 for cell in document["cells"][mode].values())
-    verdicts = {target["text"]: target["verdict"] for target in document["targets"]}
-    assert verdicts["loop: numba at least 100x below warp"] == "not measured"
-    assert verdicts["eager: warp-native <= 1.20x jnp"] in ("met", "missed")
-    assert "eager: numba \\<= 1.20x jnp" in page
-    assert document["host"]["cpu"]
-    assert document["versions"]["jaxlib"]
+    assert short_run.code == Exit.FINE
+    modes = {mode.name for mode in CPU.modes}
+    for path in ("numba", "warp-native", "callback", "jnp"):
+        records = short_run.passed(path)
+        assert {record.cell.mode for record in records} == modes
+        assert all(len(record.timing.samples_ns) == 2 for record in records)
+    assert "eager: numba \\<= 1.20x jnp" in short_run.page
+    assert [row["cell_id"] for row in short_run.rows] == [record.cell.id for record in short_run.records]
+
+
+def test_a_path_that_is_not_selected_is_recorded_as_skipped_in_each_of_its_modes(short_run):
+    skipped = {
+        (record.cell.backend, record.cell.mode): record.reason
+        for record in short_run.records
+        if record.cell.backend not in SELECTED
+    }
+    modes = ("loop", "jit", "eager")
+    others = [*(("operator", mode) for mode in modes), *(("warp", mode) for mode in modes), ("jnp-unjitted", "eager")]
+    assert skipped == dict.fromkeys(others, "not selected")
+
+
+def test_the_header_of_a_run_names_machine_libraries_and_compiler(short_run):
+    header = short_run.records[0].run
+    assert header.profile == "dispatch"
+    assert header.host.cpu
+    assert header.host.load is not None
+    assert {"jaxlib", "python"} <= header.versions.keys()
+    assert "CXX" in header.flags
+
+
+def test_show_and_compare_read_a_run_like_any_other(short_run, capsys):
+    assert main(["show", str(short_run.path), "--format", "markdown"]) == Exit.FINE
+    assert capsys.readouterr().out == short_run.page
+    assert main(["compare", str(short_run.path), str(short_run.path), "--format", "csv"]) == Exit.FINE
+    assert "add,float32,16,numba,loop,cpu" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_the_measurement(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv(RUNS_VARIABLE, str(tmp_path / "file" / "runs"))
+    monkeypatch.setattr("suites.dispatch.dispatch_command.run", lambda *_, **__: pytest.fail("it was measured"))
+    assert main(["dispatch"]) == Exit.COULD_NOT_RUN
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_the_cpp_handler_is_measured_where_there_is_a_compiler(short_run):
-    _, document, _ = short_run
-    (record,) = (path for path in document["paths"] if path["name"] == "cpp")
-    if record["status"] == "SKIPPED":
-        pytest.skip(record["reason"])
-    assert record["status"] == "PASSED"
-    assert document["cells"]["loop"]["cpp"]["samples_ns"]
+    records = [record for record in short_run.records if record.cell.backend == "cpp"]
+    if records[0].status is Status.SKIPPED:
+        pytest.skip(records[0].reason)
+    assert len(short_run.passed("cpp")) == len(CPU.modes)
 
 
 def test_the_cuda_handler_compiles_without_a_gpu(tmp_path: Path):

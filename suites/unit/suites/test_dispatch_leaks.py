@@ -1,4 +1,4 @@
-"""What calls leave behind: nothing, however many there are."""
+"""Calls leave nothing behind, however many there are."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="c
 CALLS = 10_000
 NOISE_BLOCKS = CALLS // 100
 NOISE_BYTES = 1 << 20
-"""Resident memory moves by pages and by what the allocator holds back; this is less than a 16-element array a call."""
+"""Resident memory changes by pages, and the allocator keeps some. This is less than a 16-element array per call."""
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a process holds.
+    """The resources that a process holds.
 
     Attributes:
         descriptors: Open files, sockets and the like.
         entries: Compiled kernels in the tables of the FFI targets.
-        blocks: Python's, of memory: about one for each object.
+        blocks: Memory blocks of Python, about one per object.
         resident_bytes: Memory in use, native memory included.
     """
 
@@ -46,7 +46,7 @@ class Holdings:
 
     @classmethod
     def now(cls) -> Holdings:
-        """After a garbage collection."""
+        """Returns them, after a garbage collection."""
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return cls(
@@ -66,7 +66,7 @@ def x():
 
 
 def left_behind(call: BinaryOp, x: jax.Array, calls: int = CALLS) -> Holdings:
-    """What the process holds more after the calls. Some calls before them fill caches and the allocator's pools."""
+    """Returns the resources that the calls added. Some calls before them fill caches and the pools of the allocator."""
     _repeat(call, x, calls // 10)
     before = Holdings.now()
     _repeat(call, x, calls)
@@ -115,7 +115,7 @@ def test_a_result_kept_at_each_call_would_be_noticed(x):
         kept.append(x + y)
         return kept[-1]
 
-    # Not resident memory: what earlier tests have freed may hold these arrays.
+    # Resident memory may stay the same, because these arrays can fit in memory that earlier tests have freed.
     assert left_behind(call, x).blocks >= CALLS
 
 

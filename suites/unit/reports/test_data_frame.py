@@ -2,11 +2,16 @@
 
 import math
 
+import msgspec
 import pytest
 
-from reports.pages.frame import COLUMNS, to_frame, with_ratio
-from reports.records.record import Status
-from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, make_timing
+from reports.pages.columns import FACTS, documentation
+from reports.pages.data_frame import to_frame
+from reports.records.measurements import DispatchFacts, Stages
+from reports.records.status import Status
+from suites.unit.reports.builders import GPU, HOST, make_cell, make_pair, make_record, make_run, make_timing
+
+COLUMNS = tuple(fact.name for fact in FACTS)
 
 
 def test_a_row_per_cell_with_every_column():
@@ -17,11 +22,26 @@ def test_a_row_per_cell_with_every_column():
 
 
 def test_every_column_is_filled_by_some_record():
-    run = make_run(peak_flops=1e9)
-    full = to_frame([make_record(run=run, flops=1, peak_memory_bytes=1)]).iloc[0]
-    never_on_cpu = {"device_uuid", "driver", "cuda", "reason"}
-    empty = {name for name in COLUMNS if full[name] is None or full[name] != full[name]}
-    assert empty == never_on_cpu | {"first_call_ms"}
+    device = msgspec.structs.replace(GPU, l2_bytes=1, memory_bytes=1, sm_clock_mhz=1)
+    run = make_run(device=device, host=msgspec.structs.replace(HOST, load=0.5))
+    dispatch = DispatchFacts(title="native", mode_title="in a loop", reference="numba")
+    cell = make_cell(platform="cuda")
+    full = make_record(
+        cell,
+        run=run,
+        flops=1,
+        dispatch=dispatch,
+        stages=Stages(trace_ms=1.0, lower_ms=2.0, compile_ms=3.0, first_call_ms=4.0),
+    )
+    failed = make_record(make_cell(platform="cuda", size=1), run=run, status=Status.OOM, reason="too big")
+    frame = to_frame([full, failed])
+    assert [name for name in COLUMNS if frame[name].isna().all()] == []
+
+
+def test_columns_have_different_names_and_are_all_documented():
+    assert len({*COLUMNS}) == len(COLUMNS)
+    page = documentation()
+    assert all(page.count(f"| `{name}` |") == 1 for name in COLUMNS)
 
 
 def test_no_records_make_an_empty_frame_with_the_same_columns():
@@ -39,13 +59,10 @@ def test_a_failure_is_a_row_without_a_time_never_zero():
     assert times.isna().all()
 
 
-def test_the_limit_is_that_of_the_cell_else_that_of_the_run():
-    own = make_record(make_cell(size=1), bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
-    unmeasured = make_record(make_cell(size=2), run=make_run(copy_bandwidth=None))
-    frame = to_frame([own, make_record(), unmeasured])
-    assert list(frame["bandwidth_limit"][:2]) == [8e9, 1e10]
-    assert list(frame["bandwidth_limit_kind"][:2]) == ["read, L2 cache", "copy"]
-    assert frame[["bandwidth_limit", "bandwidth_limit_kind", "bandwidth_share"]].iloc[2].isna().all()
+def test_a_cell_without_a_limit_has_no_share_of_it():
+    frame = to_frame([make_record(bandwidth_limit=None, bandwidth_limit_kind=None)])
+    assert frame[["bandwidth_limit", "bandwidth_limit_kind", "bandwidth_share"]].iloc[0].isna().all()
+    assert frame["bandwidth"].iloc[0] == pytest.approx(4e9)
 
 
 def test_the_last_attempt_at_a_cell_wins():
@@ -55,7 +72,7 @@ def test_the_last_attempt_at_a_cell_wins():
 
 
 def test_ratios_refer_to_the_baseline():
-    frame = with_ratio(to_frame(make_pair(1000.0, 500.0)))
+    frame = to_frame(make_pair(1000.0, 500.0))
     assert list(frame["ratio"]) == [1.0, 0.5]
 
 
@@ -71,15 +88,15 @@ def test_ratios_refer_to_the_baseline():
 )
 def test_there_is_no_ratio_to_a_baseline_of_other_conditions(changes):
     baseline = make_record(make_cell(backend="jnp"), **changes)
-    frame = with_ratio(to_frame([baseline, make_record()]))
+    frame = to_frame([baseline, make_record()])
     assert math.isnan(frame["ratio"].iloc[1])
 
 
 def test_a_failed_cell_has_no_ratio():
-    frame = with_ratio(to_frame([make_record(make_cell(backend="jnp")), make_record(status=Status.OOM)]))
+    frame = to_frame([make_record(make_cell(backend="jnp")), make_record(status=Status.OOM)])
     assert math.isnan(frame["ratio"].iloc[1])
 
 
 def test_runs_do_not_lend_each_other_a_baseline():
     records = [make_record(make_cell(backend="jnp"), run=make_run(run_id="other")), make_record()]
-    assert math.isnan(with_ratio(to_frame(records))["ratio"].iloc[1])
+    assert math.isnan(to_frame(records)["ratio"].iloc[1])

@@ -1,0 +1,33 @@
+"""Makes a pandas DataFrame of records: a row per cell, a column per fact."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from reports.pages.columns import FACTS
+from reports.pages.fact import Kind
+from reports.pages.rows import CellRow, cell_rows
+from reports.records.record import Record
+
+_DTYPES = {Kind.INTEGER: "int64", Kind.NUMBER: "float64"}
+
+JSON_COLUMNS = tuple(fact.name for fact in FACTS if fact.kind is Kind.JSON)
+"""The columns that hold lists and mappings as JSON text."""
+
+
+def to_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """Returns one row per run and cell, in the order recorded.
+
+    The last record of a cell counts, since a resumed run may try a cell again. A failed or skipped cell is a row too.
+    Its times are NaN, never zero. A text that is missing is None or NaN, a number that is missing is NaN.
+    `reports.pages.columns` describes the columns.
+    """
+    return rows_to_frame(cell_rows(records))
+
+
+def rows_to_frame(rows: Sequence[CellRow]) -> pd.DataFrame:
+    """Returns the frame of these rows."""
+    columns = {fact.name: [fact.read(row) for row in rows] for fact in FACTS}
+    return pd.DataFrame(
+        {fact.name: pd.Series(columns[fact.name], dtype=_DTYPES.get(fact.kind, "object")) for fact in FACTS}
+    )

@@ -1,0 +1,93 @@
+"""Arranges cells in a grid: a row per operator, dtype and size, a group of columns per backend."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from reports.pages.columns import facts_of, hint_text
+from reports.pages.fact import Fact, Shown, TableKind
+from reports.pages.groups import dtype_order, group_names
+from reports.pages.rows import BASELINE, CellRow, backends_of
+from reports.records.cell import short_dtype
+from reports.records.status import Status
+from reports.render.layout import Column, Row, Style, Text
+from reports.render.units import count_text
+
+LABELS = (Column("dtype", align="left"), Column("size"))
+EMPTY = Text("")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A row of cells with its place in a table."""
+
+    group: str
+    row: CellRow
+
+    @property
+    def order(self) -> tuple[str, tuple[str, int], int]:
+        """Sorts by group, dtype and size. Cells of different backends stand in one line if this is equal."""
+        return self.group, dtype_order(self.row.cell.dtype), self.row.cell.size
+
+    @property
+    def labels(self) -> tuple[Text, Text]:
+        """The texts of `LABELS`."""
+        return Text(short_dtype(self.row.cell.dtype)), Text(count_text(self.row.cell.size))
+
+
+def placed(rows: Sequence[CellRow]) -> list[Placed]:
+    """Returns the rows in the order of a table: by group, dtype and size."""
+    names = group_names([row.cell for row in rows])
+    return sorted((Placed(name, row) for name, row in zip(names, rows, strict=True)), key=lambda one: one.order)
+
+
+def filled_columns(table: TableKind, rows: Sequence[CellRow]) -> list[tuple[Fact, Shown]]:
+    """Returns the columns of a table that have a value in some row, and always the first."""
+    first, *others = facts_of(table)
+    return [first, *(one for one in others if any(one[0].read(row) is not None for row in rows))]
+
+
+def fact_texts(columns: Sequence[tuple[Fact, Shown]], row: CellRow) -> list[Text]:
+    """Returns the texts of a cell in these columns; where it has no value in any, its status instead."""
+    if any(fact.read(row) is not None for fact, _ in columns):
+        return [shown.text(row) for _, shown in columns]
+    faint = row.status in (Status.PASSED, Status.SKIPPED)
+    status = Text(row.status, Style.FAINT if faint else Style.BAD, span=True)
+    return [status, *[EMPTY] * (len(columns) - 1)]
+
+
+def backend_grid(
+    rows: Sequence[CellRow], table: TableKind, best: Collection[CellRow] = ()
+) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    """Returns the columns and rows of a grid.
+
+    Args:
+        rows: The cells.
+        table: The kind of table, which decides the columns of each backend.
+        best: The cells whose first column is marked.
+    """
+    filled = filled_columns(table, rows)
+    own = {
+        backend: [(fact, shown) for fact, shown in filled if shown.baseline or backend != BASELINE]
+        for backend in backends_of(rows)
+    }
+    columns = [
+        Column(shown.header, backend, drop=shown.drop, note=hint_text(shown, rows))
+        for backend, shown_here in own.items()
+        for _, shown in shown_here
+    ]
+    lines: dict[tuple[object, ...], dict[str, Placed]] = {}
+    for one in placed(rows):
+        lines.setdefault(one.order, {})[one.row.cell.backend] = one
+    made = []
+    for line in lines.values():
+        some = next(iter(line.values()))
+        texts = list(some.labels)
+        for backend, shown_here in own.items():
+            texts += _texts(line[backend].row, shown_here, best) if backend in line else [EMPTY] * len(shown_here)
+        made.append(Row(tuple(texts), some.group))
+    return (*LABELS, *columns), tuple(made)
+
+
+def _texts(row: CellRow, columns: Sequence[tuple[Fact, Shown]], best: Collection[CellRow]) -> list[Text]:
+    first, *others = fact_texts(columns, row)
+    return [replace(first, style=Style.BEST) if row in best else first, *others]

@@ -1,0 +1,94 @@
+"""Pairs each record of a run with its ratio to the cell that it is compared with."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.pages.spread import Spread, round_ratios
+from reports.records.cell import Cell
+from reports.records.header import Run
+from reports.records.measurements import Timing
+from reports.records.record import Record, last_by_cell
+from reports.records.status import Status
+
+BASELINE = "jnp"
+"""The backend that ratios refer to: the code of XLA itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellRow:
+    """One cell of a run, as tables and frames show it.
+
+    Attributes:
+        record: The record of the cell.
+        ratio: The median time of the cell divided by the median time of the baseline: above 1 is slower. In the
+            dispatch benchmark, the median of the ratios to the reference of the mode, round by round. None where there
+            is nothing to compare with.
+    """
+
+    record: Record
+    ratio: float | None
+
+    @property
+    def cell(self) -> Cell:
+        """Which cell."""
+        return self.record.cell
+
+    @property
+    def run(self) -> Run:
+        """The header of its run."""
+        return self.record.run
+
+    @property
+    def status(self) -> Status:
+        """How the cell ended."""
+        return self.record.status
+
+    @property
+    def timing(self) -> Timing | None:
+        """Its times, if it passed and was timed."""
+        return self.record.timing
+
+
+def cell_rows(records: Iterable[Record]) -> list[CellRow]:
+    """Returns one row per run and cell, in the order recorded. The last record of a cell counts.
+
+    The baseline of a cell is the cell of the backend `BASELINE` in the same run, with the same operator, version, mode,
+    platform, dtype, size, parameters, shapes and seed, timed by the same method with the same state of the caches.
+    """
+    latest = last_by_cell(records)
+    others = {(_contest(record), record.cell.backend): record for record in latest}
+    return [
+        CellRow(record, _ratio(record, others.get((_contest(record), _compared_with(record))))) for record in latest
+    ]
+
+
+def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
+    """Returns the rows of each run and platform, sorted by these two."""
+    parts: dict[tuple[str, str], list[CellRow]] = {}
+    for row in rows:
+        parts.setdefault((row.run.run_id, row.cell.platform), []).append(row)
+    return [parts[key] for key in sorted(parts)]
+
+
+def backends_of(rows: Sequence[CellRow]) -> list[str]:
+    """Returns the names of the backends, the baseline first, the others sorted."""
+    return sorted({row.cell.backend for row in rows}, key=lambda backend: (backend != BASELINE, backend))
+
+
+def _contest(record: Record) -> tuple[object, ...]:
+    cell, timing = record.cell, record.timing
+    how = (timing.method, timing.cache) if timing else ()
+    what = (cell.operator, cell.operator_version, cell.mode, cell.platform, cell.dtype, cell.size, cell.params_text)
+    return (record.run.run_id, *what, str(record.shapes), record.seed, *how)
+
+
+def _compared_with(record: Record) -> str:
+    return record.dispatch.reference if record.dispatch else BASELINE
+
+
+def _ratio(record: Record, other: Record | None) -> float | None:
+    if record.timing is None or other is None or other.timing is None:
+        return None
+    if record.dispatch:
+        return Spread.of(round_ratios(record.timing.samples_ns, other.timing.samples_ns)).median
+    return record.timing.median_ns / other.timing.median_ns

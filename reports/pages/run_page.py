@@ -1,0 +1,30 @@
+"""Makes the page of a recorded run. The profile of the run decides its tables."""
+
+from collections.abc import Sequence
+
+from reports.pages.call_costs import call_cost_tables, is_dispatch
+from reports.pages.data_frame import JSON_COLUMNS, to_frame
+from reports.pages.details import accuracy_tables, stage_tables
+from reports.pages.times import benchmark_tables
+from reports.pages.verdicts import is_validation, validation_tables
+from reports.records.record import Record
+from reports.render.page import Page
+
+
+def page_of(records: Sequence[Record], accuracy: bool = False, stages: bool = False) -> Page:
+    """Returns the page of one run: verdicts for a validation, call costs for the dispatch benchmark, else times.
+
+    Args:
+        records: The records of the run.
+        accuracy: Adds the tables of error bounds used, to times.
+        stages: Adds the tables of times before the steady state, to times.
+    """
+    if is_validation(records):
+        tables = validation_tables(records)
+    elif is_dispatch(records):
+        tables = call_cost_tables(records)
+    else:
+        tables = benchmark_tables(records)
+        tables += accuracy_tables(records) if accuracy else []
+        tables += stage_tables(records) if stages else []
+    return Page(tuple(tables), to_frame(records), JSON_COLUMNS)

@@ -1,0 +1,42 @@
+"""Makes the summary of a timed run: a row per backend, with the geometric mean of its ratios."""
+
+from collections.abc import Sequence
+
+from reports.pages.compare import geometric_mean
+from reports.pages.grid import EMPTY
+from reports.pages.phrases import outcome_counts
+from reports.pages.rows import BASELINE, CellRow, backends_of
+from reports.pages.run_notes import platform_name, run_notes
+from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.units import ABSENT, TIMES, count_text, ratio_text
+
+_RATIO = TIMES + BASELINE
+
+
+def summary_table(rows: Sequence[CellRow]) -> Table:
+    """Returns the summary of the cells of one run and platform."""
+    columns = (
+        Column("backend", align="left"),
+        *(Column(name, "cells") for name in ("passed", "failed", "skipped")),
+        *(Column(name, _RATIO) for name in ("geomean", "best", "worst", "compared", "slower")),
+    )
+    lines = tuple(_line(backend, [row for row in rows if row.cell.backend == backend]) for backend in backends_of(rows))
+    notes = (
+        f"geomean: geometric mean of {_RATIO} over the cells that passed on both sides;"
+        f" compared: their number; slower: how many of them are slower than {BASELINE}",
+        *run_notes(rows),
+    )
+    return Table(f"Summary of {platform_name(rows)}", columns, lines, notes)
+
+
+def _line(backend: str, rows: Sequence[CellRow]) -> Row:
+    counts = outcome_counts(row.status for row in rows)
+    failed = Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN)
+    texts = [Text(backend), Text(count_text(counts["passed"])), failed, Text(count_text(counts["skipped"]))]
+    ratios = [] if backend == BASELINE else [row.ratio for row in rows if row.ratio is not None]
+    mean = geometric_mean(ratios)
+    if mean.mean is None:
+        word = "baseline" if backend == BASELINE else ABSENT
+        return Row((*texts, Text(word, Style.FAINT, span=True), *[EMPTY] * 4))
+    texts += [Text(ratio_text(value)) for value in (mean.mean, min(ratios), max(ratios))]
+    return Row((*texts, Text(count_text(mean.count)), Text(count_text(mean.losses))))

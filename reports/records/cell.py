@@ -1,0 +1,71 @@
+"""Names one cell of the matrix of operators, backends, modes, platforms, dtypes and sizes."""
+
+import json
+
+import msgspec
+
+from reports.records.header import Platform
+from reports.records.part import Part
+
+Parameter = str | int | float | bool | None
+CellKey = tuple[str | int, ...]
+
+_DTYPE_STEMS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+
+
+class Cell(Part, frozen=True, kw_only=True):
+    """One cell of the matrix operator x backend x mode x platform x dtype x size x parameters.
+
+    Attributes:
+        operator: Name of the operator.
+        operator_version: Raised whenever the meaning of the operator changes.
+        backend: Name of the backend; `jnp` is XLA itself.
+        mode: The transformation or direction: `forward`, `vjp`, `vmap`.
+        platform: `cpu` or `cuda`.
+        dtype: Full name, such as `float32`.
+        size: The operator's nominal number of elements.
+        params: Anything else that tells cells apart. Two records of one cell in a run are two attempts at it. So
+            things to measure side by side, such as cold and hot caches, need different parameters.
+    """
+
+    operator: str
+    operator_version: int
+    backend: str
+    mode: str = "forward"
+    platform: Platform
+    dtype: str
+    size: int
+    params: dict[str, Parameter] = msgspec.field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The cell in words, such as `lif_step-numba-f32-4096-cpu`; without the parameters."""
+        parts = [self.operator, self.backend, short_dtype(self.dtype), str(self.size), self.platform]
+        if self.mode != "forward":
+            parts.append(self.mode)
+        return "-".join(parts)
+
+    @property
+    def key(self) -> CellKey:
+        """Hashable identity: equal for equal cells, whatever the order of `params`."""
+        return (
+            self.operator,
+            self.operator_version,
+            self.backend,
+            self.mode,
+            self.platform,
+            short_dtype(self.dtype),
+            self.size,
+            self.params_text,
+        )
+
+    @property
+    def params_text(self) -> str:
+        """The parameters as JSON text, sorted by name. JSON keeps 1, 1.0 and true apart; a dict does not."""
+        return json.dumps(self.params, sort_keys=True)
+
+
+def short_dtype(dtype: str) -> str:
+    """Returns `f32` for `float32`, `bf16` for `bfloat16`; a name without a short form stays as it is."""
+    stem = dtype.rstrip("0123456789")
+    return _DTYPE_STEMS[stem] + dtype[len(stem) :] if stem in _DTYPE_STEMS and stem != dtype else dtype

@@ -1,0 +1,84 @@
+"""Holds the measured result of one cell, before it becomes part of a run."""
+
+from reports.errors import RecordError
+from reports.records.cell import Cell
+from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
+from reports.records.part import Part, require_not_negative, require_rates
+from reports.records.status import Status
+
+
+class CellResult(Part, frozen=True, kw_only=True):
+    """The result of one cell. `RunWriter.append` takes it and makes a `Record` of it.
+
+    Attributes:
+        cell: The cell.
+        shapes: Shapes of the inputs.
+        dtypes: Dtypes of the inputs.
+        seed: Seed of the inputs.
+        status: How the cell ended.
+        reason: Why it did not pass.
+        accuracy: How right the results are.
+        timing: How fast the cell is; only for a cell that passed.
+        stages: Time before the steady state.
+        dispatch: For a cell of the dispatch benchmark, its names and targets.
+        bytes: Bytes that one call must read and write, as the operator declares.
+        flops: Floating-point operations of one call, as the operator declares.
+        bandwidth_limit: Bytes per second that this device reached with the working set of the cell and its mix of
+            reads and writes, measured in the same run.
+        bandwidth_limit_kind: What was measured for it, such as `copy, memory` or `read, L2 cache`. A limit needs it.
+
+    Raises:
+        RecordError: The fields contradict each other.
+    """
+
+    cell: Cell
+    shapes: list[list[int]]
+    dtypes: list[str]
+    seed: int
+    status: Status
+    reason: str | None = None
+    accuracy: Accuracy | None = None
+    timing: Timing | None = None
+    stages: Stages | None = None
+    dispatch: DispatchFacts | None = None
+    bytes: int | None = None
+    flops: int | None = None
+    bandwidth_limit: float | None = None
+    bandwidth_limit_kind: str | None = None
+
+    def __post_init__(self) -> None:
+        cell_id = self.cell.id
+        if self.timing is not None and self.status is not Status.PASSED:
+            raise RecordError(
+                f"{cell_id}: status {self.status} with a timing. A time exists only for a cell that passed:"
+                " pass timing=None."
+            )
+        if self.status is not Status.PASSED and not (self.reason and self.reason.strip()):
+            raise RecordError(f"{cell_id}: status {self.status} without a reason. Pass reason='...' saying why.")
+        require_not_negative(cell_id, bytes=self.bytes, flops=self.flops)
+        require_rates(cell_id, bandwidth_limit=self.bandwidth_limit)
+        if (self.bandwidth_limit is None) != (not self.bandwidth_limit_kind):
+            raise RecordError(
+                f"{cell_id}: bandwidth_limit={self.bandwidth_limit!r} with"
+                f" bandwidth_limit_kind={self.bandwidth_limit_kind!r}. Pass both, as (9e9, 'copy, memory'), or neither."
+            )
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second at the median time; None without a time or declared bytes."""
+        return None if self.timing is None or self.bytes is None else self.bytes / (self.timing.median_ns * 1e-9)
+
+    @property
+    def bandwidth_share(self) -> float | None:
+        """`bandwidth` divided by `bandwidth_limit`.
+
+        Above 1.0, the data stayed in a nearer cache or the harness is wrong. The value is neither clipped nor hidden.
+        """
+        if self.bandwidth is None or self.bandwidth_limit is None:
+            return None
+        return self.bandwidth / self.bandwidth_limit
+
+    @property
+    def flop_rate(self) -> float | None:
+        """Floating-point operations per second at the median time; None without a time or declared operations."""
+        return None if self.timing is None or self.flops is None else self.flops / (self.timing.median_ns * 1e-9)

@@ -1,0 +1,35 @@
+"""Makes the header of a run of the dispatch benchmark."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import msgspec
+
+from reports import Run
+from reports.pages.call_costs import PROFILE
+from suites.cells.selection import Selection
+from suites.dispatch import native
+from suites.sessions import run_header
+
+_SETTINGS = ("JAX_ENABLE_X64", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "CXX", "CXXFLAGS")
+
+
+def dispatch_header(device: str) -> Run:
+    """Returns the header: the header of any run, with the compiler, its settings and the load of the machine.
+
+    Args:
+        device: ``cpu`` or ``cuda``.
+
+    Raises:
+        RuntimeError: JAX has no such device.
+    """
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    header = run_header.header(Selection(device=device), PROFILE, keeps_pages=False)
+    return msgspec.structs.replace(
+        header,
+        host=msgspec.structs.replace(header.host, load=load),
+        versions=header.versions | {"python": platform.python_version()} | native.compiler_versions(device),
+        flags=header.flags | {name: os.environ.get(name) for name in _SETTINGS},
+    )

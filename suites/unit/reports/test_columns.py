@@ -1,0 +1,75 @@
+"""A new column is a change of two files: of the record that holds the fact, and of the definitions of columns."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from reports.records.codec import encode
+from suites.unit.docs.pages import PROJECT
+from suites.unit.processes import environment
+from suites.unit.reports.builders import make_pair
+
+FIELD = ("    stop: str\n", "    stop: str\n    energy_nj: float | None = None\n")
+FACT = (
+    '    "Times": (\n',
+    '    "Times": (\n'
+    '        Fact("energy_nj", "energy of a call", of_timing(lambda t: t.energy_nj), kind=Kind.NUMBER, unit="nJ",\n'
+    '             shown=Shown(table=TableKind.TIMES, header="energy", hint="energy: nJ per call",\n'
+    '                         text=lambda r: Text(f"{r.timing.energy_nj:.1f} nJ"))),\n',
+)
+ENERGY = {"jnp": 12.5, "numba": 7.25}
+
+
+def change(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """A folder with a copy of `reports` that has one more column, and a run that has the fact."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(PROJECT / "reports", folder / "reports", ignore=shutil.ignore_patterns("published", "__pycache__"))
+    change(folder / "reports" / "records" / "measurements.py", *FIELD)
+    change(folder / "reports" / "pages" / "columns.py", *FACT)
+    lines = []
+    for record in make_pair(1000.0, 500.0):
+        fields = json.loads(encode(record))
+        fields["timing"]["energy_nj"] = ENERGY[record.cell.backend]
+        lines.append(json.dumps(fields))
+    (folder / "run.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def shown(folder, kind):
+    command = [sys.executable, "-m", "reports", "show", "run.jsonl", "--format", kind]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_json_has_the_new_column(changed):
+    assert [row["energy_nj"] for row in json.loads(shown(changed, "json"))] == [12.5, 7.25]
+
+
+def test_the_csv_has_the_new_column(changed):
+    rows = list(csv.DictReader(io.StringIO(shown(changed, "csv"))))
+    assert [row["energy_nj"] for row in rows] == ["12.5", "7.25"]
+
+
+def test_the_table_and_its_notes_have_the_new_column(changed):
+    page = shown(changed, "terminal")
+    assert "12.5 nJ" in page
+    assert "energy: nJ per call" in page
+
+
+def test_the_documentation_has_the_new_column(changed):
+    code = "from reports.pages.columns import documentation; print(documentation())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=changed, env=environment(), capture_output=True, text=True)
+    assert "| `energy_nj` | number | nJ | energy of a call |" in done.stdout
