@@ -34,7 +34,7 @@ from bridge.errors import (
     UnwrittenOutputWarning,
     WarpUnavailableError,
 )
-from bridge.export import export_checks, export_self_contained
+from bridge.ffi.export import export_checks, export_self_contained
 from bridge.languages.cuda_cpp import cuda_raw_kernel
 from bridge.languages.extras import stand_in
 from bridge.languages.numba_cpu.njit import numba_kernel

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numba
 
-from bridge.errors import BridgeError
 from bridge.languages import cuda_cpp, jnp, numba_cpu, numba_cuda, pallas, triton, warp
+from bridge.languages.warp.warp_language import digest_if_kernel
 from bridge.operator.choice.registry import Configurations, Generator
 from bridge.operator.custom_kernel import CustomKernel
 from bridge.operator.tuning.toolchain import Toolchain
-
-
-def _digest(value: Any) -> str | None:
-    """The digest of a Warp kernel; None for anything else."""
-    imported = sys.modules.get("warp")
-    if imported is None or not isinstance(value, imported.Kernel):
-        return None
-    from bridge.languages.warp.compiled import digest_of  # Warp is optional
-
-    try:
-        return digest_of(value, "cpu", None)
-    except BridgeError:
-        return None
 
 
 class XLACustomKernel(CustomKernel):
@@ -66,7 +52,7 @@ class XLACustomKernel(CustomKernel):
     toolchain: ClassVar[Toolchain] = Toolchain(
         distributions=("numba", "numba-cuda", "warp-lang"),
         modules=frozenset({"numba", "warp"}),
-        digest=_digest,
+        digest=digest_if_kernel,
         threads=lambda: int(numba.config.NUMBA_NUM_THREADS),
     )
 

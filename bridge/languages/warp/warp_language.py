@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge.errors import BridgeError
 from bridge.ffi.built import Built
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_warp
@@ -71,3 +73,16 @@ LANGUAGE = _Warp(
     options_type=Spec,
     compiles_when_traced=False,
 )
+
+
+def digest_if_kernel(value: Any) -> str | None:
+    """The digest of a Warp kernel for the CPU; None for anything else, and for a kernel that Warp cannot read."""
+    imported = sys.modules.get("warp")  # whoever has made a kernel has imported it
+    if imported is None or not isinstance(value, imported.Kernel):
+        return None
+    from bridge.languages.warp.compiled import digest_of
+
+    try:
+        return digest_of(value, "cpu", None)
+    except BridgeError:
+        return None
