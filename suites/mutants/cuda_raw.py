@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.backend import Backend, Kernel, RawKernel
-from suites.backends.cuda_raw_blocks import elementwise
-from suites.backends.numba_cuda_blocks import THREADS
+from suites.backends.backend import Backend
+from suites.backends.cuda_raw import RawKernel, elementwise
+from suites.backends.kernel import Kernel
+from suites.backends.numba_cuda import THREADS
 from suites.declare.operator import Operator
 from suites.mutants.mutant import Mutant, mutant
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM

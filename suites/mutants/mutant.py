@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from suites.backends.backend import Backend, Kernel
+from suites.backends.backend import Backend
+from suites.backends.kernel import Kernel
 from suites.declare.operator import Operator
 
 

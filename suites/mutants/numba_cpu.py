@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from suites.backends.backend import Backend
-from suites.backends.numba_blocks import block_sum
-from suites.declare.operator import Sizes
+from suites.backends.numba_cpu import block_sum
+from suites.declare.sizes import Sizes
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.mutants.mutant import mutant
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS

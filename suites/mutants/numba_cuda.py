@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-from suites.backends.backend import Backend, CudaCallable, CudaKernel
-from suites.backends.numba_cuda_blocks import (
+from suites.backends.backend import Backend
+from suites.backends.numba_cuda import (
     THREADS,
+    CudaCallable,
+    CudaKernel,
     add_up,
     cuda,
     kernel,

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 from suites.backends.backend import Backend
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, block_sum
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_sum
 from suites.mutants.mutant import mutant
 from suites.ops.exp_trace import OPERATOR as EXP_TRACE
 from suites.ops.exp_trace import exp_trace

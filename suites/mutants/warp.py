@@ -8,8 +8,8 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
 
 import bridge
-from suites.backends.backend import Backend, WarpCallable, WarpKernel
-from suites.backends.warp_blocks import LANES, scalar, wp
+from suites.backends.backend import Backend
+from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp

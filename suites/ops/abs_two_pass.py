@@ -9,13 +9,22 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, store, tile, tile_count
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Expected, Truth, bounded, wide
+from suites import (
+    CudaCallable,
+    Expected,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, kernel, load, store, tile, tile_count
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -127,11 +136,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.sqrt(jnp.square(x))],
     truth=_truth,
     kernels={
-        Backend.NUMBA: abs_two_pass,
-        Backend.NUMBA_PARALLEL: abs_two_pass_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(abs_two_pass_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(abs_two_pass_cuda),
-        Backend.WARP: WarpCallable(abs_two_pass_warp, calls=2),
+        "numba": abs_two_pass,
+        "numba_parallel": abs_two_pass_parallel,
+        "numba_cuda_callable": CudaCallable(abs_two_pass_cuda),
+        "numba_cuda_replay": CudaCallable(abs_two_pass_cuda),
+        "warp": WarpCallable(abs_two_pass_warp, calls=2),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

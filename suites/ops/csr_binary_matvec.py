@@ -10,15 +10,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda_blocks import csr_row_sums, csr_rows_of, device
-from suites.backends.warp_blocks import LANES, scalar, wp, zeros
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
+from suites.backends.warp import LANES, scalar, wp, zeros
 
 RATE = 0.05
 """Share of the neurons that spike in a sample."""
@@ -168,10 +177,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_binary_matvec,
-        Backend.NUMBA_PARALLEL: csr_binary_matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
-        Backend.WARP: WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
+        "numba": csr_binary_matvec,
+        "numba_parallel": csr_binary_matvec_parallel,
+        "numba_cuda": CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
+        "warp": WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -12,15 +12,27 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda_blocks import LOADS, LONG, THREADS, cuda, device, kernel
-from suites.backends.warp_blocks import LANES, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda import LOADS, LONG, THREADS, cuda, device, kernel
+from suites.backends.warp import LANES, scalar, wp
 
 COLUMNS = 8
 """Columns of the dense matrix in a sample."""
@@ -293,10 +305,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_matmat,
-        Backend.NUMBA_PARALLEL: csr_matmat_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_matmat_cuda, _launch),
-        Backend.WARP: WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
+        "numba": csr_matmat,
+        "numba_parallel": csr_matmat_parallel,
+        "numba_cuda": CudaKernel(csr_matmat_cuda, _launch),
+        "warp": WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -312,10 +324,10 @@ OPERATOR = Operator(
                 np.ones((3, COLUMNS), np.float32),
             ),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, "csr_matmat: data and indices must have one length"),
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, "csr_matmat: data and indices must have one length"),
             },
         ),
     ),

@@ -13,15 +13,27 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to, rows_of_part
-from suites.backends.numba_cuda_blocks import LONG, cuda, kernel, rows_of
-from suites.backends.warp_blocks import LANES, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to, rows_of_part
+from suites.backends.numba_cuda import LONG, cuda, kernel, rows_of
+from suites.backends.warp import LANES, scalar, wp
 
 
 @numba.njit
@@ -207,10 +219,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_rmatvec,
-        Backend.NUMBA_PARALLEL: csr_rmatvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
-        Backend.WARP: WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
+        "numba": csr_rmatvec,
+        "numba_parallel": csr_rmatvec_parallel,
+        "numba_cuda": CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
+        "warp": WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -227,10 +239,10 @@ OPERATOR = Operator(
                 np.ones(3, np.float32),
             ),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, _WORDS),
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, _WORDS),
             },
         ),
         ErrorCase(
@@ -243,10 +255,10 @@ OPERATOR = Operator(
                 np.ones(3, np.float32),
             ),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, _WORDS),
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, _WORDS),
             },
         ),
     ),

@@ -9,15 +9,24 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
-from suites.backends.numba_cuda_blocks import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
-from suites.truth.error_model import blocked_terms as chain_of
+from suites import (
+    CudaCallable,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites import blocked_terms as chain_of
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
+from suites.backends.numba_cuda import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
+from suites.backends.warp import scalar, wp
 
 QUARTER = BLOCK // 4
 
@@ -262,11 +271,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.cumsum(x, dtype=x.dtype)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: cumsum,
-        Backend.NUMBA_PARALLEL: cumsum_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(cumsum_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(cumsum_cuda),
-        Backend.WARP: WarpCallable(cumsum_warp, calls=2 * LEVELS + 1),
+        "numba": cumsum,
+        "numba_parallel": cumsum_parallel,
+        "numba_cuda_callable": CudaCallable(cumsum_cuda),
+        "numba_cuda_replay": CudaCallable(cumsum_cuda),
+        "warp": WarpCallable(cumsum_warp, calls=2 * LEVELS + 1),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

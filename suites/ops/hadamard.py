@@ -8,16 +8,24 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, kernel, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -132,12 +140,12 @@ OPERATOR = Operator(
     reference=lambda A, B: [A * B],
     truth=_truth,
     kernels={
-        Backend.NUMBA: hadamard,
-        Backend.NUMBA_PARALLEL: hadamard_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(hadamard_cuda, _launch),
-        Backend.WARP: WarpCallable(_flat, calls=1),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b: [a * b]),
+        "numba": hadamard,
+        "numba_parallel": hadamard_parallel,
+        "numba_cuda": CudaKernel(hadamard_cuda, _launch),
+        "warp": WarpCallable(_flat, calls=1),
+        "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
+        "pallas": pallas.elementwise(lambda a, b: [a * b]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=_sample,

@@ -12,13 +12,10 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.truth.error_model import Truth, exact
+from suites import CudaKernel, Operator, Sizes, Truth, WarpCallable, exact, total_bytes, vectors
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
+from suites.backends.warp import scalar, wp
 
 BINS = 128
 """Bins of a sample."""
@@ -238,10 +235,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: histogram,
-        Backend.NUMBA_PARALLEL: histogram_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(histogram_cuda, _launch),
-        Backend.WARP: WarpCallable(histogram_warp, calls=2),
+        "numba": histogram,
+        "numba_parallel": histogram_parallel,
+        "numba_cuda": CudaKernel(histogram_cuda, _launch),
+        "warp": WarpCallable(histogram_warp, calls=2),
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,

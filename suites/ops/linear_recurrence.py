@@ -13,14 +13,24 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, kernel
-from suites.backends.warp_blocks import TILE_THREADS, blocks, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import WIDE, Expected, Truth, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Expected,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel
+from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
 """Channels that no two threads share: with fewer, they would write to one line of a cache."""
@@ -279,7 +289,7 @@ def _reference(a, b, initial):
 
 
 def _tree(steps):
-    """Roundings of a term that are no products, but for those additions that come with a step."""
+    """Roundings of a term that are neither products nor additions of a step."""
     return 2 * math.ceil(math.log2(steps + 1)) + 4
 
 
@@ -296,7 +306,7 @@ def _truth(a, b, initial):
     to zero, and a product of a's that stands before a state, however large that is.
     """
     steps, tree = a.shape[0], _tree(a.shape[0])
-    info, kind = np.finfo(b.dtype), WIDE[b.dtype.name]
+    info, kind = np.finfo(b.dtype), wide(b[:0]).dtype
     unit, tiny = float(info.eps) / 2, float(info.tiny)
     unit /= 1 - (2 * steps + tree) * unit
     value, margin = np.empty(a.shape, kind), np.empty(a.shape, kind)
@@ -362,9 +372,9 @@ def _edges(dtype):
 
 _SHAPES = "linear_recurrence: a and b must have one shape"
 _REFUSED = {
-    Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    Backend.WARP: Failure(ValueError, _SHAPES),
+    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
+    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
+    "warp": Failure(ValueError, _SHAPES),
 }
 
 
@@ -379,10 +389,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: linear_recurrence,
-        Backend.NUMBA_PARALLEL: linear_recurrence_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(linear_recurrence_cuda, _launch),
-        Backend.WARP: WarpCallable(linear_recurrence_warp, calls=3),
+        "numba": linear_recurrence,
+        "numba_parallel": linear_recurrence_parallel,
+        "numba_cuda": CudaKernel(linear_recurrence_cuda, _launch),
+        "warp": WarpCallable(linear_recurrence_warp, calls=3),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -392,12 +402,12 @@ OPERATOR = Operator(
             "fewer_steps",
             lambda: (np.zeros((4, 3), np.float32), np.zeros((5, 3), np.float32), np.zeros(3, np.float32)),
             # The reference is a loop and a tree; JAX 0.10 traces the loop first, JAX 0.11 the tree.
-            {Backend.JNP: Failure(ValueError, "leading axis sizes|same first dimension"), **_REFUSED},
+            {"jnp": Failure(ValueError, "leading axis sizes|same first dimension"), **_REFUSED},
         ),
         ErrorCase(
             "more_states",
             lambda: (np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32), np.zeros(2, np.float32)),
-            {Backend.JNP: Failure(TypeError, "incompatible shapes"), **_REFUSED},
+            {"jnp": Failure(TypeError, "incompatible shapes"), **_REFUSED},
         ),
     ),
     # A cotangent follows the same recurrence backwards; that of a is multiplied by the state before.

@@ -9,14 +9,27 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, rows_of, sum_lanes
-from suites.backends.warp_blocks import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, blocked_terms, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    WarpKernel,
+    blocked_terms,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
+from suites.backends.numba_cuda import THREADS, cuda, kernel, rows_of, sum_lanes
+from suites.backends.warp import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 
 
 @numba.njit
@@ -180,11 +193,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: matvec,
-        Backend.NUMBA_PARALLEL: matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(matvec_cuda, _launch),
-        Backend.WARP: WarpKernel(matvec_warp, _launch_warp),
-        Backend.WARP_TILE: WarpCallable(matvec_in_tiles, calls=1),
+        "numba": matvec,
+        "numba_parallel": matvec_parallel,
+        "numba_cuda": CudaKernel(matvec_cuda, _launch),
+        "warp": WarpKernel(matvec_warp, _launch_warp),
+        "warp_tile": WarpCallable(matvec_in_tiles, calls=1),
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,
@@ -194,11 +207,11 @@ OPERATOR = Operator(
             "wrong_columns",
             lambda: (np.zeros((3, 4), np.float32), np.zeros(5, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "contracting dimensions"),
-                Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
-                Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
-                Backend.WARP: Failure(ValueError, "matvec: A must have as many columns"),
-                Backend.WARP_TILE: Failure(ValueError, "matvec: A must have as many columns"),
+                "jnp": Failure(TypeError, "contracting dimensions"),
+                "numba": Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                "numba_parallel": Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                "warp": Failure(ValueError, "matvec: A must have as many columns"),
+                "warp_tile": Failure(ValueError, "matvec: A must have as many columns"),
             },
         ),
     ),

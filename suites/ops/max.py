@@ -9,13 +9,24 @@ import numpy as np
 from numba.extending import overload
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, load, partial_count
-from suites.backends.warp_blocks import TILE, blocks, part_count, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaCallable,
+    ErrorCase,
+    Failure,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, partial_count
+from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
 # LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
 # ordered like the floats, those of negative floats the other way round: with all bits but the sign flipped, they are
@@ -208,11 +219,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.max(x, keepdims=True)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: largest,
-        Backend.NUMBA_PARALLEL: largest_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(largest_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(largest_cuda),
-        Backend.WARP: WarpCallable(largest_warp_in_two_passes, calls=2),
+        "numba": largest,
+        "numba_parallel": largest_parallel,
+        "numba_cuda_callable": CudaCallable(largest_cuda),
+        "numba_cuda_replay": CudaCallable(largest_cuda),
+        "warp": WarpCallable(largest_warp_in_two_passes, calls=2),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
@@ -222,10 +233,10 @@ OPERATOR = Operator(
             "empty",
             lambda: (np.zeros(0, np.float32),),
             {
-                Backend.JNP: Failure(ValueError, "zero-size array"),
-                Backend.NUMBA: _EMPTY,
-                Backend.NUMBA_PARALLEL: _EMPTY,
-                Backend.WARP: Failure(ValueError, "max: x has no elements"),
+                "jnp": Failure(ValueError, "zero-size array"),
+                "numba": _EMPTY,
+                "numba_parallel": _EMPTY,
+                "warp": Failure(ValueError, "max: x has no elements"),
             },
         ),
     ),

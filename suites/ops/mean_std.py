@@ -9,8 +9,23 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import (
+from suites import (
+    CudaCallable,
+    Expected,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    blocked_terms,
+    bounded,
+    gamma,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import (
     BLOCK,
     ONE_THREAD_BELOW,
     block_count,
@@ -19,13 +34,9 @@ from suites.backends.numba_blocks import (
     blocked_squares,
     blocked_sum,
 )
-from suites.backends.numba_cuda_blocks import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
-from suites.backends.warp_blocks import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
-from suites.backends.warp_blocks import add_up as add_up_warp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, gamma, wide
+from suites.backends.numba_cuda import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
+from suites.backends.warp import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.backends.warp import add_up as add_up_warp
 
 
 @numba.njit(error_model="numpy")
@@ -242,11 +253,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: mean_std,
-        Backend.NUMBA_PARALLEL: mean_std_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(mean_std_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(mean_std_cuda),
-        Backend.WARP: WarpCallable(mean_std_warp, calls=4),
+        "numba": mean_std,
+        "numba_parallel": mean_std_parallel,
+        "numba_cuda_callable": CudaCallable(mean_std_cuda),
+        "numba_cuda_replay": CudaCallable(mean_std_cuda),
+        "warp": WarpCallable(mean_std_warp, calls=4),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),

@@ -12,13 +12,9 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, quotient, sum_lanes
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, wide
+from suites.backends.numba_cuda import THREADS, cuda, kernel, quotient, sum_lanes
+from suites.backends.warp import scalar, wp
 
 SOFTENING = 1 / 16
 """A length, exact in every dtype, that keeps bodies which meet from flying apart."""
@@ -26,7 +22,7 @@ SOFTENING = 1 / 16
 _SQUARED = SOFTENING * SOFTENING
 
 ONE_THREAD_BELOW = 64
-"""Bodies below which one thread is enough: as many pairs take about 5 us, see :mod:`suites.backends.numba_blocks`."""
+"""Bodies below which one thread is enough: their pairs take about 5 us (:mod:`suites.backends.numba_cpu_blocks`)."""
 
 _LANES = 8
 _BODIES = THREADS // _LANES
@@ -34,7 +30,7 @@ _BODIES = THREADS // _LANES
 
 @numba.njit(fastmath={"reassoc"})
 def pull(x, y, z, masses, i):
-    """The acceleration of one body; see :mod:`suites.backends.numba_blocks` about reassociation."""
+    """The acceleration of one body; see :mod:`suites.backends.numba_cpu_blocks` about reassociation."""
     zero, squared = x.dtype.type(0), x.dtype.type(_SQUARED)
     ax, ay, az = zero, zero, zero
     for j in range(x.size):
@@ -221,10 +217,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: nbody,
-        Backend.NUMBA_PARALLEL: nbody_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(nbody_cuda, _launch),
-        Backend.WARP: WarpKernel(nbody_warp),
+        "numba": nbody,
+        "numba_parallel": nbody_parallel,
+        "numba_cuda": CudaKernel(nbody_cuda, _launch),
+        "warp": WarpKernel(nbody_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -13,13 +13,10 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import cuda, kernel
-from suites.backends.warp_blocks import blocks, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Expected, Truth, gamma, wide
+from suites import CudaKernel, Expected, Operator, Sizes, Truth, WarpCallable, gamma, total_bytes, values, vectors, wide
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import cuda, kernel
+from suites.backends.warp import blocks, scalar, wp
 
 DIMENSIONS = 8
 """Coordinates of a point in a sample."""
@@ -256,10 +253,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: pairwise_distances,
-        Backend.NUMBA_PARALLEL: pairwise_distances_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(pairwise_distances_cuda, _launch),
-        Backend.WARP: WarpCallable(pairwise_distances_in_tiles, calls=1),
+        "numba": pairwise_distances,
+        "numba_parallel": pairwise_distances_parallel,
+        "numba_cuda": CudaKernel(pairwise_distances_cuda, _launch),
+        "warp": WarpCallable(pairwise_distances_in_tiles, calls=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -6,16 +6,26 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -100,12 +110,12 @@ OPERATOR = Operator(
     reference=lambda a, b, c: [a * b + c],
     truth=_truth,
     kernels={
-        Backend.NUMBA: scale_add,
-        Backend.NUMBA_PARALLEL: scale_add_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(scale_add_cuda, tiles),
-        Backend.WARP: WarpKernel(scale_add_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b, c: [a * b + c]),
+        "numba": scale_add,
+        "numba_parallel": scale_add_parallel,
+        "numba_cuda": CudaKernel(scale_add_cuda, tiles),
+        "warp": WarpKernel(scale_add_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
+        "pallas": pallas.elementwise(lambda a, b, c: [a * b + c]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=_sample,
@@ -115,9 +125,9 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32), np.zeros(4, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
             },
         ),
     ),

@@ -10,15 +10,25 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, tile, tile_count
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values as some_values
-from suites.inputs.edges import vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    vectors,
+    wide,
+)
+from suites import values as some_values
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import THREADS, cuda, kernel, load, tile, tile_count
+from suites.backends.warp import scalar, wp
 
 PER_SLOT = 8
 """Values per element of acc in a sample, on average."""
@@ -170,10 +180,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: scatter_add,
-        Backend.NUMBA_PARALLEL: scatter_add_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(scatter_add_cuda, _launch, atomic=True),
-        Backend.WARP: WarpKernel(
+        "numba": scatter_add,
+        "numba_parallel": scatter_add_parallel,
+        "numba_cuda": CudaKernel(scatter_add_cuda, _launch, atomic=True),
+        "warp": WarpKernel(
             scatter_add_warp,
             lambda inputs, outs: {"launch_dims": inputs[0].shape, "in_out_argnames": ["acc"]},
             atomic=True,
@@ -187,9 +197,9 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.ones(1, np.float32), np.zeros(3, np.float32)),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
             },
         ),
     ),

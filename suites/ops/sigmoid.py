@@ -8,16 +8,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import device, kernel, load, quotient, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient, no_sums
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    no_sums,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import device, kernel, load, quotient, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit(error_model="numpy")
@@ -95,12 +103,12 @@ OPERATOR = Operator(
     reference=lambda x: [1 / (1 + jnp.exp(-x))],
     truth=_truth,
     kernels={
-        Backend.NUMBA: sigmoid,
-        Backend.NUMBA_PARALLEL: sigmoid_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(sigmoid_cuda, tiles),
-        Backend.WARP: WarpKernel(sigmoid_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
+        "numba": sigmoid,
+        "numba_parallel": sigmoid_parallel,
+        "numba_cuda": CudaKernel(sigmoid_cuda, tiles),
+        "warp": WarpKernel(sigmoid_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
+        "pallas": pallas.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
     dtypes=("float32", "float64", "float16"),
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),

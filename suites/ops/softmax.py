@@ -11,14 +11,23 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
-from suites.backends.warp_blocks import TILE_THREADS, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Expected, Truth, blocked_terms, wide
+from suites import (
+    CudaKernel,
+    Expected,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    blocked_terms,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
+from suites.backends.warp import TILE_THREADS, scalar, wp
 
 
 @numba.njit
@@ -256,10 +265,10 @@ OPERATOR = Operator(
     reference=lambda x: [jax.nn.softmax(x, axis=1)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: softmax,
-        Backend.NUMBA_PARALLEL: softmax_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(softmax_cuda, _launch),
-        Backend.WARP: WarpKernel(softmax_warp, _launch_warp),
+        "numba": softmax,
+        "numba_parallel": softmax_parallel,
+        "numba_cuda": CudaKernel(softmax_cuda, _launch),
+        "warp": WarpKernel(softmax_warp, _launch_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -12,14 +12,23 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, device, kernel
-from suites.backends.warp_blocks import TILE, blocks, scalar, tile_count, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    WarpKernel,
+    bounded,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, device, kernel
+from suites.backends.warp import TILE, blocks, scalar, tile_count, wp
 
 _CHAIN = 6
 """Roundings on the way from a cell to the result: three additions, then one each of -, * and +."""
@@ -241,11 +250,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: stencil,
-        Backend.NUMBA_PARALLEL: stencil_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(stencil_cuda, _launch),
-        Backend.WARP: WarpKernel(stencil_warp),
-        Backend.WARP_TILE: WarpCallable(stencil_in_tiles, calls=1),
+        "numba": stencil,
+        "numba_parallel": stencil_parallel,
+        "numba_cuda": CudaKernel(stencil_cuda, _launch),
+        "warp": WarpKernel(stencil_warp),
+        "warp_tile": WarpCallable(stencil_in_tiles, calls=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -11,14 +11,25 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, rows_of
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, rows_of
+from suites.backends.warp import scalar, wp
 
 EXPERTS = 16
 """Scores in a row of a sample, and rows of its table."""
@@ -237,10 +248,10 @@ def _edges(dtype):
 
 
 _REFUSED = {
-    Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    Backend.NUMBA_CUDA: Failure(ValueError, _COLUMNS),
-    Backend.WARP: Failure(ValueError, _COLUMNS),
+    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
+    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
+    "numba_cuda": Failure(ValueError, _COLUMNS),
+    "warp": Failure(ValueError, _COLUMNS),
 }
 
 OPERATOR = Operator(
@@ -253,10 +264,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: top1_gather,
-        Backend.NUMBA_PARALLEL: top1_gather_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(top1_gather_cuda, _launch),
-        Backend.WARP: WarpKernel(top1_gather_warp, _launch_warp),
+        "numba": top1_gather,
+        "numba_parallel": top1_gather_parallel,
+        "numba_cuda": CudaKernel(top1_gather_cuda, _launch),
+        "warp": WarpKernel(top1_gather_warp, _launch_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -265,7 +276,7 @@ OPERATOR = Operator(
         ErrorCase(
             "no_experts",
             lambda: (np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32)),
-            {Backend.JNP: Failure(ValueError, "argmax of an empty sequence"), **_REFUSED},
+            {"jnp": Failure(ValueError, "argmax of an empty sequence"), **_REFUSED},
         ),
         # jnp takes the last row of the table instead.
         ErrorCase("short_table", lambda: (np.zeros((3, 4), np.float32), np.zeros((3, 2), np.float32)), _REFUSED),

@@ -1,4 +1,4 @@
-"""Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
+"""Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
 
 The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
 operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: what the
@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.truth.error_model import WIDE, Array, finfo
+from suites.inputs.arrays import Array
+from suites.truth.error_model import WIDE, finfo
 
 
 class Underivable(Exception):

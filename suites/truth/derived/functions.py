@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, by_jax, rounded, unknown
-from suites.truth.error_model import Array
 
 DIVISION = 4.0
 ROOT = 4.0

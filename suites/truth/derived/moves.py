@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double
 from suites.truth.derived.rules import Operands, Params, Rule
 from suites.truth.derived.sums import summed
-from suites.truth.error_model import Array
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:

@@ -1,12 +1,12 @@
 """Derives truth and error bounds from a reference, for users who write an operator without writing its ``truth``.
 
-The reference is traced in the tested dtypes to a jaxpr, which is then evaluated operation by operation on estimates: a
-true value in a wide type, and a bound on what any kernel that computes the same operations in the tested dtypes may be
-off (see :mod:`suites.truth.derived.estimate`). Sums are bounded for any order of their terms. A kernel that does other things
-than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
+The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
+(:mod:`suites.truth.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
+computes the same operations in the tested dtypes. Sums are bounded for any order of their terms. A kernel that computes
+something else than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
 
-No bound is derived through loops of unknown length and primitives without a rule. There a documented tolerance is used,
-see :func:`derived_truth`.
+Loops of unknown length and primitives without a rule have no derived bound. They get the tolerance that
+:func:`derived_truth` documents.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
+from suites.inputs.arrays import Array
 from suites.truth.derived import moves, rules, sums
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
-from suites.truth.error_model import WIDE, Array, Expected, Truth, exact, finfo
+from suites.truth.error_model import WIDE, Expected, Truth, exact, finfo
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -39,9 +40,9 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
     """True results of a reference, with the error that any reasonable kernel may have.
 
     From operands with errors ``b_i``, an operation ``f`` makes the error ``sum |df/dx_i| b_i + C u |f|``, and a sum of
-    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.truth.derived.functions`. Integers and booleans are
-    exact, except where they depend on a rounded number that lies within its error of a threshold: there either answer
-    is accepted.
+    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.truth.derived.functions`. Integers and
+    booleans are exact. Only where one depends on a rounded number that is within its error of a threshold, either
+    answer is accepted.
 
     Where no bound is derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64,
     and the accepted error of an element ``tolerance * (|truth| + max |truth|)``, with the largest finite result of that

@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
 from suites.truth.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
-from suites.truth.error_model import WIDE, Array
+from suites.truth.error_model import WIDE
 
 Params = dict[str, Any]
 Operands = list[Estimate]

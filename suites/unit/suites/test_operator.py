@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.declare.operator import Limitation
+from suites.declare.limitation import Limitation
 from suites.ops import operators
 
 OPERATORS = pytest.mark.parametrize("operator", operators().values(), ids=operators())

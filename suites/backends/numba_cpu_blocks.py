@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from suites.truth.error_model import BLOCK as BLOCK  # the operators' kernels import it from here
+from suites.truth.blocked_sums import BLOCK as BLOCK  # the operators' kernels import it from here
 
 ONE_THREAD_BELOW = 1 << 15
 """Elements below which one thread is enough: handing half to a second one takes about 5 us, as long as the work."""
