@@ -1,4 +1,4 @@
-"""abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x by way of a temporary array of squares."""
+"""abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x, with a temporary array of squares."""
 
 import functools
 import math
@@ -111,9 +111,9 @@ def abs_two_pass_warp(inputs, outs):
 
 
 def _truth(x):
-    """The square has one rounding, half of whose relative error reaches the root, which adds its own.
+    """The square has one rounding. Half of its relative error reaches the root, which has a rounding of its own.
 
-    A square that is no normal number may be flushed to zero, and the result with it.
+    A square below the smallest normal number may be flushed to zero, and then the result is zero.
     """
     value = np.abs(wide(x))
     expected = bounded(value, x.dtype, ulps=2)

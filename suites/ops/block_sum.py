@@ -1,4 +1,4 @@
-"""block_sum: ``out[b]`` is the sum of the 256 elements of x from ``256 * b`` on; the last block may have fewer."""
+"""block_sum: ``out[b]`` is the sum of the 256 elements of x that begin at ``256 * b``; the last block may have fewer."""
 
 import functools
 
@@ -51,7 +51,7 @@ def block_sum_parallel(x, out):
 
 @kernel
 def block_sum_cuda(x, out):
-    """A warp per block of elements, eight loads per lane; then the lanes' sums are added up in shared memory."""
+    """A warp adds up a block of elements: each lane loads eight, and shared memory adds up the lanes' sums."""
     shared = cuda.shared.array(THREADS, x.dtype)
     block = np.uint64(cuda.blockIdx.x) * np.uint64(_ROWS) + np.uint64(cuda.threadIdx.y)
     first = block * np.uint64(BLOCK) + np.uint64(cuda.threadIdx.x)

@@ -1,6 +1,7 @@
-"""csr_binary_matvec: the product of a sparse matrix in CSR form and a vector of spikes: a sum over those that spiked.
+"""csr_binary_matvec: for each row of a sparse matrix in CSR form, the sum of the weights of the neurons that spiked.
 
-Nominal size is the number of non-zeros. Precondition: as for csr_matvec.
+This is the product of the matrix and a vector of spikes. Nominal size is the number of non-zeros. Precondition: as for
+csr_matvec.
 """
 
 import functools
@@ -30,12 +31,12 @@ from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
 from suites.backends.warp import LANES, scalar, wp, zeros
 
 RATE = 0.05
-"""Share of the neurons that spike in a sample."""
+"""The share of neurons that spike in a sample."""
 
 
 @numba.njit
 def csr_binary_rows(data, indices, indptr, spikes, out, first, last):
-    """The rows from ``first`` up to ``last``; weights of neurons that did not spike are not even read."""
+    """The rows from ``first`` up to ``last``. It does not read the weights of neurons that did not spike."""
     for row in range(first, last):
         total = data.dtype.type(0)
         for k in range(indptr[row], indptr[row + 1]):
@@ -62,7 +63,7 @@ def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
 
 @device
 def active_part(data, indices, spikes, first, stop, step):
-    """What one lane adds up of a row: four spikes are looked up at a time, then the weights of those that are there."""
+    """One lane's part of a row's sum. It looks up four spikes at a time, then the weights of neurons that spiked."""
     total = zero = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
@@ -86,7 +87,7 @@ csr_binary_matvec_cuda = csr_row_sums(active_part)
 
 @functools.cache
 def csr_binary_matvec_warp(dtype):
-    """Rows are shared out as in csr_matvec."""
+    """Threads share rows as in csr_matvec."""
     element = scalar(dtype)
     vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
 
@@ -99,7 +100,7 @@ def csr_binary_matvec_warp(dtype):
         if lane < lanes:
             total = element(0)
             for k in range(indptr[row] + lane, indptr[row + 1], lanes):
-                # A branch is mispredicted on the CPU, and a load that waits for the spike takes long on a GPU.
+                # No branch on the spike: the CPU would mispredict it, and on a GPU the load of the weight would wait for the spike.
                 total += wp.where(spikes[indices[k]], data[k], element(0))
             wp.atomic_add(out, row, total)
 
@@ -163,7 +164,7 @@ def _edges(dtype):
         vector = vectors(dtype)[name]
         ends = np.array([0, 1, 1, vector.size], np.int32)
         cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, bool))
-    # A weight that no spike reaches has no say, whatever it is.
+    # The weight of a neuron that did not spike must not matter, even if it is NaN or infinite.
     vector = vectors(dtype)["nan"]
     columns, ends = np.arange(vector.size, dtype=np.int32), np.array([0, vector.size], np.int32)
     cases["silent_nan"] = (vector, columns, ends, ~np.isnan(vector))

@@ -36,7 +36,7 @@ from suites.backends.warp import LANES, scalar, wp, zeros
 
 @numba.njit(fastmath={"reassoc"})
 def sparse_dot(data, indices, x):
-    """One row; see :mod:`suites.backends.numba_cpu_blocks` about reassociation."""
+    """The sum of one row. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
     total = x.dtype.type(0)
     for k in range(data.size):
         total += data[k] * x[np.uint32(indices[k])]
@@ -73,7 +73,7 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
 
 @device
 def sparse_part(data, indices, x, first, stop, step):
-    """What one lane adds up of a row, in four chains: the elements of x are far apart, so each load takes its time."""
+    """One lane's part of a row's sum, in four independent chains: elements of x are far apart, so each load takes long."""
     a = b = c = d = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
@@ -94,7 +94,7 @@ csr_matvec_cuda = csr_row_sums(sparse_part)
 
 @functools.cache
 def csr_matvec_warp(dtype):
-    """LANES threads share a row and add up what they have of it by atomic operations; on the CPU it is one."""
+    """LANES threads share a row, and add up their parts by atomic operations. On the CPU one thread has the row."""
     element = scalar(dtype)
     vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
 
@@ -175,7 +175,7 @@ _LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matvec: data and
 
 
 def _most_rows(indices):
-    """How many non-zeros the column has that has most."""
+    """The number of non-zeros in the fullest column."""
     return int(np.bincount(indices).max(initial=0))
 
 

@@ -15,7 +15,7 @@ from suites.backends.numba_cuda import kernel, load, store, tile, tiles
 from suites.backends.warp import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
-"""Exponential functions are within two units in the last place, which is four roundings (see exp_trace)."""
+"""The error of exponential functions in roundings: two units in the last place are four roundings (see exp_trace)."""
 
 
 @numba.njit
@@ -50,7 +50,7 @@ def exp_decay_cuda(x, decay, out):
 
 @functools.cache
 def exp_decay_warp(dtype):
-    """A block of threads for each tile: one exponential function then serves many elements on the CPU as well."""
+    """The launch of a block for each tile: the CPU then computes one exponential function for many elements as well."""
     vector = wp.array(dtype=scalar(dtype))
 
     @wp.kernel(module="unique")

@@ -47,7 +47,7 @@ def hadamard_parallel(A, B, out):
 
 @kernel
 def hadamard_cuda(A, B, out):
-    """Columns lie along x; each thread takes four rows, and goes on to further ones where y has too few blocks."""
+    """Columns lie along x. Each thread takes four rows, and goes on to further rows if there are too few blocks along y."""
     rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
     height = np.uint64(cuda.blockDim.y)
     j = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
@@ -73,7 +73,7 @@ def hadamard_cuda(A, B, out):
 
 
 def _launch(inputs, outs):
-    """Blocks as wide as the rows, as far as they go: a warp then reads 32 neighbours."""
+    """The launch of blocks as wide as the rows, up to the largest width: a warp then reads 32 neighbours."""
     rows, columns = outs[0].shape
     width = 32
     while width < THREADS and width < columns:
@@ -95,7 +95,7 @@ def hadamard_warp(dtype):
 
 
 def _flat(inputs, outs):
-    """The matrices as vectors: an index of two dimensions takes a division in each thread."""
+    """The matrices as vectors: an index of two dimensions would take a division in each thread."""
     product = bridge.jax_kernel(hadamard_warp(str(outs[0].dtype)))
     return lambda A, B: [product(A.reshape(-1), B.reshape(-1))[0].reshape(A.shape)]
 
@@ -104,7 +104,7 @@ def _truth(A, B):
     if A.dtype.kind != "f":
         return Truth((exact(A * B),))  # integers wrap around
     with np.errstate(invalid="ignore", over="ignore"):
-        # An operand that is flushed to zero takes its whole product with it.
+        # The product of an operand that is flushed to zero is zero.
         flushed = 2 + np.maximum(np.abs(wide(A)), np.abs(wide(B))).max(initial=0, where=np.isfinite(wide(A) * wide(B)))
         return Truth((bounded(wide(A) * wide(B), A.dtype, ulps=1, flushed=float(flushed)),))
 

@@ -1,4 +1,4 @@
-"""leaky_relu: ``out[i] = x[i]`` where that is positive, else ``0.01 * x[i]``; NaN stays NaN."""
+"""leaky_relu: ``out[i] = x[i]`` if it is positive, else ``0.01 * x[i]``; NaN stays NaN."""
 
 import functools
 
@@ -50,12 +50,12 @@ def leaky_relu_parallel(x, out):
 
 @kernel
 def leaky_relu_cuda(x, out):
-    # A float literal would be float64, and so would every product with it.
+    # A float literal is float64, and every product with it would be float64 too.
     slope, zero = x.dtype.type(SLOPE), x.dtype.type(0)
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        # The larger of two values: the assembler makes a branch of a comparison with zero, and the signs are mixed.
+        # The larger of two values: the assembler would make a branch of a comparison with zero, and signs are mixed.
         store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
         while i < np.uint64(out.size):

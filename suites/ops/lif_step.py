@@ -1,6 +1,6 @@
 """lif_step: one Euler step of leaky integrate-and-fire neurons, with threshold and reset.
 
-``v = V + dt * (I - (V - V_rest) / tau)``; where ``v >= V_th`` the neuron spikes and v becomes ``V_rest``.
+``v = V + dt * (I - (V - V_rest) / tau)``. If ``v >= V_th``, the neuron spikes and v becomes ``V_rest``.
 """
 
 import functools
@@ -82,7 +82,7 @@ def lif_step_warp(dtype):
         spikes: wp.array(dtype=wp.int32),
     ):
         i = wp.tid()
-        if i >= 0:  # always: the CPU need not find out for each array whether the index counts from its end
+        if i >= 0:  # always true: the CPU need not check for each array whether the index counts from the end
             v = V[i] + dt[0] * (-(V[i] - V_rest[0]) * tau_inv[0] + current[i])
             fires = v >= V_th[0]
             V_out[i] = wp.where(fires, V_rest[0], v)
@@ -103,7 +103,7 @@ def _reference(V, current, tau_inv, V_th, V_rest, dt):
 
 
 def _truth(V, current, tau_inv, V_th, V_rest, dt):
-    """Five roundings in a row make v; where it lies within their bound of the threshold, either branch is right."""
+    """v has five roundings in a row. If it is within their bound of the threshold, both branches are right."""
     dtype = V.dtype
     V, current, tau_inv, V_th, V_rest, dt = map(wide, (V, current, tau_inv, V_th, V_rest, dt))
     with np.errstate(invalid="ignore", over="ignore"):

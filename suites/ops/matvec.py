@@ -36,7 +36,7 @@ from suites.backends.warp import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 def matvec(A, x, out):
     if A.shape[1] != x.size:
         raise ValueError("matvec: A must have as many columns as x has elements")
-    # One block a row is the common case; a loop over blocks would take longer than such a row itself.
+    # Most rows have a single block; the loop over blocks would take longer than such a row itself.
     if x.size <= BLOCK:
         for row in range(A.shape[0]):
             out[row] = block_dot(A[row], x)
@@ -58,12 +58,12 @@ def matvec_parallel(A, x, out):
 
 @kernel
 def matvec_cuda(A, x, out):
-    """Each row is summed by the threads of one ``threadIdx.y``, in four chains that do not wait for each other."""
+    """The threads of one ``threadIdx.y`` sum a row, in four independent chains."""
     shared = cuda.shared.array(THREADS, out.dtype)
     rows, columns = np.uint64(out.size), np.uint64(A.shape[1])
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+    while first < rows:  # the same for all threads of a block: they synchronise in sum_lanes
         row = first + np.uint64(cuda.threadIdx.y)
         a = b = c = d = out.dtype.type(0)
         if row < rows:
@@ -90,7 +90,7 @@ def _launch(inputs, outs):
 
 @functools.cache
 def matvec_warp(dtype):
-    """A block for each row, whose threads take turns at its columns; each adds up sums of BLOCK products."""
+    """A block for each row. Its threads take turns at the columns, and each adds up sums of BLOCK products."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -135,7 +135,7 @@ def matvec_tile(dtype):
 
 
 def matvec_in_tiles(inputs, outs):
-    """A as a vector: of the strides of matrices Warp's code for the CPU knows nothing."""
+    """Passes A as a vector: Warp's CPU code is slow with the strides of matrices."""
     _check_columns(*inputs)
     rows = outs[0].shape[0]
     product = bridge.jax_kernel(matvec_tile(str(outs[0].dtype)), **blocks(rows), output_dims=rows)
@@ -173,7 +173,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as the middle one of three rows, and as x; the other operand is made of ones."""
+    """Each vector as the middle one of three rows, and as x. The other operand consists of ones."""
     cases = {}
     for name, vector in vectors(dtype).items():
         ones = np.ones((3, vector.size), dtype)

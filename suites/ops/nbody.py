@@ -79,7 +79,7 @@ def nbody_cuda(positions, masses, out):
     squared = out.dtype.type(_SQUARED)
     ax = ay = az = nothing = out.dtype.type(0)
     first = zero
-    while first < size:  # alike for all threads of a block
+    while first < size:  # the same for all threads of a block: they synchronise in the loop
         j = first + place
         there = min(j, size - one)
         x[place], y[place], z[place] = positions[there, zero], positions[there, one], positions[there, two]

@@ -89,7 +89,7 @@ def pairwise_distances_cuda(X, out):
     y1, y2, y3 = y + np.uint64(_HEIGHT), y + np.uint64(2 * _HEIGHT), y + np.uint64(3 * _HEIGHT)
     a = b = c = d = nothing = out.dtype.type(0)
     first_axis = np.uint64(0)
-    while first_axis < axes:  # alike for all threads of a block
+    while first_axis < axes:  # the same for all threads of a block: they synchronise in the loop
         there = first_axis + axis
         row, column = first_row + point, first_column + point
         # Coordinates that are not there are zero in both points.

@@ -87,7 +87,7 @@ def relu_warp(dtype):
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)),))
-    # No rounding takes place; only subnormal numbers may become zero.
+    # Nothing is rounded; only subnormal numbers may become zero.
     return Truth((bounded(np.maximum(wide(x), 0), x.dtype),))
 
 

@@ -91,7 +91,7 @@ def scatter_add_cuda(values, targets, scale, acc, out):
 
 
 def _launch(inputs, outs):
-    # One block at least: without values the result is acc, which no launch would not be.
+    # At least one block: without values the result is acc, which a launch of no block would not write.
     blocks = max(tile_count(inputs[0].shape[0]), 1)
     return {"grid": blocks, "block": THREADS, "input_output_aliases": {3: 0}}
 
@@ -133,7 +133,7 @@ def _truth(values, targets, scale, acc):
 
 
 def most_values(targets):
-    """How many values the element has that has most."""
+    """The largest number of values that one element gets."""
     return int(np.bincount(targets).max(initial=0))
 
 

@@ -89,7 +89,7 @@ def softmax_cuda(x, out):
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     lane, two, three = np.uint64(cuda.threadIdx.x), lanes * np.uint64(2), lanes * np.uint64(3)
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet for the maximum and the sum
+    while first < rows:  # the same for all threads of a block: they synchronise for the maximum and the sum
         row = first + np.uint64(cuda.threadIdx.y)
         stop = columns if row < rows else np.uint64(0)
         a = b = c = d = out.dtype.type(-np.inf)

@@ -84,7 +84,7 @@ def split_sign_warp(dtype):
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)), exact(np.minimum(x, 0))))
-    # No rounding takes place; only subnormal numbers may become zero.
+    # Nothing is rounded; only subnormal numbers may become zero.
     return Truth((bounded(np.maximum(wide(x), 0), x.dtype), bounded(np.minimum(wide(x), 0), x.dtype)))
 
 

@@ -108,7 +108,7 @@ def stencil_cuda(u, rate, out):
 
 
 def _launch(inputs, outs):
-    """Blocks as wide as the rows, as far as they go: a warp then reads 32 neighbours."""
+    """The launch of blocks as wide as the rows, up to the largest width: a warp then reads 32 neighbours."""
     rows, columns = outs[0].shape
     width = 32
     while width < THREADS and width < columns:
@@ -166,7 +166,7 @@ def stencil_tile(dtype):
 
 
 def stencil_in_tiles(inputs, outs):
-    """The grid as a vector: of the strides of matrices Warp's code for the CPU knows nothing."""
+    """The grid as a vector: Warp's CPU code is slow with the strides of matrices."""
     rows, columns = outs[0].shape
     step = bridge.jax_kernel(
         stencil_tile(str(outs[0].dtype)), **blocks(rows * tile_count(columns)), output_dims=rows * columns

@@ -102,7 +102,7 @@ def top1_gather_cuda(scores, table, indices, rows):
     lane, lanes, height = np.uint64(cuda.threadIdx.x), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     place = np.uint64(cuda.threadIdx.y) * lanes + lane
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < count:  # alike for all threads of a block
+    while first < count:  # the same for all threads of a block: they synchronise in the loop
         row = min(first + np.uint64(cuda.threadIdx.y), count - np.uint64(1))  # the last row is taken several times
         # A lane without a score of its own begins with the last: an element changes nothing when it is taken twice.
         index = min(lane, columns - np.uint64(1))
@@ -125,7 +125,7 @@ def top1_gather_cuda(scores, table, indices, rows):
             half //= np.uint64(2)
         cuda.syncthreads()
         chosen = np.uint64(shared_index[place - lane])
-        cuda.syncthreads()  # before the next rows overwrite what a slower thread still has to read
+        cuda.syncthreads()  # a slower thread must have read these rows before the next ones overwrite them
         if first + np.uint64(cuda.threadIdx.y) < count:
             if lane == np.uint64(0):
                 indices[row] = chosen

@@ -3,8 +3,8 @@
 The error model
 ---------------
 Let ``u`` be the unit roundoff of the output's dtype (2**-24 for float32, 2**-53 for float64). One rounded operation
-obeys ``fl(a op b) = (a op b)(1 + d)`` with ``|d| <= u``. A value that went through ``k`` of them in a row carries a
-product of ``k`` such factors, and (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.1)::
+obeys ``fl(a op b) = (a op b)(1 + d)`` with ``|d| <= u``. The error of ``k`` such operations in a row is a product of
+``k`` such factors, and (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.1)::
 
     prod (1 + d_i)**(+-1) = 1 + theta_k,   |theta_k| <= gamma_k = k u / (1 - k u)    for k u < 1.
 
@@ -43,31 +43,31 @@ WIDE: dict[str, type[np.floating[Any]]] = {
 
 
 def wide(array: Array) -> Array:
-    """The array, which is already rounded to its own dtype, in the type that truth is computed in."""
+    """The array in the type that truth is computed in. It is already rounded to its own dtype."""
     return array.astype(WIDE[array.dtype.name])
 
 
 def finfo(dtype: np.dtype[Any] | str) -> Any:
-    """``np.finfo``, which does not know bfloat16, for every dtype of :data:`WIDE`."""
+    """``np.finfo`` for every dtype of :data:`WIDE`: NumPy does not know bfloat16."""
     info: Any = jnp.finfo
     return info(dtype)
 
 
 def gamma(terms: int, dtype: np.dtype[Any] | str) -> float:
-    """The relative error bound ``k u / (1 - k u)`` of a chain of ``terms`` roundings; inf where it bounds nothing."""
+    """The relative error bound ``k u / (1 - k u)`` of a chain of ``terms`` roundings; inf if ``k u >= 1``."""
     ku = terms * float(finfo(dtype).eps) / 2
     return ku / (1 - ku) if ku < 1 else float("inf")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One output as it should be.
+    """The true value of one output, with its error bound.
 
     Attributes:
-        value: Truth, in a wide type; in the output's dtype where every bit counts.
+        value: Truth, in a wide type, or in the output's dtype if every bit counts.
         dtype: Dtype of the output.
-        margin: Accepted absolute error of each element; None where every bit counts. Integers and booleans have one
-            where they depend on a rounded number: whether it is above a threshold, say.
+        margin: Accepted absolute error of each element; None if every bit counts. Integers and booleans have a margin
+            if they depend on a rounded number, for instance on whether it is above a threshold.
         signed_zero: Whether a zero must have the sign of the true zero.
     """
 
@@ -79,13 +79,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Truth:
-    """All outputs as they should be.
+    """The true values of all outputs, with their error bounds.
 
     Attributes:
         outputs: One entry per output.
         alternative: The other answer of a discontinuous operator, for the elements that are ``undecided``.
-        undecided: True where truth is so near to the discontinuity that either answer is right. An element is accepted
-            when all outputs agree with one of the two; outputs must have the shape of this mask.
+        undecided: True where truth is so near to the discontinuity that both answers are right. An element is accepted
+            if all outputs agree with one of the two. All outputs must have the shape of this mask.
     """
 
     outputs: tuple[Expected, ...]
@@ -94,7 +94,7 @@ class Truth:
 
 
 def exact(value: Array, signed_zero: bool = False) -> Expected:
-    """Integers, booleans, copies: the very value (of NaNs only that they are NaN)."""
+    """A result that must be the very value: integers, booleans and copies. A NaN may have any bits."""
     return Expected(value, value.dtype, None, signed_zero)
 
 
@@ -108,7 +108,7 @@ def bounded(
     flushed: float = 1.0,
     signed_zero: bool = False,
 ) -> Expected:
-    """A rounded result.
+    """A rounded result, with the error bound of the model above.
 
     Args:
         value: Truth in a wide type.
@@ -116,12 +116,12 @@ def bounded(
         ulps: ``C`` of the error model, in units of u: 1 is half a unit in the last place, a correctly rounded result.
         condition: ``S`` of the error model.
         terms: ``k`` of the error model.
-        flushed: ``f`` of the error model: how many operands of weight one may be flushed to zero.
-        signed_zero: Whether the sign of a zero counts.
+        flushed: ``f`` of the error model: how many operands and results may be flushed to zero.
+        signed_zero: Whether a zero must have the sign of the true zero.
     """
     info = finfo(dtype)
     with np.errstate(all="ignore"):
-        # What is not finite has no margin: its place and sign are compared.
+        # NaN and infinities have no margin: the judge compares their places and signs.
         rounded = np.where(np.isfinite(value), ulps * float(info.eps) / 2 * np.abs(value), 0)
         accumulated = np.where(np.isfinite(condition), gamma(terms, dtype) * np.asarray(condition), 0)
         margin = rounded + accumulated + flushed * float(info.tiny)

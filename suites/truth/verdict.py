@@ -1,4 +1,4 @@
-"""Judges results against their true values: right or what is wrong, and how much of the error budget is used.
+"""Judges results by their true values: says whether they are right, and how much of the error budget they use.
 
 The error bounds come from :mod:`suites.truth.error_model`.
 """
@@ -17,7 +17,13 @@ from suites.truth.error_model import WIDE, Expected, Truth, finfo
 
 @dataclass(frozen=True)
 class Verdict:
-    """How right the results are; ``reason`` is None for PASSED."""
+    """Whether results are right.
+
+    Attributes:
+        status: PASSED, or the kind of the error.
+        reason: The error in words; None if they passed.
+        accuracy: How far results are off; None if shapes or dtypes are wrong.
+    """
 
     status: Status
     reason: str | None
@@ -25,7 +31,7 @@ class Verdict:
 
 
 def judge(results: list[Array], truth: Truth) -> Verdict:
-    """Compares results with truth: number, shapes and dtypes, then NaN, infinities, zeros, values, in this order."""
+    """Compares results with truth: first number, shapes and dtypes, then NaN, infinities, signs of zeros and values."""
     mismatch = _declared(results, truth.outputs)
     if mismatch:
         return mismatch
@@ -49,7 +55,7 @@ _PROBLEMS = (
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Elementwise: which of ``_PROBLEMS``, the share of the budget, the distance in units in the last place."""
+    """For each element: an index of ``_PROBLEMS``, the share of the error budget, and the distance in ulps."""
 
     problem: Array
     share: Array
@@ -87,7 +93,7 @@ def _compare(got: Array, expected: Expected) -> _Comparison:
         share = np.where(difference == 0, 0.0, difference / margin)
         ulp = difference / np.spacing(np.maximum(np.abs(truth), info.tiny).astype(got.dtype))
         same_sign = np.sign(got) == np.sign(truth)
-        # Overflow is right where truth, rounded, may not fit: |truth| + margin beyond the largest number.
+        # An infinity is right if a result within the margin may overflow.
         right_infinity = np.isinf(got) & same_sign & (np.isinf(truth) | (np.abs(truth) + margin > info.max))
         nan = np.isnan(got) != np.isnan(truth)
         infinite = (np.isinf(got) | np.isinf(truth)) & ~right_infinity & ~np.isnan(truth)
@@ -137,7 +143,7 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
 
 
 def _number(value: Any) -> float | str:
-    """A float where it holds the value, else text."""
+    """The value as a float; as text if a float does not hold it."""
     if np.iscomplexobj(value) or (isinstance(value, np.integer) and abs(int(value)) > 2**53):
         return str(value)
     return float(value)
