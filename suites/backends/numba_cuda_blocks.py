@@ -213,7 +213,7 @@ def csr_row_sums(part: Callable[..., Any]) -> Any:
     """Makes the kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
 
     A few threads share a row, as many as a row of mean length keeps busy (:func:`csr_rows_of`). The whole block shares
-    a row that is far longer. A warp for each row would leave most threads idle on short rows. A single thread for a long
+    a far longer row. A warp for each row would leave most threads idle on short rows. A single thread for a long
     row would hold up its block.
 
     Args:

@@ -1,4 +1,4 @@
-"""block_sum: ``out[b]`` is the sum of the 256 elements of x that begin at ``256 * b``; the last block may have fewer."""
+"""block_sum: ``out[b]`` is the sum of 256 elements of x from ``x[256 * b]`` on; the last block may have fewer."""
 
 import functools
 

@@ -100,7 +100,7 @@ def csr_binary_matvec_warp(dtype):
         if lane < lanes:
             total = element(0)
             for k in range(indptr[row] + lane, indptr[row + 1], lanes):
-                # No branch on the spike: the CPU would mispredict it, and on a GPU the load of the weight would wait for the spike.
+                # No branch: the CPU would mispredict it, and a GPU would load the weight only after the spike.
                 total += wp.where(spikes[indices[k]], data[k], element(0))
             wp.atomic_add(out, row, total)
 

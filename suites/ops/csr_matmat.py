@@ -40,7 +40,7 @@ COLUMNS = 8
 
 @numba.njit(fastmath={"reassoc"})
 def csr_product_rows(data, indices, indptr, X, out, first, last):
-    """The rows from ``first`` up to ``last``, four non-zeros at a time, so that it passes less often through a row of out.
+    """The rows from ``first`` up to ``last``, four non-zeros at a time, to pass less often through a row of out.
 
     Unsigned indices never count from the end. So LLVM sees that columns are neighbours.
     """
@@ -106,8 +106,8 @@ def product_part(data, indices, X, j, first, stop, step):
 def sum_columns(shared, value, lane, lanes):
     """For each column the sum of ``value`` over consecutive lanes. All threads of a block must call it.
 
-    ``lanes`` is a power of two, the same for all threads. ``lane`` is the number of this lane. ``shared`` has an element
-    per thread.
+    ``lanes`` is a power of two, the same for all threads. ``lane`` is the number of this lane. ``shared`` has an
+    element per thread.
     """
     width = cuda.blockDim.x
     place = (cuda.threadIdx.z * cuda.blockDim.y + cuda.threadIdx.y) * width + cuda.threadIdx.x
@@ -126,7 +126,7 @@ def sum_columns(shared, value, lane, lanes):
 
 @kernel
 def csr_matmat_cuda(data, indices, indptr, X, out):
-    """Threads along x take columns, so that neighbours read neighbours of X. Along y lanes share a row; along z lie rows.
+    """Threads along x take columns: neighbours read neighbours of X. Along y lanes share a row; along z lie rows.
 
     All lanes of a block share a row that is far longer, as in csr_row_sums.
     """
@@ -205,7 +205,7 @@ def csr_matmat_warp(dtype, width):
 
 
 def csr_matmat_in_groups(inputs, outs):
-    """Columns in groups, so that the CPU computes a group with one vector instruction. The width divides their number."""
+    """Takes columns in groups, so that the CPU computes a group with one vector instruction."""
     if inputs[0].shape != inputs[1].shape:
         raise ValueError("csr_matmat: data and indices must have one length")
     (rows, columns), dtype = outs[0].shape, outs[0].dtype

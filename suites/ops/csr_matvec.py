@@ -73,7 +73,7 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
 
 @device
 def sparse_part(data, indices, x, first, stop, step):
-    """One lane's part of a row's sum, in four independent chains: elements of x are far apart, so each load takes long."""
+    """One lane's part of a row's sum, in four independent chains, because loads of x take long."""
     a = b = c = d = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:

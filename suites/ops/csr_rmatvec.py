@@ -1,7 +1,8 @@
 """csr_rmatvec: ``out = y + A.T @ x`` for a sparse matrix A in CSR form; nominal size is its number of non-zeros.
 
 This is how spikes reach their targets: row i holds the synapses of neuron i, which sends ``x[i]``. ``y`` holds what the
-targets have received so far, one element for each column of A. No other input tells the number of columns. Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices`` lie within ``y``. Checking that would
+targets have received so far, one element for each column of A. No other input tells the number of columns.
+Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices`` lie within ``y``. Checking that would
 cost as much as the product.
 """
 
@@ -77,7 +78,7 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
 
 @kernel
 def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
-    """Adds to ``out``, which lies in the memory of ``y``. Threads share rows as in csr_row_sums, but do not synchronise."""
+    """Adds to ``out``, which is in the memory of ``y``. Threads share rows as in csr_row_sums."""
     rows, lanes, height = np.uint64(x.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     first = np.uint64(cuda.blockIdx.x) * height
     place = np.uint64(cuda.threadIdx.y) * lanes + np.uint64(cuda.threadIdx.x)

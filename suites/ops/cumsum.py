@@ -163,7 +163,7 @@ def scan(x, before, out):
 
 
 def cumsum_cuda(x, out, stream):
-    """Three passes: the sum of each block, the running sums of these, and from them the running sums within each block."""
+    """Three passes: the sum of each block, the running sums of these, and the running sums within each block."""
     tiles = -(-x.size // TILE)
     blocks = min(PARTIALS, tiles)
     if blocks == 1:
@@ -218,7 +218,7 @@ LEVELS = 3
 
 
 def cumsum_warp(inputs, outs):
-    """Adds up parts, then parts of their sums, and so on. One thread scans the last few sums; many threads scan the parts.
+    """Adds up parts, then parts of their sums, and so on. One thread scans the last few sums, many threads the parts.
 
     Parts are short, so that the elements that a block reads stay in the cache until each thread has read its part.
     """

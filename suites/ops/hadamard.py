@@ -47,7 +47,7 @@ def hadamard_parallel(A, B, out):
 
 @kernel
 def hadamard_cuda(A, B, out):
-    """Columns lie along x. Each thread takes four rows, and goes on to further rows if there are too few blocks along y."""
+    """Columns lie along x. Each thread takes four rows, then further rows if there are too few blocks along y."""
     rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
     height = np.uint64(cuda.blockDim.y)
     j = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)

@@ -84,7 +84,7 @@ def count(table, value, bins):
 
 @kernel
 def histogram_cuda(x, counts, out):
-    """Adds to ``out``, which lies in the memory of ``counts``. A block first counts in shared memory, if the bins fit."""
+    """Adds to ``out``, which is in the memory of ``counts``. A block first counts in shared memory if the bins fit."""
     shared = cuda.shared.array(SHARED_BINS, out.dtype)
     all_bins, lane = np.uint64(out.size), np.uint64(cuda.threadIdx.x)
     private = all_bins <= np.uint64(SHARED_BINS)

@@ -293,7 +293,7 @@ def _tree(steps):
 
 
 def _truth(a, b, initial):
-    """A term is ``b[s]`` times all later ``a``. It passes through ``t - s`` products, in whatever order they are multiplied.
+    """A term is ``b[s]`` times all later ``a``. It passes through ``t - s`` products, in whatever order.
 
     It passes through one addition per step in a loop, and through ``2 log2 T`` in a tree. A kernel may do both, with a
     few steps for each thread. So it has at most the sum of all, ``k = 2 (t - s) + tree`` roundings.

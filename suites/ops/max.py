@@ -28,8 +28,8 @@ from suites.backends.numba_cpu import ONE_THREAD_BELOW
 from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, partial_count
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
-# LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in the
-# order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, with all
+# LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
+# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, with all
 # but the sign flipped if the float is negative. A NaN with a positive sign has a key above infinity, but a NaN with a
 # negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above infinity's if
 # there is any NaN.
@@ -92,7 +92,7 @@ def _value_of(key, magnitude, out):
 
 
 def _layout(dtype):
-    """For a Numba float type: the integer type of its width, the position of the sign, and the mask of the other bits."""
+    """For a Numba float type: the integer type of its width, the place of the sign, and the mask of the other bits."""
     integer = getattr(np, f"int{dtype.bitwidth}")
     return integer, integer(dtype.bitwidth - 1), integer(np.iinfo(integer).max)
 

@@ -228,8 +228,8 @@ def _truth(x):
 def _condition(pullback, inputs, cotangents):
     """With the cotangents m and s, an element's is ``m / n + s (x - mean) / (n std)``.
 
-    A kernel computes the distance from a mean whose error is a multiple of mean|x|. The mean of the distances is zero, so
-    it contributes next to nothing.
+    A kernel computes the distance from a mean whose error is a multiple of mean|x|. The mean of the distances is zero,
+    so it contributes next to nothing.
     """
     (x,), (mean_cotangent, std_cotangent) = inputs, map(np.abs, cotangents)
     distances = np.abs(x - x.mean())

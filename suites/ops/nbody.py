@@ -1,4 +1,4 @@
-"""nbody: the gravitational acceleration of each of N bodies by all of them, softened; nominal size is N.
+"""nbody: the softened gravitational acceleration of each of N bodies by all bodies; nominal size is N.
 
 ``out[i]`` is the sum of ``masses[j] * d / (d . d + SOFTENING ** 2) ** 1.5`` over j, where ``d = positions[j] -
 positions[i]``, in units in which the gravitational constant is 1. Positions and accelerations are rows of three.
@@ -17,7 +17,7 @@ from suites.backends.numba_cuda import THREADS, cuda, kernel, quotient, sum_lane
 from suites.backends.warp import scalar, wp
 
 SOFTENING = 1 / 16
-"""A length, exact in every dtype, that keeps bodies which meet from flying apart."""
+"""A length that limits the force between bodies that meet. It is exact in every dtype."""
 
 _SQUARED = SOFTENING * SOFTENING
 
@@ -30,7 +30,7 @@ _BODIES = THREADS // _LANES
 
 @numba.njit(fastmath={"reassoc"})
 def pull(x, y, z, masses, i):
-    """The acceleration of one body; see :mod:`suites.backends.numba_cpu_blocks` about reassociation."""
+    """The acceleration of one body. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
     zero, squared = x.dtype.type(0), x.dtype.type(_SQUARED)
     ax, ay, az = zero, zero, zero
     for j in range(x.size):
@@ -45,7 +45,7 @@ def pull(x, y, z, masses, i):
 
 @numba.njit(error_model="numpy")
 def nbody(positions, masses, out):
-    # A vector register is filled by one load from each of these, and by a load per element from the rows.
+    # One load fills a vector register from each of these; from the rows it would take a load per element.
     x, y, z = positions[:, 0].copy(), positions[:, 1].copy(), positions[:, 2].copy()
     for i in range(masses.size):
         out[i, 0], out[i, 1], out[i, 2] = pull(x, y, z, masses, i)
@@ -63,7 +63,7 @@ def nbody_parallel(positions, masses, out):
 
 @kernel
 def nbody_cuda(positions, masses, out):
-    """A tile of THREADS bodies at a time goes through shared memory; _LANES threads share what it does to a body."""
+    """Shared memory holds a tile of THREADS bodies at a time. _LANES threads share the work for one body."""
     x, y, z = (
         cuda.shared.array(THREADS, out.dtype),
         cuda.shared.array(THREADS, out.dtype),
@@ -127,7 +127,7 @@ def nbody_warp(dtype):
 
 
 def _reference(positions, masses):
-    # By component: XLA then keeps no array of pairs of vectors.
+    # Component by component, so that XLA keeps no array of pairs of vectors.
     dx, dy, dz = (positions[None, :, axis] - positions[:, None, axis] for axis in range(3))
     distance2 = dx * dx + dy * dy + dz * dz + _SQUARED
     weight = masses / (distance2 * jnp.sqrt(distance2))
@@ -145,15 +145,15 @@ distance one more and that of the distance.
 _ADJOINT_TERM = 64
 """Roundings on the way from two positions and a cotangent c to a term of the cotangent of a position.
 
-A weight has 18 by the count above, and the product of c with the distance four. The derivative of the quotient divides
-the weight by what it was a quotient of (36 with the division), times that product: 41. The derivatives of the product
-with the root and of the root lead to that of the squared distance with 61, of the distance with 63; the sum with the
-direct term has one more.
+A weight has 18, as counted above; the product of c with the distance has four. The derivative of the quotient divides
+the weight by the divisor (36 with the division) and multiplies it with that product: 41. The derivatives of the product
+with the root and of the root itself follow: the squared distance has 61, the distance 63. The sum with the direct term
+adds one.
 """
 
 
 def _pairs(positions, masses, first, last):
-    """Distances from the bodies ``first`` up to ``last`` to all others, their squares softened, and the weights."""
+    """Distances from the bodies ``first`` up to ``last`` to all others, softened squares of these, and the weights."""
     d = positions[None, :, :] - positions[first:last, None, :]
     distance2 = np.square(d).sum(axis=2) + _SQUARED
     return d, distance2, masses / (distance2 * np.sqrt(distance2))
@@ -173,8 +173,11 @@ def _truth(positions, masses):
 
 
 def _condition(pullback, inputs, cotangents):
-    """With weights w and cotangents c, the pair i, j adds ``w c - 3 w (c . d) d / distance2`` to the cotangent of the
-    position j, takes it from that of i, and adds ``w / m (c . d)`` to that of the mass j."""
+    """With weights w and cotangents c, the pair i, j contributes ``w c - 3 w (c . d) d / distance2``.
+
+    This is added to the cotangent of position j and subtracted from the one of position i. The cotangent of mass j gets
+    ``w / m (c . d)``.
+    """
     positions, masses = inputs
     d, distance2, unit_weight = _pairs(positions, np.ones_like(masses), 0, None)
     c, d = np.abs(cotangents[0])[:, None, :], np.abs(d)

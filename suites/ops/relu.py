@@ -33,7 +33,7 @@ def relu(x, out):
     zero = x.dtype.type(0)
     for i in range(out.size):
         value = x[i]
-        # Negated, so that NaN, for which no comparison holds, is kept.
+        # No comparison with NaN is true, so NaN is kept.
         out[i] = zero if value <= zero else value
 
 

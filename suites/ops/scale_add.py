@@ -72,14 +72,14 @@ def scale_add_warp(dtype):
 
 
 def _truth(a, b, c):
-    """Two roundings, or one where the product is not rounded before it is added."""
+    """There are two roundings, or one if the product is not rounded before it is added."""
     if a.dtype.kind != "f":
         return Truth((exact(a * b + c),))  # integers wrap around
     with np.errstate(invalid="ignore", over="ignore"):
         product = wide(a) * wide(b)
         value = product + wide(c)
         condition = np.abs(product) + np.abs(wide(c))
-        # A factor that is flushed to zero takes its whole product with it.
+        # The product with a factor that is flushed to zero is zero.
         factor = np.maximum(np.abs(wide(a)), np.abs(wide(b))).max(initial=0, where=np.isfinite(product))
     return Truth((bounded(value, a.dtype, condition=condition, terms=2, flushed=3 + float(factor)),))
 
@@ -95,7 +95,7 @@ def _edges(dtype):
         cases[name] = (vector, np.ones_like(vector), vector[::-1].copy())
         cases[f"{name}_factor"] = (np.ones_like(vector), vector, np.zeros_like(vector))
     if np.dtype(dtype).kind == "f":
-        # What is left when two large numbers cancel is the rounding error of one of them, or nothing.
+        # If two large numbers cancel, the result is the rounding error of one of them, or zero.
         near = values(dtype, 257, np.random.default_rng(1))
         cases["cancellation"] = (near, near, -(near * near))
     return cases

@@ -1,4 +1,4 @@
-"""scatter_add: ``acc[targets[i]] += values[i] * scale[0]`` for each i, targets in any order and more than once.
+"""scatter_add: ``acc[targets[i]] += values[i] * scale[0]`` for each i. Targets come in any order, some more than once.
 
 Nominal size is the number of values. Precondition: ``targets`` lie within ``acc``. Checking that would cost as much as
 adding.
@@ -31,12 +31,12 @@ from suites.backends.numba_cuda import THREADS, cuda, kernel, load, tile, tile_c
 from suites.backends.warp import scalar, wp
 
 PER_SLOT = 8
-"""Values per element of acc in a sample, on average."""
+"""The mean number of values per element of acc in a sample."""
 
 
 @numba.njit
 def scatter_part(values, targets, factor, out, first, last):
-    """The values from ``first`` up to ``last``."""
+    """Adds the values from ``first`` up to ``last``."""
     for i in range(first, last):
         out[np.uint32(targets[i])] += values[i] * factor
 
@@ -51,10 +51,9 @@ def scatter_add(values, targets, scale, acc, out):
 
 @numba.njit(parallel=True)
 def scatter_add_parallel(values, targets, scale, acc, out):
-    """Each part of the values is added up in an accumulator of its own, so no two threads share an element.
+    """Each part of the values has an accumulator of its own, so that no two threads share an element.
 
-    There are no more parts than values for each element, which bounds the work on the accumulators by that on the
-    values.
+    There are at most as many parts as values per element. So the accumulators take no more work than the values.
     """
     parts = min(numba.get_num_threads(), values.size // max(acc.size, 1))
     if values.size < ONE_THREAD_BELOW or parts < 2:
@@ -118,7 +117,7 @@ def _reference(values, targets, scale, acc):
 
 
 def _truth(values, targets, scale, acc):
-    """A product is rounded once and goes through as many additions as its element has values, in any order."""
+    """A product is rounded once and passes through as many additions as its element has values, in any order."""
     if values.dtype.kind != "f":
         value = acc.copy()
         np.add.at(value, targets, values * scale[0])  # integers wrap around
@@ -138,7 +137,7 @@ def most_values(targets):
 
 
 def _sample(dtype, size, seed):
-    """Elements differ in how many values they have, by two orders of magnitude; some have none."""
+    """The numbers of values per element differ by two orders of magnitude; some elements have none."""
     random = np.random.default_rng(seed)
     slots = max(1, size // PER_SLOT)
     weights = random.lognormal(0, 1, slots) * (random.random(slots) > 0.05)

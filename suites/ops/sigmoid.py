@@ -78,10 +78,10 @@ def sigmoid_warp(dtype):
 
 
 def _truth(x):
-    """The exponential e is off by four roundings (see exp_trace), the sum by one, the quotient by up to four (2 ulp).
+    """The exponential e has four roundings (see exp_trace), the sum one, and the quotient up to four (2 ulp).
 
-    The relative error of e reaches the result with a factor of ``e / (1 + e)``, below one: nine roundings in all. Where
-    e overflows, the result is zero instead of a number below the smallest normal one.
+    The relative error of e reaches the result with a factor of ``e / (1 + e)``, which is below one: nine roundings in
+    all. If e overflows, the result is zero instead of a number below the smallest normal one.
     """
     with np.errstate(over="ignore"):
         value = 1 / (1 + np.exp(-wide(x)))
@@ -89,10 +89,10 @@ def _truth(x):
 
 
 _ADJOINT_ROUNDINGS = 20
-"""Roundings of the derivative ``e / (1 + e) ** 2``: four in the exponential e, five in the sum, eleven in its square.
+"""Roundings of the derivative ``e / (1 + e) ** 2``, each relative to the result.
 
-With four of each, e and the quotient, and one for the product with the cotangent, these are 20. Each is relative to the
-result.
+The exponential e has four, the sum five, and its square eleven. With four of e, four of the quotient, and one of the
+product with the cotangent these are 20.
 """
 
 
@@ -113,7 +113,7 @@ OPERATOR = Operator(
     dtypes=("float32", "float64", "float16"),
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
-    # The derivative of the reference is not a number where the exponential overflows, as it does in half precision.
+    # The derivative of the reference is NaN if the exponential overflows, as it does in half precision.
     gradient=Gradient({0: _ADJOINT_ROUNDINGS}, no_sums, dtypes=("float32", "float64")),
     bytes_read=total_bytes,
     bytes_written=total_bytes,

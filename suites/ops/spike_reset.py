@@ -1,4 +1,4 @@
-"""spike_reset: neurons whose potential has reached the threshold spike and are reset, in two kernels on a GPU."""
+"""spike_reset: neurons whose potential has reached the threshold spike and are reset, by two kernels on a GPU."""
 
 import functools
 
@@ -91,7 +91,7 @@ def _reference(V, V_th, V_rest):
 
 
 def _truth(V, V_th, V_rest):
-    """Nothing is rounded; a comparison of numbers that may be flushed to zero can go either way."""
+    """Nothing is rounded. A comparison of numbers that may be flushed to zero may have either result."""
     tiny = float(np.finfo(V.dtype).tiny)
     fires = V_th <= V
     zeros = np.where(np.abs(wide(V)) < tiny, 0, wide(V)), np.where(np.abs(wide(V_th)) < tiny, 0, wide(V_th))

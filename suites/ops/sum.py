@@ -44,7 +44,7 @@ def total_parallel(x, out):
 
 
 def total_cuda(x, out, stream):
-    """Two passes over memory that no block waits for: atomic additions would make the bits of the sum vary."""
+    """Two passes, because the bits of a sum by atomic additions would vary from call to call."""
     blocks = partial_count(x.size)
     if blocks == 1:
         add_up[1, THREADS, stream](x, out)
