@@ -16,7 +16,6 @@ from bridge import numba_kernel
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
 from suites.backends.numba_cpu_blocks import (
-    BLOCK,
     ONE_THREAD_BELOW,
     block_count,
     block_dot,
@@ -30,6 +29,7 @@ from suites.backends.numba_cpu_blocks import (
     copy_to,
     rows_of_part,
 )
+from suites.truth.blocked_sums import BLOCK
 
 __all__ = [
     "BLOCK",

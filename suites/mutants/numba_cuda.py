@@ -184,7 +184,7 @@ def _launch_partials(inputs, outs):
 
 
 def other_stream(x, out, stream):
-    """Launches the second kernel on the default stream: it does not wait for the first, and XLA does not wait for it."""
+    """Launches the second kernel on the default stream: it does not wait for the first one, nor XLA for it."""
     if x.size:
         blocks = tile_count(x.size)
         squares = cuda.device_array(x.size, dtype=x.dtype)

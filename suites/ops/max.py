@@ -29,10 +29,10 @@ from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, part
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
 # LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
-# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, with all
-# but the sign flipped if the float is negative. A NaN with a positive sign has a key above infinity, but a NaN with a
-# negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above infinity's if
-# there is any NaN.
+# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, of
+# which all but the sign are flipped if it is negative. A NaN with a positive sign has a key above infinity, but a NaN
+# with a negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above
+# infinity's if there is any NaN.
 
 
 def largest_key(x):

@@ -137,9 +137,9 @@ def _reference(positions, masses):
 _TERM = 20
 """Roundings on the way from two positions to a term of the sum.
 
-A distance has one, its square three, the sum of three squares and the softening six. The root has half of these, and
-up to four of its own (2 ulp): seven; the product with it 14. The quotient adds up to four (2 ulp), the product with the
-distance one more and that of the distance.
+A distance has one, its square three, the sum of three squares and the softening six. The root has half of these and up
+to four of its own (2 ulp): seven. The product with the root has 14. The quotient adds up to four (2 ulp). The product
+with the distance adds one, and the one of the distance.
 """
 
 _ADJOINT_TERM = 64

@@ -185,9 +185,9 @@ def _truth(X):
     """The distance has a small relative error, however near two points are.
 
     The difference of two coordinates has one rounding, relative to that difference. Its square has this rounding twice
-    and one of its own, and passes through at most d - 1 additions. All terms are positive, so a sum s is off by ``gamma_{d+2} s``, and
-    its root by half of that, since ``|sqrt(1 + t) - 1| <= |t| / 2 + t**2 / 2``: no more than ``gamma_k sqrt(s)`` with
-    ``k = (d + 2) / 2 + 1``, and what the root adds.
+    and one of its own, and passes through at most d - 1 additions. All terms are positive, so a sum s is off by
+    ``gamma_{d+2} s``. Its root is off by half of that, since ``|sqrt(1 + t) - 1| <= |t| / 2 + t**2 / 2``: at most by
+    ``gamma_k sqrt(s)`` with ``k = (d + 2) / 2 + 1``. The rounding of the root is added.
 
     A coordinate or a difference that is flushed to zero moves a point by at most 3 tiny along each axis. A square that
     is flushed to zero or subnormal takes at most ``tiny`` from s. Between equal points all differences are zero, and

@@ -1,4 +1,4 @@
-"""stencil: one explicit step of the heat equation on a grid, with the five-point Laplacian. Cells of the rim are copied.
+"""stencil: one explicit step of the heat equation on a grid, with the five-point Laplacian. The rim is copied.
 
 ``out[i, j] = u[i, j] + rate[0] * (u[i-1, j] + u[i+1, j] + u[i, j-1] + u[i, j+1] - 4 * u[i, j])``. Nominal size is the
 number of cells.
