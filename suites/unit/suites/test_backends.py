@@ -1,4 +1,6 @@
-"""A kernel as its language has it gets the default launch: a thread for each element of the first output."""
+"""Backends register in order, and accept bare kernels: their launch has a thread per element of the first output."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +8,22 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel
+from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel, backends
 from suites.backends import numba_cuda
 from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
 from suites.errors import OperatorError
+
+
+def test_every_file_that_registers_a_backend_is_imported_with_the_package():
+    folder = Path(backends.__file__).parent
+    registering = {
+        path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
+    }
+    assert registering - {"backend"} == {name for name in vars(backends) if name in registering}
+    homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
+    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "numba_cuda", "warp", "cuda_raw", "pallas"]
+    assert set(homes) == registering - {"backend"}
 
 
 def _struct(*shape, dtype="float32"):

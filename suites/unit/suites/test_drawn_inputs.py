@@ -1,4 +1,4 @@
-"""Strategies draw what they promise: kernels are right on all of it, and what must be refused is."""
+"""Drawn inputs keep their promises: kernels are right on all of them, and drawn mistakes are refused."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What the operators declare holds together."""
+"""The declarations of the built-in operators agree with each other."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""What makes no sense in an operator is refused, with its name, the field, what came, what was expected and a cure."""
+"""Mistakes in an operator are refused. The error names operator and field, says what was expected, and what to do."""
 
 import typing
 

@@ -97,7 +97,7 @@ print(OPERATOR.build(next(iter(OPERATOR.kernels)), OPERATOR.sample("float32", 8,
 
 def test_a_users_file_needs_nothing_else(tmp_path):
     (tmp_path / "my_ops.py").write_text(USERS_FILE, encoding="utf-8")
-    code = "import sys; sys.path.append(sys.argv[1]); import my_ops"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import my_ops"
     assert processes.output("-c", code, tmp_path) == "True"
 
 
