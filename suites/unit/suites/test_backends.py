@@ -20,7 +20,6 @@ def test_every_file_that_registers_a_backend_is_imported_with_the_package():
     registering = {
         path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
     }
-    assert registering - {"backend"} == {name for name in vars(backends) if name in registering}
     homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
     assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "numba_cuda", "warp", "cuda_raw", "pallas"]
     assert set(homes) == registering - {"backend"}
