@@ -1,21 +1,7 @@
-"""Turns operators into evidence: is each backend's kernel right, under which transformations, and how fast is it?
+"""Gives a file with operators of one's own everything that it needs: ``from suites import Operator``.
 
-What a file with operators of one's own needs is here: ``from suites import Operator``. It is imported when it is first
-used, so that ``import suites`` costs nothing.
-
-The stages, each a module: :mod:`suites.backends.backend` (who can implement an operator) -> :mod:`suites.declare.operator` (what one
-declares), with :mod:`suites.declare.fields`, :mod:`suites.declare.bare` and :mod:`suites.declare.answers` (in which forms) ->
-:mod:`suites.ops` (the declarations), or those of a user's file (:mod:`suites.cells.catalogue`) -> :mod:`suites.cells.params` (the
-matrix of cells). From there two ways lead on:
-
-- right or wrong: :mod:`suites.checks.register` (which tests make which check; :mod:`suites.inputs.strategies` draws their inputs) ->
-  :mod:`suites.judging.cell_verdict` with :mod:`suites.truth.error_model` (the verdict) -> :mod:`suites.judging.evidence` (what one test found) ->
-  :mod:`suites.sessions.checks_plugin` (records, grid). :mod:`suites.truth.derived` finds truth where an author declares none.
-  :mod:`suites.mutants` proves that the checks work. :mod:`suites.commands.special` shows where backends differ, but are right.
-- how fast: :mod:`suites.bench.timing` with :mod:`suites.bench.bandwidth` -> :mod:`suites.sessions.timing_plugin` (records).
-
-:mod:`suites.commands.command_line` is the command line and :mod:`suites.cells.selection` the cells it works on. :mod:`suites.sessions` runs
-pytest for it, and :mod:`suites.plugin` gives pytest the parameters. The tests are named after what they establish.
+A name is imported when it is first used, so that ``import suites`` costs nothing. The building blocks of kernels are in
+the file of their backend, such as :mod:`suites.backends.numba_cuda`.
 """
 
 from __future__ import annotations
@@ -24,44 +10,49 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suites.backends.backend import (
-        Backend,
-        CudaCallable,
-        CudaKernel,
-        PallasKernel,
-        RawKernel,
-        WarpCallable,
-        WarpKernel,
-    )
-    from suites.declare.answers import total_bytes
-    from suites.declare.operator import ErrorCase, Failure, Limitation, Operator, Sizes
+    from suites.backends.backend import Backend, register_backend
+    from suites.backends.cuda_raw import RawKernel
+    from suites.backends.kernel import Kernel
+    from suites.backends.numba_cuda import CudaCallable, CudaKernel
+    from suites.backends.pallas import PallasKernel
+    from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.error_case import ErrorCase, Failure
+    from suites.declare.gradient import Gradient, no_sums, sums_of_products
+    from suites.declare.limitation import Limitation
+    from suites.declare.operator import Operator
+    from suites.declare.sizes import Sizes
+    from suites.declare.work_answers import total_bytes
     from suites.errors import CatalogueError, OperatorError
     from suites.inputs.edges import values, vectors
-    from suites.judging.gradients import Gradient, no_sums, sums_of_products
+    from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
+    from suites.truth.blocked_sums import blocked_terms
     from suites.truth.derived import derived_truth
-    from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, exact, wide
+    from suites.truth.error_model import Expected, Truth, bounded, exact, gamma, wide
 
 _MODULES = {
-    "truth.error_model": ("Expected", "Truth", "blocked_terms", "bounded", "exact", "wide"),
-    "declare.answers": ("total_bytes",),
-    "backends.backend": (
-        "Backend",
-        "CudaCallable",
-        "CudaKernel",
-        "PallasKernel",
-        "RawKernel",
-        "WarpCallable",
-        "WarpKernel",
-    ),
-    "truth.derived": ("derived_truth",),
-    "inputs.edges": ("values", "vectors"),
+    "backends.backend": ("Backend", "register_backend"),
+    "backends.cuda_raw": ("RawKernel",),
+    "backends.kernel": ("Kernel",),
+    "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
+    "backends.pallas": ("PallasKernel",),
+    "backends.warp": ("WarpCallable", "WarpKernel"),
+    "declare.error_case": ("ErrorCase", "Failure"),
+    "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
+    "declare.limitation": ("Limitation",),
+    "declare.operator": ("Operator",),
+    "declare.sizes": ("Sizes",),
+    "declare.work_answers": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
-    "judging.gradients": ("Gradient", "no_sums", "sums_of_products"),
-    "declare.operator": ("ErrorCase", "Failure", "Limitation", "Operator", "Sizes"),
+    "inputs.edges": ("values", "vectors"),
+    "inputs.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
+    "truth.blocked_sums": ("blocked_terms",),
+    "truth.derived": ("derived_truth",),
+    "truth.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "SOME_LONG_ROWS",
     "Backend",
     "CatalogueError",
     "CudaCallable",
@@ -70,6 +61,7 @@ __all__ = [
     "Expected",
     "Failure",
     "Gradient",
+    "Kernel",
     "Limitation",
     "Operator",
     "OperatorError",
@@ -81,9 +73,13 @@ __all__ = [
     "WarpKernel",
     "blocked_terms",
     "bounded",
+    "csr",
     "derived_truth",
     "exact",
+    "gamma",
     "no_sums",
+    "register_backend",
+    "row_lengths",
     "sums_of_products",
     "total_bytes",
     "values",

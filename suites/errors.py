@@ -1,8 +1,8 @@
-"""Declares the exceptions that tell the user what to change in an operator or in a command."""
+"""Declares the exceptions of the suites; each tells the user what to change in an operator or in a command."""
 
 
 class OperatorError(ValueError, TypeError):
-    """An operator declares something that makes no sense, or one of its functions returns that."""
+    """An operator or a backend declares something that makes no sense, or one of its functions returns it."""
 
 
 class SelectionError(ValueError):
@@ -10,4 +10,4 @@ class SelectionError(ValueError):
 
 
 class CatalogueError(SelectionError):
-    """A file or module from which no operators can be taken, or none that can be tested."""
+    """A file or module holds no operators, or none that can be tested."""

@@ -1,0 +1,9 @@
+"""Registers the built-in backends, one file each, in the order in which tables show them."""
+
+# isort: skip_file
+from suites.backends import jnp as jnp
+from suites.backends import numba_cpu as numba_cpu
+from suites.backends import numba_cuda as numba_cuda
+from suites.backends import warp as warp
+from suites.backends import cuda_raw as cuda_raw
+from suites.backends import pallas as pallas

@@ -1,264 +1,158 @@
-"""The backends an operator can be implemented in, and how each makes a JAX callable of its kernel."""
+"""Keeps the registry of backends: the kernel languages and targets that an operator can be implemented for.
+
+A backend is one file. It defines a class of kernels (:class:`suites.backends.kernel.Kernel`) and registers itself::
+
+    C = register_backend(
+        Backend(
+            id="c",
+            targets={"cpu": None},
+            accept=lambda kernel: CFunction(kernel) if isinstance(kernel, str) else None,
+            expected="the source of a C function",
+            cure="Pass its text.",
+        )
+    )
+
+From then on an operator may declare ``kernels={"c": ...}``.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import jax
+from suites.backends.kernel import Kernel
+from suites.errors import OperatorError
 
-from bridge import cuda_raw_kernel, jax_kernel, numba_cuda_kernel, numba_kernel
-from bridge import numba_cuda_callable
-from suites.backends.numba_cuda_blocks import MISSING as NO_NUMBA_CUDA
-from suites.backends.numba_cuda_blocks import NO_CUDA_CORE
+_registered: dict[str, Backend] = {}
+"""The backends by id, in the order in which tables show them. Files add to it when they are imported."""
 
 
-@dataclass(frozen=True)
-class CudaKernel:
-    """A Numba-CUDA kernel and how it is launched.
+class _Registered(type):
+    """Lets the class ``Backend`` stand for the registered backends.
 
-    Attributes:
-        dispatcher: What :func:`suites.backends.numba_cuda_blocks.kernel` made of the kernel.
-        launch: From the inputs and outputs of a call (anything with shape and dtype) to the launch arguments of
-            :func:`bridge.numba_cuda_kernel`.
-        atomic: Whether atomic operations add floats up: on a GPU their order varies, and the last bits with it.
+    ``list(Backend)`` is all of them, and ``Backend.NUMBA`` is the one with the id ``numba``.
     """
 
-    dispatcher: Any
-    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-    atomic: bool = False
+    def __iter__(cls) -> Iterator[Backend]:
+        return iter(tuple(_registered.values()))
+
+    def __getattr__(cls, name: str) -> Backend:
+        if name.isupper() and name.lower() in _registered:
+            return _registered[name.lower()]
+        raise AttributeError(f"no backend is registered as {name.lower()!r}")
 
 
-@dataclass(frozen=True)
-class CudaCallable:
-    """A Python function that launches several Numba-CUDA kernels, as :func:`bridge.numba_cuda_callable` takes it.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Backend(metaclass=_Registered):
+    """A kernel language and the platforms it has code for.
 
-    Its launches depend on shapes and dtypes alone, so that they can be replayed.
-    """
-
-    function: Callable[..., None]
-
-
-@dataclass(frozen=True)
-class WarpKernel:
-    """A Warp kernel and how it is called; it runs on the CPU and on CUDA.
+    Two backends are equal only if they are the same object. Other processes find a pickled backend by its id.
 
     Attributes:
-        kernel: From the name of the first input's dtype to the ``warp.Kernel``; the same kernel each time.
-        options: From the inputs and outputs of a call (anything with shape and dtype) to the options of
-            :func:`bridge.jax_kernel`.
-        initial: From the outputs to the initial values of those that are no inputs of the operator, but accumulated
-            into by the kernel (``in_out_argnames``): arguments that follow the inputs.
-        atomic: As for a :class:`CudaKernel`.
-    """
-
-    kernel: Callable[[str], Any]
-    options: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]] = lambda inputs, outs: {}
-    initial: Callable[[Sequence[Any]], Sequence[Any]] | None = None
-    atomic: bool = False
-
-
-@dataclass(frozen=True)
-class WarpCallable:
-    """A JAX function that calls Warp kernels, such as two of them with a temporary array in between.
-
-    Attributes:
-        make: From the inputs and outputs of a call to a function of arrays that returns a list of outputs.
-        calls: How many kernels the function calls.
-        atomic: As for a :class:`CudaKernel`.
-    """
-
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
-    calls: int
-    atomic: bool = False
-
-
-@dataclass(frozen=True)
-class RawKernel:
-    """A kernel in CUDA C++.
-
-    Attributes:
-        source: A template of the element type.
-        name: From the name of a dtype to that of its instance.
-        launch: From the inputs and outputs of a call to the launch arguments of :func:`bridge.cuda_raw_kernel`.
-    """
-
-    source: str
-    name: Callable[[str], str]
-    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class PallasKernel:
-    """A kernel in Pallas.
-
-    Attributes:
-        make: From the inputs and outputs of a call to a function of arrays that returns a list of outputs.
-    """
-
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., list[jax.Array]]]
-
-
-Kernel = Callable[..., Any] | CudaKernel | CudaCallable | WarpKernel | WarpCallable | RawKernel | PallasKernel
-"""What an operator declares for a backend; for ``jnp`` it is a function of JAX arrays, for Numba a dispatcher."""
-
-
-def _build_jnp(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return kernel
-
-
-def _build_numba(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return numba_kernel(kernel, outs)
-
-
-def _build_numba_cuda(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return numba_cuda_kernel(kernel.dispatcher, outs, **kernel.launch(inputs, outs))
-
-
-def _build_numba_cuda_callable(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return numba_cuda_callable(kernel.function, outs)
-
-
-def _build_numba_cuda_replay(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return numba_cuda_callable(kernel.function, outs, replay=True)
-
-
-def _build_cuda_raw(kernel: Any, inputs: Any, outs: Any) -> Any:
-    name = kernel.name(str(inputs[0].dtype))
-    return cuda_raw_kernel(kernel.source, name, outs, **kernel.launch(inputs, outs))
-
-
-def _build_pallas(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return _pallas_call(kernel, specs(inputs), specs(outs))
-
-
-@functools.lru_cache(maxsize=1024)
-def _pallas_call(kernel: PallasKernel, inputs: Any, outs: Any) -> Any:
-    return jax.jit(kernel.make(inputs, outs))
-
-
-def _build_warp(kernel: Any, inputs: Any, outs: Any) -> Any:
-    return _warp_call(kernel, specs(inputs), specs(outs))
-
-
-@functools.lru_cache(maxsize=1024)
-def _warp_call(kernel: WarpKernel | WarpCallable, inputs: Any, outs: Any) -> Any:
-    if isinstance(kernel, WarpCallable):
-        return jax.jit(kernel.make(inputs, outs))
-    options = {"num_outputs": len(outs)} | kernel.options(inputs, outs)
-    call = jax_kernel(kernel.kernel(str(inputs[0].dtype)), **options)
-    initial = kernel.initial
-    if initial is None:
-        return call
-    # Made inside the program: an initial value that came as an argument would have to be copied.
-    return jax.jit(lambda *arrays: call(*arrays, *initial(outs)))
-
-
-def specs(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """Shapes and dtypes of arrays, hashable."""
-    return tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """What is known of a backend.
-
-    Attributes:
-        id: Its name in test ids and records.
-        targets: The JAX platforms it has code for, with the FFI target that a compiled program must show for each call;
-            None for XLA's own operations.
-        build: Makes a JAX callable of a kernel and the specs of its inputs and outputs.
-        missing_dtypes: Dtypes that no kernel of this backend can take, each with the reason.
-        missing: Why it can run nowhere on this machine, None if it can.
-        has_adjoints: Whether the kernel language generates adjoints.
-        typed: Whether the bridge knows what arrays a kernel takes: of CUDA C++ it sees nothing but sizes.
+        id: Its name in operators, test ids and records: lower case letters, digits and ``_``.
+        targets: The JAX platforms (``cpu``, ``cuda``) that it has code for. Each comes with the FFI target that a
+            compiled program must show for every call, or None where XLA's own operations do the work.
+        accept: Takes what an author declares as the kernel. Returns it as a ``Kernel``, or None if it is no kernel of
+            this backend. Returns a ``Kernel`` of its own as it is.
+        expected: What a kernel must be, for the error about another object: "a function decorated with numba.njit".
+        cure: What to do, for the same error: "Decorate it with numba.njit."
+        language: The name of the kernel language, if several backends share one.
+        missing_dtypes: The dtypes that no kernel of this backend can have, each with the reason.
+        missing: Why it can run nowhere on this machine; None if it can.
+        has_adjoints: Whether the language generates adjoints, so that its kernels have gradients.
+        typed: Whether the bridge knows the dtypes and ranks of a kernel's arrays. Of CUDA C++ it knows only the sizes.
+        takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
+        serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
     """
 
     id: str
     targets: Mapping[str, str | None]
-    build: Callable[[Any, Any, Any], Callable[..., Any]]
-    missing_dtypes: tuple[tuple[str, str], ...] = ()
+    accept: Callable[[Any], Kernel | None]
+    expected: str
+    cure: str
+    language: str = ""
+    missing_dtypes: Mapping[str, str] = field(default_factory=dict)
     missing: str | None = None
     has_adjoints: bool = False
     typed: bool = True
-
-
-_XLA: dict[str, str | None] = {"cpu": None, "cuda": None}
-_CPU: dict[str, str | None] = {"cpu": "bridge_cpu"}
-_CUDA: dict[str, str | None] = {"cuda": "bridge_cuda"}
-_CUDA_PYTHON: dict[str, str | None] = {"cuda": "bridge_cuda_python"}
-
-_PALLAS: dict[str, str | None] = {"cuda": None}
-_NOT_IN_TRITON = (("float16", "Pallas has no division of float16 on GPUs"),)
-_NOT_IN_CPP = (("float16", "needs CUDA's headers, which not every installation of NVRTC finds"),)
-
-_NO_HALF = tuple((name, f"Numba's CPU target has no {name}") for name in ("float16", "bfloat16"))
-
-
-class Backend(Enum):
-    """A backend; the members are in the order in which tables and tests show them.
-
-    A further backend is a member here, and its kernels in the files of the operators.
-    """
-
-    JNP = _Facts("jnp", _XLA, _build_jnp)
-    NUMBA = _Facts("numba", _CPU, _build_numba, _NO_HALF)
-    NUMBA_PARALLEL = _Facts("numba_parallel", _CPU, _build_numba, _NO_HALF)
-    NUMBA_CUDA = _Facts("numba_cuda", _CUDA, _build_numba_cuda, (), NO_NUMBA_CUDA)
-    NUMBA_CUDA_CALLABLE = _Facts("numba_cuda_callable", _CUDA_PYTHON, _build_numba_cuda_callable, (), NO_NUMBA_CUDA)
-    NUMBA_CUDA_REPLAY = _Facts("numba_cuda_replay", _CUDA, _build_numba_cuda_replay, (), NO_NUMBA_CUDA)
-    WARP = _Facts("warp", _CPU | _CUDA, _build_warp, has_adjoints=True)
-    WARP_TILE = _Facts("warp_tile", _CPU | _CUDA, _build_warp, has_adjoints=True)
-    CUDA_RAW = _Facts("cuda_raw", _CUDA, _build_cuda_raw, _NOT_IN_CPP, NO_CUDA_CORE, typed=False)
-    PALLAS = _Facts("pallas", _PALLAS, _build_pallas, _NOT_IN_TRITON)
-
-    @property
-    def id(self) -> str:
-        """The name in test ids and records."""
-        return self.value.id
+    takes_any_callable: bool = False
+    serial_twin: Backend | None = None
 
     @property
     def platforms(self) -> tuple[str, ...]:
         """JAX platforms it has code for."""
-        return tuple(self.value.targets)
+        return tuple(self.targets)
 
     @property
     def compiled(self) -> bool:
-        """Whether its kernels are ours, called by custom calls, rather than XLA's own operations."""
-        return any(self.value.targets.values())
+        """Whether custom calls run its kernels, rather than XLA's own operations."""
+        return any(self.targets.values())
 
     def custom_call(self, platform: str) -> str | None:
-        """The FFI target of its calls on a platform; None where a program has no custom call of ours."""
-        return self.value.targets.get(platform)
+        """The FFI target of its calls on a platform; None where a program has no custom call of the bridge."""
+        return self.targets.get(platform)
 
-    @property
-    def typed(self) -> bool:
-        """Whether the bridge knows what arrays its kernels take."""
-        return self.value.typed
+    def shares_language(self, other: Backend) -> bool:
+        """Whether kernels of both are written in one language."""
+        return (self.language or self.id) == (other.language or other.id)
 
-    @property
-    def has_adjoints(self) -> bool:
-        """Whether its kernel language generates adjoints, so that its kernels have gradients."""
-        return self.value.has_adjoints
-
-    def build(self, kernel: Kernel, outs: Any, inputs: Any = ()) -> Callable[..., Any]:
+    def build(self, kernel: Any, outs: Sequence[Any], inputs: Sequence[Any] = ()) -> Callable[..., Any]:
         """Makes a JAX callable.
 
         Args:
-            kernel: What the operator declares for this backend.
-            outs: A ``jax.ShapeDtypeStruct`` per output, in a list.
-            inputs: Anything with shape and dtype per input; a launch may depend on them.
+            kernel: The kernel as an operator declares it for this backend, or as :attr:`accept` returns it.
+            outs: A ``jax.ShapeDtypeStruct`` for each output.
+            inputs: Anything with shape and dtype for each input; a launch may depend on them.
+
+        Raises:
+            OperatorError: The kernel is none of this backend.
         """
-        return self.value.build(kernel, inputs, outs)
+        accepted = kernel if isinstance(kernel, Kernel) else self.accept(kernel)
+        if accepted is None:
+            raise OperatorError(f"{self.id}: got a {type(kernel).__name__}, expected {self.expected}. {self.cure}")
+        return accepted.build(inputs, outs)
 
     def unsupported(self, platform: str, dtype: str) -> str | None:
         """Why no kernel of this backend can run there, or None if one can."""
         if platform not in self.platforms:
             return f"{self.id} runs on {', '.join(self.platforms)}, not on {platform}"
-        return dict(self.value.missing_dtypes).get(dtype) or self.value.missing
+        return self.missing_dtypes.get(dtype) or self.missing
 
     def __str__(self) -> str:
         return self.id
+
+    def __repr__(self) -> str:
+        return f"<backend {self.id}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_id, (self.id,)
+
+
+def register_backend(backend: Backend) -> Backend:
+    """Adds a backend to those that operators can be implemented for, and returns it.
+
+    Raises:
+        OperatorError: Its id is taken or no valid name, or one of its platforms does not exist.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.id):
+        raise OperatorError(f"Backend: id is {backend.id!r}, expected lower case letters, digits and _.")
+    unknown = [platform for platform in backend.targets if platform not in ("cpu", "cuda")]
+    if unknown or not backend.targets:
+        raise OperatorError(
+            f"Backend {backend.id!r}: targets has {list(backend.targets)}, expected 'cpu', 'cuda' or both."
+        )
+    if _registered.setdefault(backend.id, backend) is not backend:
+        raise OperatorError(f"Backend {backend.id!r}: the id is taken (registered: {', '.join(_registered)}).")
+    return backend
+
+
+def _of_id(id_: str) -> Backend:
+    """The backend of an id, where one is unpickled."""
+    if id_ not in _registered:
+        raise OperatorError(
+            f"no backend is registered as {id_!r} in this process (registered: {', '.join(_registered)}). "
+            "Import the file that registers it."
+        )
+    return _registered[id_]

@@ -1,16 +1,16 @@
-"""Numba-CUDA building blocks that the operators' kernels share: tiles of independent loads, sums over groups of lanes.
+"""Building blocks of Numba-CUDA kernels: tiles of loads, and sums over groups of threads.
 
-A machine without numba-cuda can import the operators all the same: kernels are then left as the functions they are made
-of, and :data:`MISSING` says why they cannot run.
+A machine without numba-cuda can import the operators as well. There the decorators return the Python function itself,
+and :data:`MISSING` says why it cannot run.
 
-Bandwidth: by Little's law a GPU that moves 4.8 TB/s with 700 ns of latency has 3.4 MB under way, 25 KB on each of its
-132 multiprocessors. With 2048 threads on each that is three or four floats per thread. So each thread asks for
-:data:`LOADS` elements before it writes the first: a load after a store waits, because the compiler must assume that the
-store may have changed what is loaded. The elements of a thread lie a block apart, so that each load of a warp is
+Bandwidth: by Little's law a GPU that moves 4.8 TB/s with a latency of 700 ns has 3.4 MB under way, 25 KB on each of its
+132 multiprocessors. With 2048 threads on each, that is three or four floats per thread. So each thread loads
+:data:`LOADS` elements before it stores the first. A load after a store would wait, because the compiler must assume
+that the store changed the loaded value. The elements of a thread lie a block apart, so that each load of a warp is
 contiguous.
 
-Indices are unsigned, because Numba takes signed ones that are negative from the end, at three instructions per access.
-They are 64 bits wide throughout: Numba makes a float of a signed and an unsigned 64-bit integer.
+Indices are unsigned: Numba counts negative indices from the end, which takes three more instructions per access to a
+signed one. All are 64 bits wide: Numba turns a signed and an unsigned 64-bit integer into a float.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 MISSING: str | None = None
-"""Why there are no CUDA kernels, None if there are."""
+"""Why CUDA kernels cannot be compiled; None if they can."""
 
 cuda: Any = None
 if importlib.util.find_spec("numba_cuda") is None:
@@ -35,13 +35,6 @@ else:
     except ImportError as error:
         MISSING = f"numba-cuda does not import: {error}"
 
-NO_CUDA_CORE = (
-    None
-    if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
-    else "cuda-core is not installed (extra cuda12 or cuda13)"
-)
-"""Why there is no compiler of CUDA C++, None if there is one."""
-
 THREADS = 256
 """Threads of a block."""
 
@@ -49,7 +42,7 @@ LOADS = 4
 """Elements of each array that a thread loads before it stores anything."""
 
 PARTIALS = 1024
-"""Blocks of a reduction at most: they fill a GPU, and one block can add up their results."""
+"""The most blocks of a reduction: they fill a GPU, and one block can add up their results."""
 
 ONE_BLOCK_UP_TO = 1 << 12
 """Elements that one block reduces by itself: a second launch would take longer."""
@@ -68,7 +61,7 @@ def device(function: Callable[..., Any]) -> Any:
     return function if cuda is None else cuda.jit(device=True)(function)
 
 
-# How a launch is shaped: from specs or arrays to the launch arguments of bridge.numba_cuda_kernel.
+# Launches: functions of specs or arrays that return the launch arguments of bridge.numba_cuda_kernel.
 
 
 def tiles(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
@@ -82,15 +75,15 @@ def tile_count(size: int) -> int:
 
 
 def partial_count(size: int) -> int:
-    """Blocks that reduce a vector, each to one element; 1 where no second pass is worth it."""
+    """Blocks that reduce a vector, each to one element; 1 where a second pass is not worth it."""
     return 1 if size <= ONE_BLOCK_UP_TO else min(PARTIALS, tile_count(size))
 
 
 def rows_of(rows: int, terms: float) -> dict[str, Any]:
-    """The launch of a kernel that sums rows, each by the threads of one ``threadIdx.y``.
+    """The launch of a kernel that sums rows. The threads with one ``threadIdx.y`` share a row.
 
-    As many threads share a row as make :data:`LOADS` terms for each: fewer would make long rows slow, more would have
-    nothing to do.
+    There are so many of them that each adds up :data:`LOADS` terms. With fewer, long rows would be slow; with more,
+    some threads would have nothing to do.
 
     Args:
         rows: How many rows there are.
@@ -99,41 +92,41 @@ def rows_of(rows: int, terms: float) -> dict[str, Any]:
     lanes = 1
     while lanes < THREADS and lanes * LOADS < terms:
         lanes *= 2
-    # Kernels go on to further rows where there are more than a million blocks' worth.
+    # With rows for more than a million blocks, each block goes on to further rows.
     return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
 
 
 def csr_rows_of(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """The launch of a kernel of :func:`csr_row_sums`, from the arrays of a call: ``data`` is the first."""
+    """The launch of a kernel of :func:`csr_row_sums` for the arrays of a call, of which ``data`` is the first."""
     rows = outs[0].shape[0]
     return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
-# What kernels are made of.
+# Parts of kernels.
 
 
 @device
 def tile(size):
-    """Where this thread's elements are: the first, the distance to the next, and whether all LOADS are within size."""
+    """The first element of this thread, the distance to its next one, and whether all LOADS of them are within size."""
     step = np.uint64(cuda.blockDim.x)
     first = np.uint64(cuda.blockIdx.x) * step * np.uint64(LOADS) + np.uint64(cuda.threadIdx.x)
     return first, step, first + step * np.uint64(LOADS - 1) < np.uint64(size)
 
 
 def widened(value):
-    """The value in the type to compute in: float32 for float16, whose arithmetic would be a function call each."""
+    """The value in the type to compute in: float32 for float16, whose operations are function calls."""
     return value
 
 
 def quotient(dividend, divisor):
-    """The quotient; in float32 to 2 ulp, which takes a fifth of the instructions of the rounded one.
+    """The quotient. In float32 it is exact to 2 ulp, with a fifth of the instructions of the rounded one.
 
     Divisors above 2**126 give zero instead of a denormal number (CUDA Math API, ``__fdividef``).
     """
     return dividend / divisor
 
 
-if cuda is not None and hasattr(cuda, "extending"):  # the simulator takes widened itself
+if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
 
     @cuda.extending.overload(widened)
     def _widened(value):
@@ -150,7 +143,7 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator takes widen
 
 @device
 def load(x, i, step):
-    """LOADS elements of a vector, ``step`` apart, :func:`widened`."""
+    """LOADS elements of a vector, ``step`` apart, each :func:`widened`."""
     return (
         widened(x[i]),
         widened(x[i + step]),
@@ -161,7 +154,7 @@ def load(x, i, step):
 
 @device
 def store(out, i, step, values):
-    """The counterpart of :func:`load`."""
+    """Stores LOADS values, ``step`` apart."""
     out[i] = values[0]
     out[i + step] = values[1]
     out[i + step * np.uint64(2)] = values[2]
@@ -170,9 +163,9 @@ def store(out, i, step, values):
 
 @device
 def sum_lanes(shared, value, lanes):
-    """Sum of ``value`` over each group of ``lanes`` threads that follow each other; all threads of a block call it.
+    """Sum of ``value`` over each group of ``lanes`` consecutive threads. All threads of a block must call it.
 
-    ``lanes`` is a power of two, and the same for all threads. ``shared`` has an element per thread.
+    ``lanes`` is a power of two, the same for all threads. ``shared`` has an element per thread.
     """
     place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     lane = place % lanes
@@ -185,13 +178,13 @@ def sum_lanes(shared, value, lanes):
         cuda.syncthreads()
         width //= 2
     total = shared[place - lane]
-    cuda.syncthreads()  # before a further call overwrites what a slower thread still has to read
+    cuda.syncthreads()  # a slower thread must have read its sum before the next call overwrites it
     return total
 
 
 @device
 def strided_sum(x, first, stride):
-    """Sum of ``x[first::stride]``, in LOADS chains that do not wait for each other."""
+    """Sum of ``x[first::stride]``, in LOADS independent chains."""
     i, step, size = np.uint64(first), np.uint64(stride), np.uint64(x.size)
     a = b = c = d = x.dtype.type(0)
     while i + step * np.uint64(3) < size:
@@ -209,7 +202,7 @@ def strided_sum(x, first, stride):
 
 @kernel
 def add_up(x, sums):
-    """``sums[b]`` is the sum of what block b takes of x; all elements are taken."""
+    """``sums[b]`` becomes the sum of the elements of x that block b takes."""
     shared = cuda.shared.array(THREADS, x.dtype)
     total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
     if cuda.threadIdx.x == 0:
@@ -217,14 +210,14 @@ def add_up(x, sums):
 
 
 def csr_row_sums(part: Callable[..., Any]) -> Any:
-    """The kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
+    """Makes the kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
 
-    Rows are summed by a few lanes each, as many as the mean row keeps busy (:func:`csr_rows_of`); far longer ones by
-    the whole block. Lanes of short rows would idle in a warp per row, and a long row would keep a single lane, and with
-    it the block, for as long as it has elements.
+    A few threads share a row, as many as a row of mean length keeps busy (:func:`csr_rows_of`). The whole block shares
+    a far longer row. A warp for each row would leave most threads idle on short rows. A single thread for a long
+    row would hold up its block.
 
     Args:
-        part: Of ``(data, indices, x, first, stop, step)``, on the device: the sum over those elements of a row.
+        part: The device function of ``(data, indices, x, first, stop, step)`` that sums these elements of a row.
     """
 
     @kernel
@@ -233,7 +226,7 @@ def csr_row_sums(part: Callable[..., Any]) -> Any:
         rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
         lane = np.uint64(cuda.threadIdx.x)
         first = np.uint64(cuda.blockIdx.x) * height
-        while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+        while first < rows:  # the same for all threads of a block: they synchronise in sum_lanes
             row = first + np.uint64(cuda.threadIdx.y)
             start, stop = np.uint64(0), np.uint64(0)
             if row < rows:

@@ -1,13 +1,12 @@
-"""Warp, made quiet, and the building blocks that the operators' Warp kernels share.
+"""Building blocks of Warp kernels, and Warp itself without its banner.
 
-A kernel for several dtypes is made by a ``functools.cache``d function of the dtype's name, which closes over the Warp
-types that it annotates with; ``module="unique"`` has Warp compile it alone, when it is first used. Modules with kernels
-have no ``from __future__ import annotations``: Warp reads annotations as objects.
+A function of a dtype's name makes the kernel for that dtype, and ``functools.cache`` keeps it. The kernel is annotated
+with Warp types from the function's closure. ``module="unique"`` has Warp compile the kernel alone, on its first use.
+Modules with kernels have no ``from __future__ import annotations``: Warp reads annotations as objects.
 
-Tiles: on a GPU the threads of a block share the work on a tile, on the CPU a block is one thread. Warp's code for the
-CPU keeps a tile in vector registers where all arrays are vectors and ``wp.tid()`` is one number, the index of the
-block: it then knows that elements are neighbours. What lies beyond the end of an array is loaded as zeros, and not
-stored.
+Tiles: on a GPU the threads of a block share the work on a tile; on the CPU a block is one thread. Warp's CPU code keeps
+a tile in vector registers if all arrays are vectors and ``wp.tid()`` is one number, the index of the block: only then
+does it know that elements are neighbours. Elements beyond the end of an array are loaded as zeros and not stored.
 """
 
 import functools
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 import warp
 
 wp: Any = warp
-"""Without its annotations, which are for a type checker that knows nothing of what Warp compiles."""
+"""Warp without its annotations: a type checker cannot follow them in kernels."""
 
 # Warp prints its start-up banner on the standard output, where reports go.
 if hasattr(wp, "LOG_WARNING"):
@@ -33,46 +32,47 @@ TILE = 256
 """Elements of a tile."""
 
 SIDE = 16
-"""Of a tile as a square, whose rows the CPU adds up with vector instructions; one by one, elements take four times."""
+"""Rows and columns of a tile as a square. The CPU adds up its rows with vector instructions, four times as fast as
+element by element."""
 
 TILE_THREADS = 64
 """Threads that share a tile: each has four loads under way, see :mod:`suites.backends.numba_cuda_blocks`."""
 
 LANES = 8
-"""Threads that share a row of a sparse matrix on a GPU: four elements each of a row of the samples' mean length."""
+"""Threads that share a row of a sparse matrix on a GPU. In a row of the samples' mean length each has four elements."""
 
 PARTS = 4096
-"""Parts of a vector that is reduced, at most: as many blocks fill a GPU."""
+"""The most parts of a vector in a reduction: this many blocks fill a GPU."""
 
 PARTS_THREADS = 256
-"""Threads that add up what is left of the parts; for parts that are not there, they load zeros."""
+"""Threads that add up the sums of the parts. They load zeros for missing parts."""
 
 
 def scalar(dtype: str) -> Any:
-    """The Warp type of a dtype: ``wp.float32`` of ``"float32"``."""
+    """The Warp type of a dtype: ``wp.float32`` for ``"float32"``."""
     return getattr(wp, dtype)
 
 
-# How a kernel is called: from specs or arrays to the options of bridge.jax_kernel.
+# Launches: functions of specs or arrays that return options of bridge.jax_kernel.
 
 
 def blocks(count: int, threads: int = TILE_THREADS) -> dict[str, Any]:
-    """So many blocks of threads, for a kernel that works on tiles: its ``wp.tid()`` is the index of the block."""
+    """The launch of ``count`` blocks, for a kernel that works on tiles: its ``wp.tid()`` is the index of the block."""
     return {"launch_dims": (count, threads), "block_dim": threads}
 
 
 def per_tile(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """A block per tile of the first output, all outputs in its shape."""
+    """The launch of one block per tile of the first output. All outputs have its shape."""
     return {**blocks(tile_count(math.prod(outs[0].shape))), "output_dims": outs[0].shape}
 
 
 def tile_count(size: int) -> int:
-    """Tiles of so many elements, the last of which may be incomplete."""
+    """Tiles that ``size`` elements fill; the last one may be incomplete."""
     return -(-size // TILE)
 
 
 def part_count(size: int) -> int:
-    """Parts that a vector is reduced in, each to one element: of four tiles at least, and none of them empty."""
+    """Parts of a vector in a reduction. Each has at least four tiles, and none is empty."""
     tiles = max(tile_count(size), 1)
     each = max(4, -(-tiles // PARTS))
     return -(-tiles // each)
@@ -83,14 +83,14 @@ def zeros(outs: Sequence[Any]) -> list[jax.Array]:
     return [jnp.zeros(out.shape, out.dtype) for out in outs]
 
 
-# What kernels are made of.
+# Parts of kernels.
 
 
 @functools.cache
 def add_up(dtype: str) -> Any:
-    """The kernel whose ``sums`` are those of the parts of ``x``, as many parts as ``sums`` has elements.
+    """Makes the kernel that adds up the parts of ``x``, one for each element of ``sums``.
 
-    A chain of roundings has one addition for each tile of a part, and then at most ``2 * SIDE`` for the sum of a tile.
+    A chain of roundings has one addition for each tile of a part, and at most ``2 * SIDE`` for the sum of a tile.
     """
     element = scalar(dtype)
     vector = wp.array(dtype=element)
@@ -103,7 +103,7 @@ def add_up(dtype: str) -> Any:
         total = wp.tile_zeros(shape=TILE, dtype=element)
         for i in range(first, wp.min(first + each, tiles)):
             total += wp.tile_load(x, shape=TILE, offset=i * TILE)
-        # Of a copy: what is reshaped lies in shared memory, the running total in registers.
+        # The product makes a copy: a reshaped tile lies in shared memory, but the running total must stay in registers.
         square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))
         wp.tile_store(sums, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=wp.tid())
 
@@ -112,7 +112,7 @@ def add_up(dtype: str) -> Any:
 
 @functools.cache
 def add_up_parts(dtype: str) -> Any:
-    """The kernel whose ``total`` is the sum of ``sums``, at most PARTS, in one block of PARTS_THREADS."""
+    """Makes the kernel that adds up at most PARTS ``sums`` in one block of PARTS_THREADS."""
     vector = wp.array(dtype=scalar(dtype))
 
     @wp.kernel(module="unique")

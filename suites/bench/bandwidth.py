@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.numba_blocks import block_sum
-from suites.truth.error_model import Array
+from suites.backends.numba_cpu import block_sum
+from suites.inputs.arrays import Array
 
 _SMALLEST = (16 << 10, 32 << 10, 64 << 10, 96 << 10)
 """Working sets in bytes that fit into the caches next to a core, the first of them into the innermost."""

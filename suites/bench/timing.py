@@ -26,7 +26,8 @@ import numpy as np
 from reports import Stages, median_relative_error
 from suites.backends.backend import Backend
 from suites.bench import gpu
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 
 CHAINED_BELOW_BYTES = 1 << 19
 """Declared bytes of a call below which calls are chained: what one core moves in about 20 us.

@@ -20,7 +20,10 @@ from reports.records.cell import short_dtype
 from suites.backends.backend import Backend
 from suites.cells.catalogue import operators
 from suites.cells.selection import Selection, SelectionError
-from suites.declare.operator import ErrorCase, Inputs, Limitation, Operator
+from suites.declare.error_case import ErrorCase
+from suites.declare.limitation import Limitation
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.judging.repetition import sample as sample_of
 
 SEED = 20_260

@@ -9,7 +9,7 @@ from reports import Status
 from suites.cells.params import SEED
 from suites.judging.cell_verdict import check_results, fingerprint, missing_custom_call, precision
 from suites.judging.gradients import random_cotangents, true_cotangents
-from suites.truth.error_model import judge
+from suites.truth.verdict import judge
 
 EXTENT = 3
 

@@ -7,7 +7,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suites.inputs import strategies
+from suites.inputs.drawn_arrays import SEEDS, samples
+from suites.inputs.drawn_batches import batches
+from suites.inputs.drawn_sparse import csr
 from suites.judging.cell_verdict import check, check_results, missing_custom_call, precision
 from suites.plugin import HYPOTHESIS_PROFILE
 
@@ -22,7 +24,7 @@ DRAWN = settings(
 @given(data=st.data())
 def test_drawn_inputs_are_right(kernel_case, evidence, data):
     operator = kernel_case.operator
-    inputs = data.draw(strategies.samples(operator, [kernel_case.dtype]))
+    inputs = data.draw(samples(operator, [kernel_case.dtype]))
     evidence.require(check(operator, kernel_case.backend, inputs, kernel_case.device))
 
 
@@ -30,8 +32,8 @@ def test_drawn_inputs_are_right(kernel_case, evidence, data):
 @given(data=st.data())
 def test_drawn_structure_is_right(sparse_case, evidence, data):
     operator, dtype = sparse_case.operator, sparse_case.dtype
-    matrix = data.draw(strategies.csr(dtype))
-    random = np.random.default_rng(data.draw(strategies.SEEDS))
+    matrix = data.draw(csr(dtype))
+    random = np.random.default_rng(data.draw(SEEDS))
     others = operator.after_csr(dtype, matrix.lengths.size, matrix.columns, random)
     inputs = (matrix.data, matrix.indices, matrix.indptr, *others)
     evidence.require(check(operator, sparse_case.backend, inputs, sparse_case.device))
@@ -42,7 +44,7 @@ def test_drawn_structure_is_right(sparse_case, evidence, data):
 @given(data=st.data())
 def test_drawn_batch_is_right(drawn_batch_case, evidence, data):
     operator, backend, dtype = drawn_batch_case.operator, drawn_batch_case.backend, drawn_batch_case.dtype
-    batch = data.draw(strategies.batches(operator, dtype, drawn_batch_case.size))
+    batch = data.draw(batches(operator, dtype, drawn_batch_case.size))
     elements = itertools.product(*(range(level.extent) for level in batch.levels))
     with precision(dtype), jax.default_device(drawn_batch_case.device):
         call = batch.apply(operator.build(backend, next(iter(batch.elements.values()))))

@@ -12,7 +12,9 @@ import warp as wp
 
 import bridge
 from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import Backend, CudaCallable, CudaKernel, WarpKernel
+from suites.backends.backend import Backend
+from suites.backends.numba_cuda import CudaCallable, CudaKernel
+from suites.backends.warp import WarpKernel
 from suites.ops import operators
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))

@@ -20,7 +20,8 @@ from suites.backends.backend import Backend
 from suites.cells import params
 from suites.cells.catalogue import operators
 from suites.cells.selection import Selection, SelectionError
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.judging.cell_verdict import precision
 
 Array = np.ndarray[Any, Any]

@@ -1,24 +1,26 @@
-"""Finds what contradicts itself in an operator, on its smallest inputs, before any of its kernels is compiled."""
+"""Finds contradictions in an operator, on its smallest inputs, before any of its kernels is compiled."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from suites.declare.operator import Inputs, Operator
-from suites.errors import OperatorError
+from suites.declare import fields
+from suites.declare.operator import Operator
+from suites.errors import CatalogueError, OperatorError
+from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 
 
 def verify(operator: Operator) -> None:
-    """Compares what the functions of an operator return with each other, in each of its dtypes.
+    """Calls the functions of an operator in each of its dtypes, and compares their results with each other.
 
     Raises:
-        OperatorError: One raises, or its results do not fit those of another.
+        OperatorError: A function raises, or its results do not fit the results of another function.
     """
     for dtype in operator.dtypes:
         size = operator.sizes.check[0]
@@ -38,10 +40,24 @@ def verify(operator: Operator) -> None:
                     "the sample."
                 )
         _compare_outputs(operator, inputs)
-        for field in ("bytes_read", "bytes_written", "flops"):
-            with _telling(operator, field):
-                getattr(operator, field)(*inputs)
+        for work in ("bytes_read", "bytes_written", "flops"):
+            with _telling(operator, work):
+                getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
+
+
+def verify_checks(operator: Operator, known: Collection[str]) -> None:
+    """Finds names of checks in the limitations of an operator that are not known.
+
+    Raises:
+        CatalogueError: There is no such check.
+    """
+    of_gradient = operator.gradient.limitations if operator.gradient else ()
+    for limitation in (*operator.limitations, *of_gradient):
+        try:
+            fields.names("Limitation: checks", limitation.checks, known, "check")
+        except OperatorError as error:
+            raise CatalogueError(f"{operator.name}: {error}") from error
 
 
 def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
@@ -74,15 +90,15 @@ def _check_gradient(operator: Operator, inputs: Inputs) -> None:
 
 
 @contextlib.contextmanager
-def _telling(operator: Operator, what: str) -> Iterator[None]:
-    """Says which function of an operator raised."""
+def _telling(operator: Operator, field: str) -> Iterator[None]:
+    """Adds the name of the operator and of its function to an error."""
     try:
         yield
     except OperatorError:
         raise
     except Exception as error:
         said = (str(error).strip() or "without a message").splitlines()[0]
-        raise OperatorError(f"{operator.name}: {what} raised {type(error).__name__}: {said}") from error
+        raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {said}") from error
 
 
 def _types(structs: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:

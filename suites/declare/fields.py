@@ -1,6 +1,7 @@
-"""Checks what operators declare, and brings it into one form: names to backends and dtypes, sequences to tuples.
+"""Checks the values that authors declare, and brings them into one form: names to backends, sequences to tuples.
 
-Each function takes ``where``, what an error begins with: the operator and its field.
+Each function takes ``where``: the operator and its field, with which an error begins. It raises an OperatorError that
+says what was expected.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ DTYPES = (*NUMBA_DTYPES, "float16")
 
 
 def name(where: str, given: Any, also: str = "") -> str:
-    """A name that may be part of a test's id, whose parts ``-`` separates.
+    """A name that may be part of a test's id. The parts of an id are separated by ``-``.
 
     Args:
-        where: What an error begins with.
+        where: The operator and its field.
         given: The name.
-        also: Further characters that it may have.
+        also: Other characters that it may have.
     """
     if not isinstance(given, str) or not given:
         raise OperatorError(f"{where} is {given!r}, expected a name of letters, digits and _, such as 'my_name'.")
@@ -41,12 +42,12 @@ def name(where: str, given: Any, also: str = "") -> str:
 
 
 def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
-    """Something to call.
+    """A function.
 
     Args:
-        where: What an error begins with.
+        where: The operator and its field.
         given: The function.
-        takes: Of what it is a function, for the error.
+        takes: Its arguments, for the error.
     """
     if callable(given) and not isinstance(given, type):
         result: Callable[..., Any] = given
@@ -55,7 +56,7 @@ def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
 
 
 def dtypes(where: str, given: Any) -> tuple[str, ...]:
-    """Names of dtypes, each once, from names or dtypes, or a single one of them."""
+    """Names of dtypes, each once, from several names or dtypes or from a single one."""
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     names = tuple(_dtype(where, each) for each in several)
     return _each_once(where, names, "dtype")
@@ -75,7 +76,7 @@ def _dtype(where: str, given: Any) -> str:
 
 
 def backend(where: str, given: Any) -> Backend:
-    """A backend, from itself or its name."""
+    """A backend, from the backend or its name."""
     if isinstance(given, Backend):
         return given
     known = {each.id: each for each in Backend}
@@ -85,13 +86,13 @@ def backend(where: str, given: Any) -> Backend:
 
 
 def backends(where: str, given: Any) -> tuple[Backend, ...]:
-    """Backends, each once, from themselves or their names, or a single one of them."""
+    """Backends, each once, from several backends or names or from a single one."""
     several = (given,) if isinstance(given, str | Backend) else _sequence(where, given, "backends")
     return _each_once(where, tuple(backend(where, each) for each in several), "backend")
 
 
 def by_backend(where: str, given: Any) -> dict[Backend, Any]:
-    """A mapping whose keys are backends, from one whose keys are those or their names."""
+    """A dict by backend, from a mapping by backend or by name."""
     if not isinstance(given, Mapping):
         raise OperatorError(f"{where} is {_shown(given)}, expected a dict by backend, such as {{'numba': ...}}.")
     found: dict[Backend, Any] = {}
@@ -115,14 +116,23 @@ def size(where: str, given: Any) -> int:
 
 
 def whole_number(where: str, given: Any, cure: str = "") -> int:
-    """An integer from 1 on."""
+    """A positive integer."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise OperatorError(f"{where}: got {given!r}, expected an integer from 1 on.{cure}")
     return int(given)
 
 
+def texts(where: str, given: Any, what: str) -> tuple[str, ...]:
+    """Strings, from several or a single one."""
+    several = (given,) if isinstance(given, str) else _sequence(where, given, what)
+    for each in several:
+        if not isinstance(each, str):
+            raise OperatorError(f"{where} has {_shown(each)}, expected the names of {what}.")
+    return several
+
+
 def names(where: str, given: Any, known: Iterable[str], what: str) -> tuple[str, ...]:
-    """Names out of those known, from several or a single one."""
+    """Names that are all known, from several or a single one."""
     several = (given,) if isinstance(given, str) else _sequence(where, given, f"{what}s")
     for each in several:
         if each not in known:
@@ -131,7 +141,7 @@ def names(where: str, given: Any, known: Iterable[str], what: str) -> tuple[str,
 
 
 def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
-    """Objects of a class, from several or a single one."""
+    """Objects of one class, from several or a single one."""
     several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")
     for each in several:
         if not isinstance(each, kind):
@@ -155,13 +165,13 @@ def _each_once(where: str, several: tuple[Any, ...], what: str) -> tuple[Any, ..
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
-    """The name most like one that is not known, and all names."""
+    """The end of an error about an unknown name: the known name most like it, and all known names."""
     near = difflib.get_close_matches(given, known, 1)
     return (f" Did you mean {near[0]!r}?" if near else "") + f" Known are {', '.join(known)}."
 
 
 def _shown(value: Any) -> str:
-    """A value in an error, with its type where the text alone does not say it."""
+    """A value in an error: its text, cut where it is long, and its type."""
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return text if value is None else f"{text} (of type {type(value).__name__})"

@@ -1,4 +1,7 @@
-"""Declares an operator: its meaning, its kernels, its inputs and what to expect of it."""
+"""Declares an operator: its meaning, its kernels, its inputs and the results to expect.
+
+An operator needs a name, a reference and kernels. All other fields have defaults that follow from these.
+"""
 
 from __future__ import annotations
 
@@ -9,183 +12,72 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.backends.backend import Backend, Kernel, WarpCallable, WarpKernel
-from suites.checks.register import CHECKS
-from suites.declare import bare
-from suites.declare import fields as declaration
-from suites.declare.answers import ANSWERS, inputs_of
-from suites.declare.answers import total_bytes as total_bytes
+from suites.backends.backend import Backend
+from suites.backends.jnp import JaxFunction
+from suites.backends.kernel import Kernel
+from suites.declare import fields
+from suites.declare.acceptance import accepted, refuse_kernel, takes
+from suites.declare.error_case import ErrorCase
+from suites.declare.gradient import Gradient
+from suites.declare.input_answers import Edges, Sample
+from suites.declare.limitation import Limitation
+from suites.declare.result_answers import Outputs, Reference, TruthOf
+from suites.declare.sizes import Sizes
+from suites.declare.work_answers import BytesRead, BytesWritten, Flops
 from suites.errors import OperatorError
-from suites.judging.gradients import Gradient
+from suites.inputs.arrays import Inputs
 from suites.truth.error_model import Truth
 
-Inputs = tuple[np.ndarray[Any, Any], ...]
+_ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
+"""The fields that are functions. The default of each follows from fields that come before it."""
 
 _DEFAULT: Any = None
-"""Of a field that the operator fills in by itself."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The exception that bad inputs must raise, with a regular expression for its message."""
-
-    exception: type[Exception]
-    message: str
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.exception, type) and issubclass(self.exception, Exception)):
-            raise OperatorError(f"Failure: exception is {self.exception!r}, expected a class such as ValueError.")
-        if not isinstance(self.message, str):
-            raise OperatorError(f"Failure: message is {self.message!r}, expected a regular expression.")
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """Makes the inputs of an error case, as a tuple of NumPy's arrays."""
-
-    where: str
-    given: Callable[[], Any]
-
-    def __call__(self) -> Inputs:
-        return inputs_of(self.where, self.given())
-
-
-@dataclass(frozen=True)
-class ErrorCase:
-    """Inputs that must be refused.
-
-    Attributes:
-        name: Part of the test's id.
-        inputs: Makes them.
-        failures: What must be raised, by the backend that refuses them, or its name.
-    """
-
-    name: str
-    inputs: Callable[[], Inputs]
-    failures: Mapping[Any, Failure]
-
-    def __post_init__(self) -> None:
-        declaration.name("ErrorCase: name", self.name)
-        where = f"ErrorCase {self.name!r}"
-        inputs = self.inputs.given if isinstance(self.inputs, _Refused) else self.inputs
-        declaration.function(f"{where}: inputs", inputs, "no arguments that makes them")
-        object.__setattr__(self, "inputs", _Refused(f"{where}: inputs()", inputs))
-        failures = declaration.by_backend(f"{where}: failures", self.failures)
-        for backend, failure in failures.items():
-            if not isinstance(failure, Failure):
-                raise OperatorError(f"{where}: failures[{backend.id!r}] is {failure!r}, expected suites.Failure(...).")
-        object.__setattr__(self, "failures", failures)
-
-
-@dataclass(frozen=True)
-class Limitation:
-    """Something known not to work: its test must fail, and says so when it no longer does.
-
-    Attributes:
-        reason: Why, with a link where there is one.
-        backends: Where: backends, or their names.
-        dtypes: For which dtypes; empty means all.
-        edges: For which edge cases; empty means the ordinary samples as well.
-        checks: In which checks (:mod:`suites.checks.register`); empty means all.
-    """
-
-    reason: str
-    backends: Sequence[Any]
-    dtypes: Sequence[Any] = ()
-    edges: Sequence[str] = ()
-    checks: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.reason, str) or not self.reason.strip():
-            raise OperatorError(f"Limitation: reason is {self.reason!r}, expected why it does not work.")
-        known = [check.name for check in CHECKS]
-        normal = {
-            "backends": declaration.backends("Limitation: backends", self.backends),
-            "dtypes": declaration.dtypes("Limitation: dtypes", self.dtypes) if len(self.dtypes) else (),
-            "edges": (self.edges,) if isinstance(self.edges, str) else tuple(self.edges),
-            "checks": declaration.names("Limitation: checks", self.checks, known, "check"),
-        }
-        for name, value in normal.items():
-            object.__setattr__(self, name, value)
-
-    def applies(self, backend: Backend, dtype: str, edge: str | None = None) -> bool:
-        """Whether the checks of this backend, dtype and edge case (None: an ordinary sample) must fail."""
-        return (
-            backend in self.backends
-            and (not self.dtypes or dtype in self.dtypes)
-            and (not self.edges or edge in self.edges)
-        )
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Nominal sizes: for correctness (odd ones, and one for which kernels use all they have of threads and passes), and
-    for the two timing profiles of a CPU and of a GPU.
-
-    2**26 float32 are 256 MiB an array, far beyond any cache. In the quick profile only a few built-in operators have a
-    small size as well.
-    """
-
-    check: tuple[int, ...] = (1, 257, 2100)
-    large: int = 100_003
-    quick: tuple[int, ...] = (4096, 2**20)
-    full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
-    cuda_quick: tuple[int, ...] = (4096, 2**20, 2**26)
-    cuda_full: tuple[int, ...] = (4096, 2**16, 2**20, 2**22, 2**24, 2**26)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "large", declaration.size("Sizes: large", self.large))
-        for name in ("check", "quick", "full", "cuda_quick", "cuda_full"):
-            object.__setattr__(self, name, declaration.sizes(f"Sizes: {name}", getattr(self, name)))
-
-    def of(self, platform: str, profile: str) -> tuple[int, ...]:
-        """The sizes of a timing profile (``quick`` or ``full``) on a platform."""
-        sizes: tuple[int, ...] = getattr(self, profile if platform == "cpu" else f"{platform}_{profile}")
-        return sizes
+"""The value of a field that the operator fills in by itself."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Operator:
-    """One operation, everything needed to prove and to time an implementation of it.
+    """One operation, with everything that is needed to prove and to time its implementations.
 
     Name, reference and kernels are enough::
 
         OPERATOR = Operator(name="cube", reference=lambda x: x**3, kernels={"numba": cube})
 
-    Functions that return several arrays return them in a tuple or list; a single one may come by itself.
+    Functions that return several arrays return them in a tuple or list. A single array needs neither.
 
     Attributes:
         name: Its name in ids and records: letters, digits, ``_``, ``.`` and ``~``.
-        reference: The ``jnp`` implementation, a function of JAX's arrays.
-        kernels: The implementation in each other backend, by the backend or its name: a kernel as its language has it
-            (see :mod:`suites.declare.bare`), or in the class that says how it is launched, such as
-            :class:`suites.backends.backend.WarpKernel`.
-        version: Raised when its meaning, inputs or declared work change.
-        outputs: Specs of the results for given inputs (anything with shape and dtype); by default those of the
-            reference.
-        truth: True results and error bounds from inputs already rounded to the tested dtype, see
-            :mod:`suites.truth.error_model`; by default derived from the reference, see :mod:`suites.truth.derived`.
-        tolerance: With a derived truth, the relative error that is accepted instead of a derived bound.
+        reference: The ``jnp`` implementation, a function of JAX arrays.
+        kernels: The implementation in each other backend, by the backend or its name. It is either a bare kernel of the
+            language, or an object that also says how it is launched, such as :class:`suites.WarpKernel`. The file of
+            each backend in :mod:`suites.backends` says what it accepts.
+        version: Raise it when the meaning, the inputs or the declared work change.
+        outputs: Takes inputs (anything with shape and dtype). Returns something with shape and dtype for each result.
+            The default is the shapes and dtypes of the reference's results.
+        truth: Takes inputs that are already rounded to the tested dtype. Returns true results with error bounds, see
+            :mod:`suites.truth.error_model`. The default is derived from the reference, see :mod:`suites.truth.derived`.
+        tolerance: A relative error that is accepted instead of a derived bound. Only for a derived truth.
         dtypes: The dtypes it is defined for, or their names.
-        sample: Typical inputs for the name of a dtype, a nominal size and a seed; by default a vector of as many normal
-            numbers (integers from 0 to 99, mixed booleans) for each parameter of the reference that has no default.
-            What has 64 bits comes with 32 where the dtype has no more, as JAX has it.
-        edges: Edge cases by name, for the name of a dtype; by default none, but for the default sample empty vectors,
-            those of one element and those of special values.
+        sample: Takes the name of a dtype, a nominal size and a seed. Returns typical inputs. The default is a vector of
+            that size for each parameter of the reference that has no default: normal numbers, integers from 0 to 99, or
+            mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
+        edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
+            default. The default sample has empty vectors, vectors of one element, and special values.
         errors: Inputs that must be refused.
-        bytes_read: Bytes that one call has to read at least; by default those of all inputs.
-        bytes_written: Bytes that one call has to write at least; by default those of all outputs.
-        flops: Floating-point (or integer) operations of one call; by default None: unknown.
-        sizes: The ladder of nominal sizes.
+        bytes_read: Takes inputs. Returns the bytes that a call must read at least; the default is all inputs.
+        bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
+        flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
+        sizes: The nominal sizes that it is checked and timed at.
         limitations: What is known not to work.
-        gradient: How it is differentiated; None where its derivative is undefined or zero throughout.
+        gradient: How it is differentiated; None if its derivative is undefined or zero everywhere.
         batchable: Whether ``jax.vmap`` over it makes sense.
-        elementwise: Whether element i of each output depends on element i of the inputs that are as long, and on all of
-            the others. Large inputs of such an operator may repeat themselves, see :mod:`suites.judging.repetition`.
-        shape: Of the long inputs of an elementwise operator, from the nominal size.
-        after_csr: For an operator whose first inputs are ``data``, ``indices``, ``indptr`` of a CSR matrix: makes the
-            others for a dtype, numbers of rows and columns, and a generator. With it, structures are drawn as well.
-        tested: The backends that have cells, or their names; None for the reference and all that have a kernel.
+        elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
+            inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.judging.repetition`.
+        shape: Takes the nominal size. Returns the shape of the long inputs of an elementwise operator.
+        after_csr: For an operator whose first inputs are ``data``, ``indices``, ``indptr`` of a CSR matrix. Takes a
+            dtype, the numbers of rows and columns, and a generator. Returns the other inputs. With it, checks draw
+            sparse structures as well.
+        tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
 
     Raises:
         OperatorError: A field makes no sense; the message names the operator and the field.
@@ -215,16 +107,16 @@ class Operator:
     tested: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
-        declaration.name("Operator: name", self.name, also=".~")
+        fields.name("Operator: name", self.name, also=".~")
         kernels = self._accepted_kernels()
-        self._set(kernels=kernels, dtypes=declaration.dtypes(f"{self.name}: dtypes", self.dtypes))
-        self._set(errors=declaration.instances(f"{self.name}: errors", self.errors, ErrorCase))
-        self._set(limitations=declaration.instances(f"{self.name}: limitations", self.limitations, Limitation))
+        self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self.dtypes))
+        self._set(errors=fields.instances(f"{self.name}: errors", self.errors, ErrorCase))
+        self._set(limitations=fields.instances(f"{self.name}: limitations", self.limitations, Limitation))
         names = [case.name for case in self.errors]
         if len(set(names)) < len(names):
             raise OperatorError(f"{self.name}: errors has two cases of one name: {', '.join(names)}. Rename one.")
-        bare.no_kernel(f"{self.name}: reference", self.reference)
-        for answer in ANSWERS:
+        refuse_kernel(f"{self.name}: reference", self.reference)
+        for answer in _ANSWERS:
             self._set(**{answer.field: answer(self, getattr(self, answer.field))})
         self._check_others()
 
@@ -234,15 +126,15 @@ class Operator:
 
     def _accepted_kernels(self) -> dict[Backend, Kernel]:
         where = f"{self.name}: kernels"
-        kernels = declaration.by_backend(where, self.kernels)
+        kernels = fields.by_backend(where, self.kernels)
         if not kernels:
             raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
         if Backend.JNP in kernels:
             raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
-        return {each: bare.accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in kernels.items()}
+        return {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in kernels.items()}
 
     def _check_others(self) -> None:
-        declaration.whole_number(f"{self.name}: version", self.version)
+        fields.whole_number(f"{self.name}: version", self.version)
         if not isinstance(self.sizes, Sizes):
             raise OperatorError(f"{self.name}: sizes is {self.sizes!r}, expected suites.Sizes(...).")
         if not isinstance(self.gradient, Gradient | None):
@@ -252,12 +144,12 @@ class Operator:
                 raise OperatorError(f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5.")
             if getattr(self.truth, "given", None) is not None:
                 raise OperatorError(f"{self.name}: tolerance is for a derived truth. Leave one of the two out.")
-        declaration.function(f"{self.name}: shape", self.shape, "the nominal size")
+        fields.function(f"{self.name}: shape", self.shape, "the nominal size")
         if self.after_csr is not None:
-            takes = "a dtype, numbers of rows and columns, and a generator"
-            declaration.function(f"{self.name}: after_csr", self.after_csr, takes)
+            arguments = "a dtype, numbers of rows and columns, and a generator"
+            fields.function(f"{self.name}: after_csr", self.after_csr, arguments)
         if self.tested is not None:
-            self._set(tested=declaration.backends(f"{self.name}: tested", self.tested))
+            self._set(tested=fields.backends(f"{self.name}: tested", self.tested))
             without = [backend.id for backend in self.tested or () if backend not in self.backends()]
             if without:
                 raise OperatorError(f"{self.name}: tested has {without[0]!r}, which has no kernel. Declare one.")
@@ -268,7 +160,7 @@ class Operator:
         return getattr(self.truth, "given", None) is None
 
     def backends(self) -> tuple[Backend, ...]:
-        """The backends it has an implementation for, the reference included, in the order of the enum."""
+        """The backends that it is implemented in, with the reference, in the order of the registry."""
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
 
     def has_gradient(self, backend: Backend, dtype: str) -> bool:
@@ -286,49 +178,49 @@ class Operator:
         return backend.unsupported(platform, dtype) or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
-        """Why not, if a kernel is declared for others of the dtypes alone. One declared for none of them is wrong."""
+        """Why not, if the kernel is declared for other dtypes of the operator only.
+
+        A kernel that is declared for none of them is wrong rather than unsupported.
+        """
         kernel = self.kernels.get(backend)
-        if kernel is None or bare.declared_dtypes(kernel) is None or dtype not in self.dtypes:
+        if kernel is None or kernel.declared_dtypes() is None or dtype not in self.dtypes:
             return None
-        if bare.takes(kernel, self._array_dtypes(dtype)):
+        if takes(kernel, self._array_dtypes(dtype)):
             return None
-        others = [each for each in self.dtypes if bare.takes(kernel, self._array_dtypes(each))]
+        others = [each for each in self.dtypes if takes(kernel, self._array_dtypes(each))]
         return f"the {backend.id} kernel is declared for {', '.join(others)} alone" if others else None
 
     def _array_dtypes(self, dtype: str) -> list[str]:
-        """Those of inputs and outputs."""
+        """The dtypes of inputs and outputs."""
         inputs = self.sample(dtype, self.sizes.check[0], 0)
         arrays: list[Any] = [*inputs, *self.outputs(*inputs)]
         return [np.dtype(array.dtype).name for array in arrays]
 
     def float_input(self, inputs: Inputs) -> int | None:
-        """The index of the first input of real floats, with respect to which one may differentiate; None without."""
+        """The index of the first input of real floats, which may be differentiated; None if there is none."""
         return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
 
-    def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
-        """Whether Warp makes an adjoint of the kernel of a backend, whether or not ``gradient`` says so."""
-        kernel = self.kernels.get(backend)
-        if not isinstance(kernel, WarpKernel):
-            return False
-        from bridge.languages.warp.compiled import has_adjoint
+    def kernel(self, backend: Backend) -> Kernel:
+        """Its implementation in one of its backends."""
+        return JaxFunction(self.reference) if backend is Backend.JNP else self.kernels[backend]
 
-        return has_adjoint(kernel.kernel(dtype))
+    def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
+        """Whether a backend's language generates an adjoint of the kernel, even if ``gradient`` declares none."""
+        return self.kernel(backend).generates_adjoint(dtype)
 
     def is_direct(self, backend: Backend) -> bool:
-        """Whether the callable of a backend is the bridge's own, and not made around it."""
-        kernel = self.kernels.get(backend)
-        return not isinstance(kernel, WarpCallable) and getattr(kernel, "initial", None) is None
+        """Whether the callable of a backend is the bridge's own, rather than a function around it."""
+        return self.kernel(backend).direct
 
     def calls(self, backend: Backend) -> int:
         """How many custom calls one call of a backend's callable makes."""
-        kernel = self.kernels.get(backend)
-        return kernel.calls if isinstance(kernel, WarpCallable) else int(backend.compiled)
+        return self.kernel(backend).custom_calls if backend.compiled else 0
 
     def deterministic(self, backend: Backend, platform: str) -> bool:
         """Whether a backend must give equal bits for equal inputs every time."""
         if not backend.compiled:  # XLA adds up a sparse product with atomic operations on a GPU
             return False
-        return platform == "cpu" or not getattr(self.kernels.get(backend), "atomic", False)
+        return platform == "cpu" or not self.kernel(backend).atomic
 
     def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
         """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).
@@ -336,5 +228,4 @@ class Operator:
         The callable takes the inputs and returns a list of outputs. Equal requests give callables that share their
         compiled code.
         """
-        kernel = self.reference if backend is Backend.JNP else self.kernels[backend]
-        return backend.build(kernel, self.outputs(*inputs), inputs)
+        return backend.build(self.kernel(backend), self.outputs(*inputs), inputs)

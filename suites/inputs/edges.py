@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from suites.inputs.arrays import Array
 
 
 def vectors(dtype: str) -> dict[str, Array]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
-"""The dtypes that JAX has in its x64 mode alone, and what it makes of them otherwise."""
+"""The dtypes that JAX has only in its x64 mode, with the dtype that it uses instead otherwise."""
 
 
 def needs_x64(*dtypes: Any) -> bool:

@@ -1,26 +1,26 @@
-"""Row lengths in, the arrays of a CSR matrix out: connectivity as simulations of networks have it."""
+"""Makes sparse matrices in CSR form whose rows differ in length, as in simulations of networks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.inputs.edges import values
-
-Array = np.ndarray[Any, Any]
 
 MEAN = 32
 """Non-zeros of a row on average."""
 
 SOME_LONG_ROWS = (*[1] * 200, 31, 32, 33, 47, 64, 65, 100)
-"""Lengths of rows around the one from which on a whole block of a GPU shares a row, see :mod:`suites.backends.numba_cuda_blocks`."""
+"""Lengths of rows, some of them just above and below those that a whole block of a GPU shares.
+
+See :mod:`suites.backends.numba_cuda_blocks`.
+"""
 
 
 def row_lengths(count: int, random: np.random.Generator) -> Array:
     """Lengths of rows that have ``count`` non-zeros together, :data:`MEAN` on average.
 
-    They spread over two orders of magnitude, as degrees do, and one in twenty is empty.
+    They spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
     """
     rows = max(1, count // MEAN)
     weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
@@ -29,7 +29,7 @@ def row_lengths(count: int, random: np.random.Generator) -> Array:
 
 
 def csr(dtype: str, lengths: Array, columns: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
-    """``data``, ``indices`` and ``indptr`` of a matrix; columns come in any order within a row, and more than once."""
+    """``data``, ``indices`` and ``indptr`` of a matrix; the columns of a row come in any order, some more than once."""
     count = int(lengths.sum())
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     indices = random.integers(0, columns, count).astype(np.int32)

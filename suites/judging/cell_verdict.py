@@ -20,12 +20,13 @@ import msgspec
 import numpy as np
 
 from reports import Status
-from suites.backends.backend import Backend, specs
-from suites.declare.operator import Inputs, Operator
+from suites.backends.backend import Backend
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs, specs
 from suites.inputs.precision import precision as precision
 from suites.judging.leftovers import leftovers
 from suites.judging.repetition import judge_all
-from suites.truth.error_model import Verdict, judge
+from suites.truth.verdict import Verdict, judge
 
 Array = np.ndarray[Any, Any]
 

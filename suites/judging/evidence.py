@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from reports import Accuracy, Status
-from suites.truth.error_model import Verdict
+from suites.truth.verdict import Verdict
 
 
 class CheckFailed(AssertionError):

@@ -1,90 +1,28 @@
-"""An operator's inputs and the cotangents of its outputs in, the true cotangents of its inputs with error bounds out.
+"""Computes the true cotangents of an operator's inputs, with error bounds, for the checks of gradients.
 
-Truth is what ``jax.vjp`` makes of the reference in float64, of inputs and cotangents that are already rounded to the
-tested dtype. A cotangent is a sum of products like any other result, so the error model is that of
-:mod:`suites.truth.error_model`: ``gamma_k S``, with the longest chain of roundings ``k`` and the sum of absolute terms ``S``.
-This holds for any order of additions, so also for the atomic ones by which threads add to the cotangent of an input
-that they share.
+Truth is the ``jax.vjp`` of the reference in float64, from inputs and cotangents that are already rounded to the tested
+dtype. A cotangent is a sum of products like any other result, so its error bound is ``gamma_k S`` of
+:mod:`suites.truth.error_model`. ``k`` is the longest chain of roundings and ``S`` the sum of absolute terms. The bound
+holds for any order of additions, also where threads add to a shared cotangent by atomic operations.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from suites.declare import fields as declaration
-from suites.errors import OperatorError
+from suites.declare.gradient import Pullback
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Array
 from suites.truth.error_model import Truth, bounded
-
-if TYPE_CHECKING:
-    from suites.declare.operator import Limitation, Operator
-
-Array = np.ndarray[Any, Any]
-
-Pullback = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
-"""From inputs and cotangents of the outputs, in float64, to the cotangents of the inputs that have one."""
-
-
-def sums_of_products(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-    """The condition where outputs are sums of products of inputs: they are so of the absolute values as well."""
-    return [np.abs(each) for each in pullback(list(map(_magnitude, inputs)), list(map(np.abs, cotangents)))]
-
-
-def no_sums(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-    """The condition where each cotangent is one product: its absolute value."""
-    return [np.abs(each) for each in pullback(inputs, list(map(np.abs, cotangents)))]
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """That an operator has a derivative at its samples, and how exact it is.
-
-    Attributes:
-        terms: For each input that has a cotangent, by its index: ``k``, the longest chain of roundings in an element of
-            the cotangent, or a function that gives it for the inputs of a call.
-        condition: From the reference's pullback, inputs and cotangents of the outputs, in float64, to ``S``, the sum of
-            the absolute values of what each element of a cotangent is made of, in the order of ``terms``.
-        backends: Where kernels have an adjoint, backends or their names; None for wherever the backend's language
-            generates one.
-        dtypes: For which of the operator's dtypes; None for all floats.
-        sizes: Nominal sizes for checks; None for those of the operator.
-        limitations: What is known not to work.
-    """
-
-    terms: Mapping[int, int | Callable[..., int]]
-    condition: Callable[[Pullback, Sequence[Array], Sequence[Array]], Sequence[Array]] = sums_of_products
-    backends: Sequence[Any] | None = None
-    dtypes: Sequence[Any] | None = None
-    sizes: tuple[int, ...] | None = None
-    limitations: tuple[Limitation, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.terms, Mapping) or not self.terms:
-            raise OperatorError(
-                f"Gradient: terms is {self.terms!r}, expected a dict from the index of an input to its number of "
-                "roundings, such as {0: 1}."
-            )
-        for index, terms in self.terms.items():
-            is_index = isinstance(index, int) and index >= 0
-            if not is_index or not (callable(terms) or (isinstance(terms, int) and terms >= 0)):
-                raise OperatorError(
-                    f"Gradient: terms has {index!r}: {terms!r}, expected the index of an input, and its number of "
-                    "roundings or a function of the inputs that gives it."
-                )
-        declaration.function("Gradient: condition", self.condition, "a pullback, inputs and cotangents")
-        optional = {"backends": declaration.backends, "dtypes": declaration.dtypes, "sizes": declaration.sizes}
-        for name, normal in optional.items():
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))
 
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
-    """Cotangents of the outputs, normally distributed; those of integers have JAX's type for that, ``float0``."""
+    """Normally distributed cotangents of the outputs. Integer outputs have cotangents of JAX's type ``float0``."""
     random = np.random.default_rng([seed, 1])  # another stream than that of the inputs, which may start with the seed
     return [
         random.standard_normal(out.shape).astype(out.dtype)
@@ -115,7 +53,7 @@ def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Seq
 
 @functools.lru_cache(maxsize=64)
 def _pullback(operator: Operator) -> Pullback:
-    """That of the reference, compiled: one by one its operations would take a second."""
+    """The pullback of the reference, compiled: operation by operation it would take a second."""
     assert operator.gradient is not None
     indices = list(operator.gradient.terms)
 
@@ -135,7 +73,3 @@ def _pullback(operator: Operator) -> Pullback:
 
 def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
-
-
-def _magnitude(array: Array) -> Array:
-    return np.abs(array) if array.dtype.kind == "f" else array

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from reports import Status
-from suites.declare.operator import Inputs, Operator
-from suites.truth.error_model import Verdict, judge
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
+from suites.truth.verdict import Verdict, judge
 
 REPEATED_ABOVE = 1 << 24
 """Elements up to which every element is an own one."""

@@ -1,4 +1,4 @@
-"""Broken kernels in CUDA C++."""
+"""Holds broken kernels in CUDA C++."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.backend import Backend, Kernel, RawKernel
-from suites.backends.cuda_raw_blocks import elementwise
-from suites.backends.numba_cuda_blocks import THREADS
+from suites.backends.backend import Backend
+from suites.backends.cuda_raw import RawKernel, elementwise
+from suites.backends.kernel import Kernel
+from suites.backends.numba_cuda import THREADS
 from suites.declare.operator import Operator
 from suites.mutants.mutant import Mutant, mutant
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
@@ -37,7 +38,7 @@ template <typename T> __global__ void kernel(const T* a, const T* b, T* out, lon
 
 
 def _raw(source: str) -> RawKernel:
-    """A block of THREADS for each THREADS elements of the first input."""
+    """A kernel with a block for each THREADS elements of the first input."""
 
     def launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
         size = int(np.prod(inputs[0].shape))
@@ -47,7 +48,7 @@ def _raw(source: str) -> RawKernel:
 
 
 def _cuda(of: Operator, name: str, kernel: Kernel, fault: str) -> Mutant:
-    """In float32, which is enough to catch it."""
+    """A mutant in float32 only, which is enough to catch it."""
     return mutant(of, name, Backend.CUDA_RAW, kernel, fault, dtypes=("float32",))
 
 

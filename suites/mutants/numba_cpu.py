@@ -1,4 +1,4 @@
-"""Broken Numba kernels for the CPU."""
+"""Holds broken Numba kernels for the CPU."""
 
 import math
 
@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from suites.backends.backend import Backend
-from suites.backends.numba_blocks import block_sum
-from suites.declare.operator import Sizes
+from suites.backends.numba_cpu import block_sum
+from suites.declare.sizes import Sizes
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.mutants.mutant import mutant
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
@@ -35,7 +35,7 @@ from suites.ops.split_sign import OPERATOR as SPLIT_SIGN
 from suites.ops.stencil import OPERATOR as STENCIL
 from suites.ops.sum import OPERATOR as SUM
 
-# Elements that are missed, taken twice, or put in the wrong place.
+# Faults: elements that are missed, taken twice, or put in the wrong place.
 
 
 @numba.njit
@@ -123,7 +123,7 @@ def short_indices(V, V_th, V_rest, spikes, V_out):
         V_out[fired[k]] = V_rest[0]
 
 
-# Operands and outputs that are mistaken for each other, or ignored.
+# Faults: operands and outputs that are mistaken for each other, or ignored.
 
 
 @numba.njit
@@ -179,7 +179,7 @@ def unchecked_lengths(x, y, out):
         out[i] = x[i] + y[i]
 
 
-# Types that are too narrow, algorithms that are not stable, values that were not thought of.
+# Faults: types that are too narrow, unstable algorithms, forgotten values.
 
 
 @numba.njit
@@ -220,7 +220,7 @@ def ignored_nan(x, out):
 
 @numba.njit
 def bits_as_integers(x, out):
-    """Right but for vectors of negative numbers only, whose bits are ordered the other way round."""
+    """Wrong only for vectors of negative numbers, whose bits are in the opposite order."""
     bits = x.view(np.int32)
     place = 0
     for i in range(x.size):
@@ -265,7 +265,7 @@ def root_of_zero(x, out):
     one = x.dtype.type(1)
     for i in range(x.size):
         square = np.float64(x[i]) * np.float64(x[i])
-        square = square if square > 1e-70 else np.float64(0)  # what float32 would leave of it
+        square = square if square > 1e-70 else np.float64(0)  # as it would underflow in float32
         out[i] = square * (one / math.sqrt(square))
 
 
@@ -294,13 +294,13 @@ def division_by_none(x, mean_out, std_out):
 
 @numba.njit
 def sign_as_index(x, out):
-    """Reads far outside of the table where the sign is NaN, which as an integer is the smallest there is."""
+    """Reads far outside of the table if the sign is NaN, which becomes the smallest integer."""
     slopes = np.array([SLOPE, 1.0, 1.0], np.float32)
     for i in range(out.size):
         out[i] = slopes[np.int32(np.sign(x[i])) + 1] * x[i]
 
 
-# Sparse structures that are not as they were thought to be.
+# Faults: wrong assumptions about the structure of a sparse matrix.
 
 
 @numba.njit
@@ -340,7 +340,7 @@ def lost_duplicates(values, targets, scale, acc, out):
         out[targets[i]] = acc[targets[i]] + values[i] * scale[0]
 
 
-# What outlives a call: written inputs, old outputs, and memory that all calls share.
+# Faults that outlive a call: written inputs, old outputs, and memory that all calls share.
 
 ROOM = 1 << 17
 """Elements in the memory that calls share: more than the largest sample has."""
@@ -395,7 +395,7 @@ KEPT_SPIKES = address_of_zeros(ROOM, np.int32)
 
 @numba.njit
 def kept_result(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
-    """Does not compute what it has computed already for the same potentials, whatever the current is now."""
+    """Returns its old result if the potentials are the same, even if the current has changed."""
     size, last = array_at(KEPT_SIZE, 1, np.int64), array_at(KEPT_INPUT, V.size, V.dtype)
     kept_V, kept_spikes = array_at(KEPT_POTENTIAL, V.size, V.dtype), array_at(KEPT_SPIKES, V.size, np.int32)
     known = size[0] == V.size
@@ -418,7 +418,7 @@ KEPT_STARTS, KEPT_ORDER = address_of_zeros(ROOM, np.int32), address_of_zeros(ROO
 
 @numba.njit
 def kept_order(values, targets, scale, acc, out):
-    """Sorts the values by their targets, once for as long as these lie at one address."""
+    """Sorts the values by their targets, but not again while the targets are at the same address."""
     key = array_at(KEPT_KEY, 3, np.int64)
     starts, order = array_at(KEPT_STARTS, acc.size + 1, np.int32), array_at(KEPT_ORDER, values.size, np.int32)
     if key[0] != targets.ctypes.data or key[1] != values.size or key[2] != acc.size:
@@ -456,11 +456,11 @@ LONG_CALLS = {
     "sample": lambda dtype, size, seed: NBODY.sample(dtype, 32 * size, seed),
     "sizes": Sizes(check=(1, 8), large=45),
 }
-"""Changes to nbody that make calls of the checks take milliseconds; shorter ones hardly ever overlap."""
+"""Changes to nbody that make a call take milliseconds: shorter calls hardly ever overlap."""
 
 
 def _numba(of, name, kernel, fault, **changes):
-    """Of one dtype, which is enough to catch it."""
+    """A mutant in one dtype only, which is enough to catch it."""
     return mutant(of, name, Backend.NUMBA, kernel, fault, **({"dtypes": ("float32",)} | changes))
 
 

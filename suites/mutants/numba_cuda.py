@@ -1,12 +1,14 @@
-"""Broken Numba-CUDA kernels, and functions that launch good ones in a broken way."""
+"""Holds broken Numba-CUDA kernels, and functions that launch good kernels in a broken way."""
 
 import math
 
 import numpy as np
 
-from suites.backends.backend import Backend, CudaCallable, CudaKernel
-from suites.backends.numba_cuda_blocks import (
+from suites.backends.backend import Backend
+from suites.backends.numba_cuda import (
     THREADS,
+    CudaCallable,
+    CudaKernel,
     add_up,
     cuda,
     kernel,
@@ -41,7 +43,7 @@ def _blocks_of_sums(inputs, outs):
 
 @kernel
 def missing_barrier(x, out):
-    """A block for each block of elements, whose threads do not wait for each other before they add up."""
+    """A block for each block of elements. Its threads do not wait for each other before they add up."""
     shared = cuda.shared.array(THREADS, x.dtype)
     lane = np.uint64(cuda.threadIdx.x)
     i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + lane
@@ -57,7 +59,7 @@ def missing_barrier(x, out):
 
 @kernel
 def stale_shared_memory(x, out):
-    """Threads beyond the end of x leave in shared memory what was there."""
+    """Threads beyond the end of x leave old values in shared memory."""
     shared = cuda.shared.array(THREADS, x.dtype)
     lane = np.uint64(cuda.threadIdx.x)
     i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + lane
@@ -75,7 +77,7 @@ def stale_shared_memory(x, out):
 
 @kernel
 def past_the_end(x, out):
-    """Adds up what follows x in memory, where the last block of elements is not full."""
+    """Adds up the memory after x if the last block of elements is not full."""
     shared = cuda.shared.array(THREADS, x.dtype)
     i = np.uint64(cuda.blockIdx.x) * np.uint64(BLOCK) + np.uint64(cuda.threadIdx.x)
     total = sum_lanes(shared, x[i], THREADS)
@@ -85,7 +87,7 @@ def past_the_end(x, out):
 
 @kernel
 def half_of_the_lanes(A, x, out):
-    """A warp for each row, whose 32 lanes are added up as if they were 16."""
+    """A warp for each row. It adds up only 16 of its 32 lanes."""
     row, lane = np.uint64(cuda.blockIdx.x), np.uint64(cuda.threadIdx.x)
     total = out.dtype.type(0)
     j = lane
@@ -102,7 +104,7 @@ def half_of_the_lanes(A, x, out):
 
 @kernel
 def swapped_place(A, x, out):
-    """Lanes of a row lie in shared memory as if rows were lanes, and lanes rows."""
+    """Mistakes rows for lanes and lanes for rows in shared memory."""
     shared = cuda.shared.array(THREADS, out.dtype)
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     lane, own = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
@@ -124,7 +126,7 @@ def swapped_place(A, x, out):
 
 @kernel
 def shared_places(x, out):
-    """Shared memory for THREADS elements, in a block of twice as many threads."""
+    """Has shared memory for THREADS elements, but twice as many threads."""
     shared = cuda.shared.array(THREADS, x.dtype)
     place = np.uint64(cuda.threadIdx.x) % np.uint64(THREADS)
     i = np.uint64(cuda.blockIdx.x) * np.uint64(2 * THREADS) + np.uint64(cuda.threadIdx.x)
@@ -147,7 +149,7 @@ def _one_block_short(inputs, outs):
 
 @kernel
 def no_stride(x, decay, out):
-    """One element for each thread of a grid that does not grow with x."""
+    """One element for each thread, in a grid that does not grow with x."""
     i = np.uint64(cuda.grid(1))
     if i < np.uint64(out.size):
         out[i] = x[i] * math.exp(-decay[0])
@@ -170,7 +172,7 @@ def _launch_in_place(inputs, outs):
 
 @kernel
 def no_zeros(x, out):
-    """Adds to an output that nothing has set to zero."""
+    """Adds to an output that was never set to zero."""
     shared = cuda.shared.array(THREADS, x.dtype)
     total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
     if cuda.threadIdx.x == 0:
@@ -182,7 +184,7 @@ def _launch_partials(inputs, outs):
 
 
 def other_stream(x, out, stream):
-    """The second kernel is on the default stream: it does not wait for the first, nor XLA for the second."""
+    """Launches the second kernel on the default stream: it does not wait for the first one, nor XLA for it."""
     if x.size:
         blocks = tile_count(x.size)
         squares = cuda.device_array(x.size, dtype=x.dtype)
@@ -191,7 +193,7 @@ def other_stream(x, out, stream):
 
 
 def unwritten_partials(x, out, stream):
-    """The second pass adds up more partial sums than the first one had blocks."""
+    """Adds up more partial sums in the second pass than the first pass had blocks."""
     blocks = partial_count(x.size)
     partials = cuda.device_array(blocks, dtype=x.dtype)
     add_up[max(blocks // 2, 1), THREADS, stream](x, partials)
@@ -208,7 +210,7 @@ def reset_first(V, V_th, V_rest, spikes, V_out, stream):
 
 @kernel
 def ignored_nan(x, out):
-    """In one block: NaN is larger than nothing."""
+    """Runs in one block. No comparison finds that NaN is larger."""
     shared = cuda.shared.array(THREADS, x.dtype)
     lane, size = np.uint64(cuda.threadIdx.x), np.uint64(x.size)
     best = x[0]
@@ -232,7 +234,7 @@ def nan_ignored(x, out, stream):
 
 
 def _cuda(of, name, dispatcher, launch, fault, atomic=False):
-    """Of one dtype, which is enough to catch it."""
+    """A mutant in one dtype only, which is enough to catch it."""
     kernel = CudaKernel(dispatcher, launch, atomic)
     return mutant(of, name, Backend.NUMBA_CUDA, kernel, fault, dtypes=("float32",), gradient=None)
 

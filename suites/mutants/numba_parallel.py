@@ -1,4 +1,4 @@
-"""Broken Numba kernels that run in several threads, most of them right for inputs which one thread is enough for."""
+"""Holds broken Numba kernels with several threads. Most are right for inputs that one thread is enough for."""
 
 import math
 
@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 from suites.backends.backend import Backend
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, block_sum
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_sum
 from suites.mutants.mutant import mutant
 from suites.ops.exp_trace import OPERATOR as EXP_TRACE
 from suites.ops.exp_trace import exp_trace
@@ -45,7 +45,7 @@ def unwritten_parts(trace, spikes, tau_inv, out):
 
 @numba.njit(parallel=True, error_model="numpy")
 def mean_of_means(x, mean_out, std_out):
-    """Right where all parts are of one size."""
+    """Right only if all parts have the same size."""
     if x.size < ONE_THREAD_BELOW:
         mean_std(x, mean_out, std_out)
     else:
@@ -64,7 +64,7 @@ def mean_of_means(x, mean_out, std_out):
 
 @numba.njit(parallel=True, error_model="numpy")
 def racing_pairs(positions, masses, out):
-    """Each pair once: what one body pulls the other back, with which another thread may be busy."""
+    """Takes each pair once, and adds to the other body as well, which another thread may be adding to."""
     squared = out.dtype.type(SOFTENING * SOFTENING)
     out[:] = 0
     for i in numba.prange(masses.size):
@@ -98,7 +98,7 @@ def shared_temporary(positions, masses, out):
 
 
 def _parallel(of, name, kernel, fault):
-    """Of one dtype, which is enough to catch it."""
+    """A mutant in one dtype only, which is enough to catch it."""
     return mutant(of, name, Backend.NUMBA_PARALLEL, kernel, fault, dtypes=("float32",))
 
 

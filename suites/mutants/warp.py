@@ -1,4 +1,4 @@
-"""Broken Warp kernels, and JAX functions that go wrong around good ones: their batches, derivatives and dtypes."""
+"""Holds broken Warp kernels, and good kernels in JAX functions with wrong batches, derivatives or dtypes."""
 
 import functools
 
@@ -8,8 +8,8 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import linear_call
 
 import bridge
-from suites.backends.backend import Backend, WarpCallable, WarpKernel
-from suites.backends.warp_blocks import LANES, scalar, wp
+from suites.backends.backend import Backend
+from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
@@ -150,7 +150,7 @@ def partial_cotangent_warp(dtype):
     @wp.func_grad(decayed)
     def adjoint_of_decayed(x: element, decay: element, i: int, cotangent: element):
         wp.adjoint[x] += wp.exp(-decay) * cotangent
-        if i < 1024:  # as many threads as a block can have
+        if i < 1024:  # the most threads of a block
             wp.adjoint[decay] -= x * wp.exp(-decay) * cotangent
 
     @wp.kernel(module="unique")
@@ -163,7 +163,7 @@ def partial_cotangent_warp(dtype):
 
 @functools.cache
 def squared_slope_warp(dtype):
-    """Its derivative for negative numbers is the square of what it should be; so is that of :func:`_squared_slope`."""
+    """Its derivative for negative numbers is the square of the right one, as in :func:`_squared_slope`."""
     element = scalar(dtype)
     slope = element(SLOPE)
 
@@ -197,7 +197,7 @@ def _squared_slope_jvp(primals, tangents):
 
 @functools.cache
 def leaky_cotangent_warp(dtype):
-    """The cotangent of the argument from the argument and the cotangent of the result."""
+    """The cotangent of the argument, from the argument and the cotangent of the result."""
     element = scalar(dtype)
     vector, slope = wp.array(dtype=element), element(SLOPE)
 
@@ -210,7 +210,11 @@ def leaky_cotangent_warp(dtype):
 
 
 def _leaky_with(backward):
-    """The good kernel with the derivative that ``backward`` makes for a dtype: from argument and cotangent to one."""
+    """The good kernel with another derivative.
+
+    Args:
+        backward: Takes a dtype. Returns a function of the argument and the cotangent of the result.
+    """
 
     def make(inputs, outs):
         dtype = str(inputs[0].dtype)
@@ -260,7 +264,7 @@ def _wrong_alone(dtype):
 
 
 def without_batching(inputs, outs):
-    """A linear function with a transpose, which JAX can differentiate, and transpose, but not batch in between."""
+    """A linear function that JAX can differentiate and transpose, but not batch in between."""
     kernel = bridge.jax_kernel(hadamard_warp(str(outs[0].dtype)))
 
     def times(factor, x):
@@ -336,7 +340,7 @@ def add_to_warp(dtype):
 
 
 def unvarying_carry(inputs, outs):
-    """A loop whose carry begins as zeros, which are alike on all devices, and ends as a sum, which is not."""
+    """A loop whose carry begins as zeros, the same on all devices, and ends as a sum, which differs between devices."""
     kernel = bridge.jax_kernel(add_to_warp(str(outs[0].dtype)))
     steps = max(-(-inputs[0].shape[0] // 64), 1)
 
@@ -349,7 +353,7 @@ def unvarying_carry(inputs, outs):
 
 
 def _batched_by(rule, kernel_of):
-    """A good kernel whose batches are made by a rule: from its function, the batch's size and operands to outputs."""
+    """A good kernel with a batching rule, which takes its function, the size of the batch and the operands."""
 
     def make(inputs, outs):
         kernel = kernel_of(inputs, outs)
@@ -365,7 +369,7 @@ def _batched_by(rule, kernel_of):
 
 
 def _spread(axis_size, batched, operands):
-    """The operands with a batch in front, those without one repeated."""
+    """The operands with the batch axis in front. Operands without a batch are repeated."""
     return [
         operand if has_batch else jnp.broadcast_to(operand, (axis_size, *operand.shape))
         for operand, has_batch in zip(operands, batched, strict=True)
@@ -378,35 +382,35 @@ def _hadamard(inputs, outs):
 
 
 def flattened(kernel, axis_size, batched, A, B):
-    """Each matrix of the batch as a row; how long that is cannot be inferred from a batch of none."""
+    """Makes each matrix of the batch a row, whose length cannot be inferred from an empty batch."""
     (products,) = kernel(*[each.reshape(axis_size, -1) for each in _spread(axis_size, batched, (A, B))])
     return [products.reshape(A.shape if batched[0] else B.shape)]
 
 
 def transposed_strides(kernel, axis_size, batched, x):
-    """All elements of the batch in one call, whose results are then read as if the batch were the last axis."""
+    """Calls once for the whole batch, and reads the results as if the batch were the last axis."""
     return [out.reshape(x.shape[::-1]).T for out in kernel(x.reshape(-1))]
 
 
 def first_for_all(kernel, axis_size, batched, u, rate):
-    """The batch has one grid, as far as this rule knows."""
+    """Assumes that all elements of the batch share one grid."""
     u, rate = _spread(axis_size, batched, (u, rate))
     return jax.vmap(kernel, in_axes=(None, 0))(u[0], rate)
 
 
 def all_batched(kernel, axis_size, batched, x, y):
-    """Takes an operand that all elements share for one with a batch: each element of it for one of the batch."""
+    """Mistakes the first axis of an operand that all elements share for the batch."""
     return jax.vmap(kernel)(*[operand if operand.ndim > 1 else operand[:axis_size, None] + 0 * x for operand in (x, y)])
 
 
 def _warp(of, name, kernel, fault, **changes):
-    """Of one dtype, which is enough to catch it; without the gradient unless that is what is broken."""
+    """A mutant in one dtype only, which is enough to catch it. It has a gradient only if the gradient is broken."""
     changes = {"dtypes": ("float32",), "gradient": None} | changes
     return mutant(of, name, Backend.WARP, kernel, fault, **changes)
 
 
 def _gradient(of, name, kernel, fault, **changes):
-    """As :func:`_warp`, in the dtype in which derivatives are compared with differences."""
+    """Like :func:`_warp`, in the dtype in which derivatives are compared with differences."""
     return _warp(of, name, kernel, fault, **({"dtypes": ("float64",), "gradient": of.gradient} | changes))
 
 

@@ -1,4 +1,4 @@
-"""The operators, one module each; a module's ``OPERATOR`` is found by being there."""
+"""Finds the built-in operators: the ``OPERATOR`` of each module of this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suites.declare.operator import Operator
 
 @functools.cache
 def operators() -> dict[str, Operator]:
-    """All operators by name, sorted."""
+    """All built-in operators by name, sorted."""
     modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
     found = {module.OPERATOR.name: module.OPERATOR for module in modules}
     return dict(sorted(found.items()))

@@ -1,4 +1,4 @@
-"""abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x by way of a temporary array of squares."""
+"""abs_two_pass: ``out[i] = sqrt(x[i] ** 2)``, the magnitude of x, with a temporary array of squares."""
 
 import functools
 import math
@@ -9,13 +9,22 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, store, tile, tile_count
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Expected, Truth, bounded, wide
+from suites import (
+    CudaCallable,
+    Expected,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, kernel, load, store, tile, tile_count
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -102,9 +111,9 @@ def abs_two_pass_warp(inputs, outs):
 
 
 def _truth(x):
-    """The square has one rounding, half of whose relative error reaches the root, which adds its own.
+    """The square has one rounding. Half of its relative error reaches the root, which has a rounding of its own.
 
-    A square that is no normal number may be flushed to zero, and the result with it.
+    A square below the smallest normal number may be flushed to zero, and then the result is zero.
     """
     value = np.abs(wide(x))
     expected = bounded(value, x.dtype, ulps=2)
@@ -127,11 +136,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.sqrt(jnp.square(x))],
     truth=_truth,
     kernels={
-        Backend.NUMBA: abs_two_pass,
-        Backend.NUMBA_PARALLEL: abs_two_pass_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(abs_two_pass_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(abs_two_pass_cuda),
-        Backend.WARP: WarpCallable(abs_two_pass_warp, calls=2),
+        "numba": abs_two_pass,
+        "numba_parallel": abs_two_pass_parallel,
+        "numba_cuda_callable": CudaCallable(abs_two_pass_cuda),
+        "numba_cuda_replay": CudaCallable(abs_two_pass_cuda),
+        "warp": WarpCallable(abs_two_pass_warp, calls=2),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

@@ -6,16 +6,25 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -91,12 +100,12 @@ OPERATOR = Operator(
     reference=lambda x, y: [x + y],
     truth=_truth,
     kernels={
-        Backend.NUMBA: add,
-        Backend.NUMBA_PARALLEL: add_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(add_cuda, tiles),
-        Backend.WARP: WarpKernel(add_warp, _launch_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x, y: [x + y]),
+        "numba": add,
+        "numba_parallel": add_parallel,
+        "numba_cuda": CudaKernel(add_cuda, tiles),
+        "warp": WarpKernel(add_warp, _launch_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
+        "pallas": pallas.elementwise(lambda x, y: [x + y]),
     },
     dtypes=("float32", "float64", "int32", "int64", "float16"),
     sample=_sample,
@@ -106,12 +115,10 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
-                Backend.NUMBA_PARALLEL: Failure(
-                    jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"
-                ),
-                Backend.WARP: Failure(ValueError, "add: x and y must have one length"),
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
+                "numba_parallel": Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
+                "warp": Failure(ValueError, "add: x and y must have one length"),
             },
         ),
     ),

@@ -1,4 +1,4 @@
-"""block_sum: ``out[b]`` is the sum of the 256 elements of x from ``256 * b`` on; the last block may have fewer."""
+"""block_sum: ``out[b]`` is the sum of 256 elements of x from ``x[256 * b]`` on; the last block may have fewer."""
 
 import functools
 
@@ -7,15 +7,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_blocks import block_sum as sum_of
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, sum_lanes
-from suites.backends.warp_blocks import blocks, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu import block_sum as sum_of
+from suites.backends.numba_cuda import THREADS, cuda, kernel, sum_lanes
+from suites.backends.warp import blocks, scalar, wp
 
 BLOCK = 256
 """Elements of a block."""
@@ -42,7 +51,7 @@ def block_sum_parallel(x, out):
 
 @kernel
 def block_sum_cuda(x, out):
-    """A warp per block of elements, eight loads per lane; then the lanes' sums are added up in shared memory."""
+    """A warp adds up a block of elements: each lane loads eight, and shared memory adds up the lanes' sums."""
     shared = cuda.shared.array(THREADS, x.dtype)
     block = np.uint64(cuda.blockIdx.x) * np.uint64(_ROWS) + np.uint64(cuda.threadIdx.y)
     first = block * np.uint64(BLOCK) + np.uint64(cuda.threadIdx.x)
@@ -113,10 +122,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: block_sum,
-        Backend.NUMBA_PARALLEL: block_sum_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(block_sum_cuda, _launch),
-        Backend.WARP: WarpKernel(block_sum_warp, _launch_warp),
+        "numba": block_sum,
+        "numba_parallel": block_sum_parallel,
+        "numba_cuda": CudaKernel(block_sum_cuda, _launch),
+        "warp": WarpKernel(block_sum_warp, _launch_warp),
     },
     dtypes=("float32", "float64", "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

@@ -1,6 +1,7 @@
-"""csr_binary_matvec: the product of a sparse matrix in CSR form and a vector of spikes: a sum over those that spiked.
+"""csr_binary_matvec: for each row of a sparse matrix in CSR form, the sum of the weights of the neurons that spiked.
 
-Nominal size is the number of non-zeros. Precondition: as for csr_matvec.
+This is the product of the matrix and a vector of spikes. Nominal size is the number of non-zeros. Precondition: as for
+csr_matvec.
 """
 
 import functools
@@ -10,23 +11,32 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda_blocks import csr_row_sums, csr_rows_of, device
-from suites.backends.warp_blocks import LANES, scalar, wp, zeros
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
+from suites.backends.warp import LANES, scalar, wp, zeros
 
 RATE = 0.05
-"""Share of the neurons that spike in a sample."""
+"""The share of neurons that spike in a sample."""
 
 
 @numba.njit
 def csr_binary_rows(data, indices, indptr, spikes, out, first, last):
-    """The rows from ``first`` up to ``last``; weights of neurons that did not spike are not even read."""
+    """The rows from ``first`` up to ``last``. It does not read the weights of neurons that did not spike."""
     for row in range(first, last):
         total = data.dtype.type(0)
         for k in range(indptr[row], indptr[row + 1]):
@@ -53,7 +63,7 @@ def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
 
 @device
 def active_part(data, indices, spikes, first, stop, step):
-    """What one lane adds up of a row: four spikes are looked up at a time, then the weights of those that are there."""
+    """One lane's part of a row's sum. It looks up four spikes at a time, then the weights of neurons that spiked."""
     total = zero = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
@@ -77,7 +87,7 @@ csr_binary_matvec_cuda = csr_row_sums(active_part)
 
 @functools.cache
 def csr_binary_matvec_warp(dtype):
-    """Rows are shared out as in csr_matvec."""
+    """Threads share rows as in csr_matvec."""
     element = scalar(dtype)
     vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
 
@@ -90,7 +100,7 @@ def csr_binary_matvec_warp(dtype):
         if lane < lanes:
             total = element(0)
             for k in range(indptr[row] + lane, indptr[row + 1], lanes):
-                # A branch is mispredicted on the CPU, and a load that waits for the spike takes long on a GPU.
+                # No branch: the CPU would mispredict it, and a GPU would load the weight only after the spike.
                 total += wp.where(spikes[indices[k]], data[k], element(0))
             wp.atomic_add(out, row, total)
 
@@ -154,7 +164,7 @@ def _edges(dtype):
         vector = vectors(dtype)[name]
         ends = np.array([0, 1, 1, vector.size], np.int32)
         cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, bool))
-    # A weight that no spike reaches has no say, whatever it is.
+    # The weight of a neuron that did not spike must not matter, even if it is NaN or infinite.
     vector = vectors(dtype)["nan"]
     columns, ends = np.arange(vector.size, dtype=np.int32), np.array([0, vector.size], np.int32)
     cases["silent_nan"] = (vector, columns, ends, ~np.isnan(vector))
@@ -168,10 +178,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_binary_matvec,
-        Backend.NUMBA_PARALLEL: csr_binary_matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
-        Backend.WARP: WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
+        "numba": csr_binary_matvec,
+        "numba_parallel": csr_binary_matvec_parallel,
+        "numba_cuda": CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
+        "warp": WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -12,15 +12,27 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda_blocks import LOADS, LONG, THREADS, cuda, device, kernel
-from suites.backends.warp_blocks import LANES, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda import LOADS, LONG, THREADS, cuda, device, kernel
+from suites.backends.warp import LANES, scalar, wp
 
 COLUMNS = 8
 """Columns of the dense matrix in a sample."""
@@ -28,9 +40,9 @@ COLUMNS = 8
 
 @numba.njit(fastmath={"reassoc"})
 def csr_product_rows(data, indices, indptr, X, out, first, last):
-    """The rows from ``first`` up to ``last``, four non-zeros at a time: a row of out is then passed through less often.
+    """The rows from ``first`` up to ``last``, four non-zeros at a time, to pass less often through a row of out.
 
-    Indices are unsigned, so that none can count from the end; LLVM then sees that columns are neighbours.
+    Unsigned indices never count from the end. So LLVM sees that columns are neighbours.
     """
     columns = np.uint64(out.shape[1])
     for row in range(np.uint64(first), np.uint64(last)):
@@ -74,7 +86,7 @@ def csr_matmat_parallel(data, indices, indptr, X, out):
 
 @device
 def product_part(data, indices, X, j, first, stop, step):
-    """What one lane adds up of a row for column j, in four chains that do not wait for each other."""
+    """One lane's part of a row's sum for column j, in four independent chains."""
     a = b = c = d = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
@@ -92,9 +104,9 @@ def product_part(data, indices, X, j, first, stop, step):
 
 @device
 def sum_columns(shared, value, lane, lanes):
-    """For each column the sum of ``value`` over lanes that follow each other; all threads of a block call it.
+    """For each column the sum of ``value`` over consecutive lanes. All threads of a block must call it.
 
-    ``lanes`` is a power of two, and the same for all threads; ``lane`` is which of them this is. ``shared`` has an
+    ``lanes`` is a power of two, the same for all threads. ``lane`` is the number of this lane. ``shared`` has an
     element per thread.
     """
     width = cuda.blockDim.x
@@ -108,24 +120,24 @@ def sum_columns(shared, value, lane, lanes):
         cuda.syncthreads()
         half //= 2
     total = shared[place - lane * width]
-    cuda.syncthreads()  # before a further call overwrites what a slower thread still has to read
+    cuda.syncthreads()  # a slower thread must have read its sum before the next call overwrites it
     return total
 
 
 @kernel
 def csr_matmat_cuda(data, indices, indptr, X, out):
-    """Columns lie along x, so that neighbours read neighbours of X; along y lanes share a row, along z lie rows.
+    """Threads along x take columns: neighbours read neighbours of X. Along y lanes share a row; along z lie rows.
 
-    Far longer rows are shared by all lanes of the block, as by csr_row_sums.
+    All lanes of a block share a row that is far longer, as in csr_row_sums.
     """
     shared = cuda.shared.array(THREADS, out.dtype)
     rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
     lane, lanes, height = np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y), np.uint64(cuda.blockDim.z)
     first_column = np.uint64(cuda.blockIdx.y) * np.uint64(cuda.blockDim.x)
-    # Both loops are alike for all threads of a block, which meet in sum_columns.
+    # Both loops are the same for all threads of a block: they synchronise in sum_columns.
     while first_column < columns:
         column = first_column + np.uint64(cuda.threadIdx.x)
-        j = min(column, columns - np.uint64(1))  # beyond the last column it is added up again, and not stored
+        j = min(column, columns - np.uint64(1))  # beyond the last column, threads add it up again and do not store it
         first = np.uint64(cuda.blockIdx.x) * height
         while first < rows:
             row = first + np.uint64(cuda.threadIdx.z)
@@ -156,7 +168,7 @@ def csr_matmat_cuda(data, indices, indptr, X, out):
 
 
 def _launch(inputs, outs):
-    """As many columns as a warp has lanes, but at least four: a block reaches no further than 64 along z."""
+    """Threads for as many columns as a warp has lanes, but for at least four: a block has at most 64 along z."""
     rows, columns = outs[0].shape
     width, lanes = 4, 1
     while width < 32 and width < columns:
@@ -169,7 +181,7 @@ def _launch(inputs, outs):
 
 
 GROUP = 8
-"""Neighbouring columns, at most, that a Warp thread takes as one vector."""
+"""The most neighbouring columns that a Warp thread takes as one vector."""
 
 
 @functools.cache
@@ -193,7 +205,7 @@ def csr_matmat_warp(dtype, width):
 
 
 def csr_matmat_in_groups(inputs, outs):
-    """Columns in groups, as wide as fit their number: their arithmetic is then one vector instruction on the CPU."""
+    """Takes columns in groups, so that the CPU computes a group with one vector instruction."""
     if inputs[0].shape != inputs[1].shape:
         raise ValueError("csr_matmat: data and indices must have one length")
     (rows, columns), dtype = outs[0].shape, outs[0].dtype
@@ -217,7 +229,7 @@ def _reference(data, indices, indptr, X):
 
 
 def _truth(data, indices, indptr, X):
-    """A product is rounded once and goes through fewer additions than its row has non-zeros, in any order."""
+    """A product is rounded once and passes through fewer additions than its row has non-zeros, in any order."""
     lengths = np.diff(indptr)
     filled, longest = lengths > 0, int(lengths.max(initial=0))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -244,7 +256,7 @@ def _dense(dtype, rows, inner, random, columns=COLUMNS):
 
 
 def _edges(dtype):
-    """Rows and columns in numbers that fill no block, and special values among the non-zeros, or in one row of X."""
+    """Numbers of rows and columns that fill no block, and special values among the non-zeros or in one row of X."""
     random = np.random.default_rng(5)
 
     def matrices(lengths, inner=11, columns=COLUMNS):
@@ -271,7 +283,7 @@ def _edges(dtype):
         ends = np.array([0, 1, 1, vector.size], np.int32)
         each = np.arange(vector.size, dtype=np.int32)
         cases[name] = (vector, each, ends, np.ones((vector.size, 3), dtype))
-        # In one column of X, beside others whose results it must not touch.
+        # The special values are in one column of X. The results of the other columns must not change.
         X = np.ones((vector.size, 3), dtype)
         X[:, 1] = vector
         cases[f"{name}_column"] = (np.ones(vector.size, dtype), each, ends, X)
@@ -282,7 +294,7 @@ _LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matmat: data and
 
 
 def _most_rows(indices):
-    """How many non-zeros the column of the sparse matrix has that has most."""
+    """The number of non-zeros in the fullest column of the sparse matrix."""
     return int(np.bincount(indices).max(initial=0))
 
 
@@ -293,10 +305,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_matmat,
-        Backend.NUMBA_PARALLEL: csr_matmat_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_matmat_cuda, _launch),
-        Backend.WARP: WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
+        "numba": csr_matmat,
+        "numba_parallel": csr_matmat_parallel,
+        "numba_cuda": CudaKernel(csr_matmat_cuda, _launch),
+        "warp": WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -312,10 +324,10 @@ OPERATOR = Operator(
                 np.ones((3, COLUMNS), np.float32),
             ),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, "csr_matmat: data and indices must have one length"),
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, "csr_matmat: data and indices must have one length"),
             },
         ),
     ),

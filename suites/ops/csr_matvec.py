@@ -11,20 +11,32 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda_blocks import csr_row_sums, csr_rows_of, device
-from suites.backends.warp_blocks import LANES, scalar, wp, zeros
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
+from suites.backends.warp import LANES, scalar, wp, zeros
 
 
 @numba.njit(fastmath={"reassoc"})
 def sparse_dot(data, indices, x):
-    """One row; see :mod:`suites.backends.numba_blocks` about reassociation."""
+    """The sum of one row. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
     total = x.dtype.type(0)
     for k in range(data.size):
         total += data[k] * x[np.uint32(indices[k])]
@@ -61,7 +73,7 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
 
 @device
 def sparse_part(data, indices, x, first, stop, step):
-    """What one lane adds up of a row, in four chains: the elements of x are far apart, so each load takes its time."""
+    """One lane's part of a row's sum, in four independent chains, because loads of x take long."""
     a = b = c = d = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
@@ -82,7 +94,7 @@ csr_matvec_cuda = csr_row_sums(sparse_part)
 
 @functools.cache
 def csr_matvec_warp(dtype):
-    """LANES threads share a row and add up what they have of it by atomic operations; on the CPU it is one."""
+    """LANES threads share a row, and add up their parts by atomic operations. On the CPU one thread has the row."""
     element = scalar(dtype)
     vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
 
@@ -163,7 +175,7 @@ _LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matvec: data and
 
 
 def _most_rows(indices):
-    """How many non-zeros the column has that has most."""
+    """The number of non-zeros in the fullest column."""
     return int(np.bincount(indices).max(initial=0))
 
 
@@ -174,10 +186,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_matvec,
-        Backend.NUMBA_PARALLEL: csr_matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_matvec_cuda, csr_rows_of),
-        Backend.WARP: WarpKernel(csr_matvec_warp, _launch_warp, initial=zeros, atomic=True),
+        "numba": csr_matvec,
+        "numba_parallel": csr_matvec_parallel,
+        "numba_cuda": CudaKernel(csr_matvec_cuda, csr_rows_of),
+        "warp": WarpKernel(csr_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -188,10 +200,10 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, "csr_matvec: data and indices must have one length"),
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, "csr_matvec: data and indices must have one length"),
             },
         ),
     ),

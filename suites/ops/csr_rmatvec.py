@@ -1,7 +1,7 @@
 """csr_rmatvec: ``out = y + A.T @ x`` for a sparse matrix A in CSR form; nominal size is its number of non-zeros.
 
-This is how spikes reach their targets: row i holds the synapses of neuron i, ``x[i]`` is what it sends, and ``y`` is
-what its targets have received so far: an element for each column of A, whose number no other input tells.
+This is how spikes reach their targets: row i holds the synapses of neuron i, which sends ``x[i]``. ``y`` holds what the
+targets have received so far, one element for each column of A. No other input tells the number of columns.
 Precondition: ``indptr`` rises from 0 to the number of non-zeros and ``indices`` lie within ``y``. Checking that would
 cost as much as the product.
 """
@@ -13,15 +13,27 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to, rows_of_part
-from suites.backends.numba_cuda_blocks import LONG, cuda, kernel, rows_of
-from suites.backends.warp_blocks import LANES, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    SOME_LONG_ROWS,
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    csr,
+    row_lengths,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to, rows_of_part
+from suites.backends.numba_cuda import LONG, cuda, kernel, rows_of
+from suites.backends.warp import LANES, scalar, wp
 
 
 @numba.njit
@@ -43,10 +55,9 @@ def csr_rmatvec(data, indices, indptr, x, y, out):
 
 @numba.njit(parallel=True)
 def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
-    """Each part of the rows is added up in an accumulator of its own, so no two threads share an element.
+    """Each part of the rows has an accumulator of its own, so that no two threads share an element.
 
-    There are no more parts than non-zeros for each column, which bounds the work on the accumulators by that on the
-    non-zeros.
+    There are at most as many parts as non-zeros per column. So the accumulators take no more work than the non-zeros.
     """
     parts = min(numba.get_num_threads(), data.size // max(y.size, 1))
     if data.size < ONE_THREAD_BELOW or parts < 2:
@@ -67,11 +78,11 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
 
 @kernel
 def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
-    """Adds to ``out``, which lies in the memory of ``y``. Rows are shared out as by csr_row_sums, but nobody waits."""
+    """Adds to ``out``, which is in the memory of ``y``. Threads share rows as in csr_row_sums."""
     rows, lanes, height = np.uint64(x.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     first = np.uint64(cuda.blockIdx.x) * height
     place = np.uint64(cuda.threadIdx.y) * lanes + np.uint64(cuda.threadIdx.x)
-    while first < rows:  # alike for all threads of a block, which meet in syncthreads_or
+    while first < rows:  # the same for all threads of a block: they synchronise in syncthreads_or
         row = first + np.uint64(cuda.threadIdx.y)
         k, stop = np.uint64(0), np.uint64(0)
         if row < rows:
@@ -98,13 +109,13 @@ def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
 def _launch(inputs, outs):
     rows = inputs[3].shape[0]
     launch = rows_of(max(rows, 1), inputs[0].shape[0] / max(rows, 1))
-    # One block at least: without rows the result is y, which no launch would not be.
+    # At least one block: without rows the result is y, which a launch of no block would not write.
     return launch | {"input_output_aliases": {4: 0}}
 
 
 @functools.cache
 def csr_rmatvec_warp(dtype):
-    """LANES threads share a row on a GPU, and each adds what it has of it to ``y``; on the CPU it is one."""
+    """LANES threads share a row on a GPU, and each adds its part to ``y``. On the CPU one thread has the row."""
     element = scalar(dtype)
     vector, integers = wp.array(dtype=element), wp.array(dtype=wp.int32)
 
@@ -131,7 +142,7 @@ def _reference(data, indices, indptr, x, y):
 
 
 def _truth(data, indices, indptr, x, y):
-    """A product is rounded once and goes through as many additions as its column has non-zeros, in any order."""
+    """A product is rounded once and passes through as many additions as its column has non-zeros, in any order."""
     with np.errstate(invalid="ignore", over="ignore"):
         products = wide(data) * np.repeat(wide(x), np.diff(indptr))
         value, condition = wide(y), np.abs(wide(y))
@@ -142,7 +153,7 @@ def _truth(data, indices, indptr, x, y):
 
 
 def _most_rows(indices):
-    """How many non-zeros the column has that has most."""
+    """The number of non-zeros in the fullest column."""
     return int(np.bincount(indices).max(initial=0))
 
 
@@ -187,10 +198,10 @@ def _edges(dtype):
         ends, each = np.array([0, 1, 1, vector.size], np.int32), np.arange(vector.size, dtype=np.int32)
         ones = np.ones(vector.size, dtype)
         cases[name] = (vector, each, ends, np.ones(3, dtype), vector[::-1].copy())
-        # A row for each value, all of them added up in column 1; the others stay what they are.
+        # A row for each value. All are added up in column 1; the other columns must not change.
         targets = np.full(vector.size, 1, np.int32)
         cases[f"{name}_x"] = (ones, targets, np.arange(vector.size + 1, dtype=np.int32), vector, np.zeros(3, dtype))
-    # What an empty row sends reaches nobody, whatever it is.
+    # An empty row reaches no target, even if x is NaN or infinite there.
     data, indices, indptr, x, y = call([2, 0, 3])
     x[1] = np.nan
     cases["nan_of_an_empty_row"] = (data, indices, indptr, x, y)
@@ -207,10 +218,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: csr_rmatvec,
-        Backend.NUMBA_PARALLEL: csr_rmatvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
-        Backend.WARP: WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
+        "numba": csr_rmatvec,
+        "numba_parallel": csr_rmatvec_parallel,
+        "numba_cuda": CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
+        "warp": WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -227,10 +238,10 @@ OPERATOR = Operator(
                 np.ones(3, np.float32),
             ),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, _WORDS),
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, _WORDS),
             },
         ),
         ErrorCase(
@@ -243,10 +254,10 @@ OPERATOR = Operator(
                 np.ones(3, np.float32),
             ),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
-                Backend.WARP: Failure(ValueError, _WORDS),
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
+                "warp": Failure(ValueError, _WORDS),
             },
         ),
     ),

@@ -9,24 +9,33 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
-from suites.backends.numba_cuda_blocks import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
-from suites.truth.error_model import blocked_terms as chain_of
+from suites import (
+    CudaCallable,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites import blocked_terms as chain_of
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
+from suites.backends.numba_cuda import PARTIALS, THREADS, cuda, kernel, strided_sum, sum_lanes
+from suites.backends.warp import scalar, wp
 
 QUARTER = BLOCK // 4
 
 
 @numba.njit
 def block_cumsum(x, before, out):
-    """The sums of a block on top of what is before it; returns the block's own sum.
+    """The running sums of a block, starting from ``before``. Returns the sum of the block alone.
 
-    Four quarters are added up side by side: alone, each addition would wait for the one before.
+    It adds up four quarters side by side: in a single chain each addition would wait for the one before.
     """
     a = b = c = d = x.dtype.type(0)
     if x.size == BLOCK:
@@ -61,7 +70,7 @@ def cumsum(x, out):
 
 @numba.njit(parallel=True)
 def cumsum_parallel(x, out):
-    """The sums of all blocks first, then what is before each, and then the sums within them."""
+    """First the sums of all blocks, then the sum before each block, then the running sums within the blocks."""
     if x.size < ONE_THREAD_BELOW:
         cumsum(x, out)
     else:
@@ -77,10 +86,10 @@ def cumsum_parallel(x, out):
 
 
 EACH = 16
-"""Elements that a CUDA thread adds up one after the other."""
+"""Consecutive elements that a CUDA thread adds up."""
 
 TILE = THREADS * EACH
-"""Elements of a block at a time."""
+"""Elements that a block takes at a time."""
 
 _PADDED = TILE + THREADS
 _SHIFT = np.uint64(4)
@@ -89,7 +98,7 @@ _SHIFT = np.uint64(4)
 
 @kernel
 def add_up_ranges(x, sums):
-    """``sums[b]`` is the sum of the tiles that block b of :func:`scan` takes."""
+    """``sums[b]`` becomes the sum of the tiles that block b of :func:`scan` takes."""
     shared = cuda.shared.array(THREADS, x.dtype)
     tiles = (x.size + TILE - 1) // TILE
     each = (tiles + cuda.gridDim.x - 1) // cuda.gridDim.x * TILE
@@ -102,10 +111,10 @@ def add_up_ranges(x, sums):
 
 @kernel
 def scan(x, before, out):
-    """Each block scans as many tiles that follow each other; ``before[b-1]`` is the sum of all before those of block b.
+    """Each block scans the same number of consecutive tiles. ``before[b-1]`` is the sum of all tiles before block b.
 
-    Memory is read and written by neighbours side by side, and each thread adds up EACH elements of the tile in shared
-    memory. There, one element in 17 is left out: threads then meet in no bank.
+    Neighbouring threads read and write neighbours in memory. In shared memory each thread adds up EACH elements of the
+    tile. One element in 17 is left out there, so that no two threads use one bank.
     """
     tile = cuda.shared.array(_PADDED, out.dtype)
     totals = cuda.shared.array(THREADS, out.dtype)
@@ -118,7 +127,7 @@ def scan(x, before, out):
     carry = zero
     if block > np.uint64(0):
         carry = before[block - one]
-    while first < last:  # alike for all threads of a block
+    while first < last:  # the same for all threads of a block: they synchronise in the loop
         i = lane
         while i < width:
             tile[i + (i >> _SHIFT)] = x[first + i] if first + i < last else zero
@@ -149,12 +158,12 @@ def scan(x, before, out):
             out[first + i] = start + tile[i + thread]
             i += threads
         carry += totals[threads - one]
-        cuda.syncthreads()  # before the next tile overwrites what a slower thread still has to read
+        cuda.syncthreads()  # a slower thread must have read this tile before the next one overwrites it
         first += width
 
 
 def cumsum_cuda(x, out, stream):
-    """Three passes: a sum for each block, the sums of these, and on top of them the sums within each block."""
+    """Three passes: the sum of each block, the running sums of these, and the running sums within each block."""
     tiles = -(-x.size // TILE)
     blocks = min(PARTIALS, tiles)
     if blocks == 1:
@@ -167,7 +176,7 @@ def cumsum_cuda(x, out, stream):
 
 
 FEW = 256
-"""Sums that one Warp thread adds up one after the other, at about most."""
+"""About the most sums that one Warp thread adds up."""
 
 
 @functools.cache
@@ -205,13 +214,13 @@ def scan_parts_warp(dtype):
 
 
 LEVELS = 3
-"""How often parts are added up until few sums are left."""
+"""How many times parts are added up until few sums are left."""
 
 
 def cumsum_warp(inputs, outs):
-    """Sums of parts, of parts of these, and so on; the last few are scanned by one thread, then those before by many.
+    """Adds up parts, then parts of their sums, and so on. One thread scans the last few sums, many threads the parts.
 
-    Parts are short, so that what the threads of a block read lies in the cache until each has read all of its part.
+    Parts are short, so that the elements that a block reads stay in the cache until each thread has read its part.
     """
     dtype, size = str(inputs[0].dtype), inputs[0].shape[0]
     each = EACH
@@ -238,13 +247,13 @@ def cumsum_warp(inputs, outs):
 
 
 def _truth(x):
-    """A sum has as many roundings as :func:`suites.truth.error_model.blocked_terms` says of so many elements."""
+    """The sum of n elements has the roundings of :func:`suites.truth.blocked_sums.blocked_terms`."""
     if x.dtype.kind != "f":
         return Truth((exact(np.cumsum(x, dtype=x.dtype)),))  # integers wrap around
     with np.errstate(invalid="ignore"):
         value, condition = np.cumsum(wide(x)), np.cumsum(np.abs(wide(x)))
     count = np.arange(1, x.size + 1)
-    # gamma is convex, and zero for no roundings: that of a part of the longest chain is at most this part of its gamma.
+    # gamma is convex and zero for no roundings. So a share of the longest chain has at most this share of its gamma.
     share = _chains(count) / max(chain_of(x.size), 1)
     return Truth(
         (bounded(value, x.dtype, condition=condition * share, terms=chain_of(x.size), flushed=float(x.size + 1)),)
@@ -262,11 +271,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.cumsum(x, dtype=x.dtype)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: cumsum,
-        Backend.NUMBA_PARALLEL: cumsum_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(cumsum_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(cumsum_cuda),
-        Backend.WARP: WarpCallable(cumsum_warp, calls=2 * LEVELS + 1),
+        "numba": cumsum,
+        "numba_parallel": cumsum_parallel,
+        "numba_cuda_callable": CudaCallable(cumsum_cuda),
+        "numba_cuda_replay": CudaCallable(cumsum_cuda),
+        "warp": WarpCallable(cumsum_warp, calls=2 * LEVELS + 1),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
@@ -274,7 +283,7 @@ OPERATOR = Operator(
         {name: (vector,) for name, vector in vectors(dtype).items()}
         | {"block_and_one": (values(dtype, BLOCK + 1, np.random.default_rng(4)),)}
     ),
-    # A cotangent is the sum of all that follow; each level hands its own on to the elements below.
+    # A cotangent is the sum of all that follow it; each level adds one rounding.
     gradient=Gradient({0: lambda x: chain_of(x.size) + LEVELS}),
     bytes_read=total_bytes,
     bytes_written=total_bytes,

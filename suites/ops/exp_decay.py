@@ -8,19 +8,14 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
-from suites.backends.warp_blocks import TILE, per_tile, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, vectors, wide
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.warp import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
-"""Exponential functions are within two units in the last place, which is four roundings (see exp_trace)."""
+"""The error of exponential functions in roundings: two units in the last place are four roundings (see exp_trace)."""
 
 
 @numba.njit
@@ -55,7 +50,7 @@ def exp_decay_cuda(x, decay, out):
 
 @functools.cache
 def exp_decay_warp(dtype):
-    """A block of threads for each tile: one exponential function then serves many elements on the CPU as well."""
+    """The launch of a block for each tile: the CPU then computes one exponential function for many elements as well."""
     vector = wp.array(dtype=scalar(dtype))
 
     @wp.kernel(module="unique")
@@ -94,14 +89,14 @@ OPERATOR = Operator(
     reference=lambda x, decay: [x * jnp.exp(-decay[0])],
     truth=_truth,
     kernels={
-        Backend.NUMBA: exp_decay,
-        Backend.NUMBA_PARALLEL: exp_decay_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(exp_decay_cuda, tiles),
-        Backend.WARP: WarpKernel(exp_decay_warp, per_tile),
-        Backend.CUDA_RAW: raw_kernels.elementwise(
+        "numba": exp_decay,
+        "numba_parallel": exp_decay_parallel,
+        "numba_cuda": CudaKernel(exp_decay_cuda, tiles),
+        "warp": WarpKernel(exp_decay_warp, per_tile),
+        "cuda_raw": cuda_raw.elementwise(
             "out[i] = x[i] * factor;", ("x", "decay"), constants="const T factor = exp(-decay[0]);"
         ),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x, decay: [x * jnp.exp(-decay)], long_inputs=1),
+        "pallas": pallas.elementwise(lambda x, decay: [x * jnp.exp(-decay)], long_inputs=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -8,19 +8,14 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
-from suites.backends.warp_blocks import TILE, per_tile, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, vectors, wide
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.warp import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
-"""The exponential functions of XLA and of libm are within two units in the last place, which is four roundings."""
+"""The error of the exponential functions of XLA and libm: two units in the last place, which are four roundings."""
 
 
 @numba.njit
@@ -55,7 +50,7 @@ def exp_trace_cuda(trace, spikes, tau_inv, out):
 
 @functools.cache
 def exp_trace_warp(dtype):
-    """A block of threads for each tile: one exponential function then serves many elements on the CPU as well."""
+    """The launch of a block for each tile: the CPU then computes one exponential function for many elements as well."""
     vector = wp.array(dtype=scalar(dtype))
 
     @wp.kernel(module="unique")
@@ -100,16 +95,16 @@ OPERATOR = Operator(
     reference=lambda trace, spikes, tau_inv: [trace * jnp.exp(-tau_inv[0]) + spikes],
     truth=_truth,
     kernels={
-        Backend.NUMBA: exp_trace,
-        Backend.NUMBA_PARALLEL: exp_trace_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(exp_trace_cuda, tiles),
-        Backend.WARP: WarpKernel(exp_trace_warp, per_tile),
-        Backend.CUDA_RAW: raw_kernels.elementwise(
+        "numba": exp_trace,
+        "numba_parallel": exp_trace_parallel,
+        "numba_cuda": CudaKernel(exp_trace_cuda, tiles),
+        "warp": WarpKernel(exp_trace_warp, per_tile),
+        "cuda_raw": cuda_raw.elementwise(
             "out[i] = trace[i] * decay + spikes[i];",
             ("trace", "spikes", "tau_inv"),
             constants="const T decay = exp(-tau_inv[0]);",
         ),
-        Backend.PALLAS: pallas_kernels.elementwise(
+        "pallas": pallas.elementwise(
             lambda trace, spikes, tau_inv: [trace * jnp.exp(-tau_inv) + spikes], long_inputs=2
         ),
     },

@@ -8,16 +8,24 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, kernel, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -39,7 +47,7 @@ def hadamard_parallel(A, B, out):
 
 @kernel
 def hadamard_cuda(A, B, out):
-    """Columns lie along x; each thread takes four rows, and goes on to further ones where y has too few blocks."""
+    """Columns lie along x. Each thread takes four rows, then further rows if there are too few blocks along y."""
     rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
     height = np.uint64(cuda.blockDim.y)
     j = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.x) + np.uint64(cuda.threadIdx.x)
@@ -65,7 +73,7 @@ def hadamard_cuda(A, B, out):
 
 
 def _launch(inputs, outs):
-    """Blocks as wide as the rows, as far as they go: a warp then reads 32 neighbours."""
+    """The launch of blocks as wide as the rows, up to the largest width: a warp then reads 32 neighbours."""
     rows, columns = outs[0].shape
     width = 32
     while width < THREADS and width < columns:
@@ -87,7 +95,7 @@ def hadamard_warp(dtype):
 
 
 def _flat(inputs, outs):
-    """The matrices as vectors: an index of two dimensions takes a division in each thread."""
+    """The matrices as vectors: an index of two dimensions would take a division in each thread."""
     product = bridge.jax_kernel(hadamard_warp(str(outs[0].dtype)))
     return lambda A, B: [product(A.reshape(-1), B.reshape(-1))[0].reshape(A.shape)]
 
@@ -96,7 +104,7 @@ def _truth(A, B):
     if A.dtype.kind != "f":
         return Truth((exact(A * B),))  # integers wrap around
     with np.errstate(invalid="ignore", over="ignore"):
-        # An operand that is flushed to zero takes its whole product with it.
+        # The product of an operand that is flushed to zero is zero.
         flushed = 2 + np.maximum(np.abs(wide(A)), np.abs(wide(B))).max(initial=0, where=np.isfinite(wide(A) * wide(B)))
         return Truth((bounded(wide(A) * wide(B), A.dtype, ulps=1, flushed=float(flushed)),))
 
@@ -132,12 +140,12 @@ OPERATOR = Operator(
     reference=lambda A, B: [A * B],
     truth=_truth,
     kernels={
-        Backend.NUMBA: hadamard,
-        Backend.NUMBA_PARALLEL: hadamard_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(hadamard_cuda, _launch),
-        Backend.WARP: WarpCallable(_flat, calls=1),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b: [a * b]),
+        "numba": hadamard,
+        "numba_parallel": hadamard_parallel,
+        "numba_cuda": CudaKernel(hadamard_cuda, _launch),
+        "warp": WarpCallable(_flat, calls=1),
+        "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
+        "pallas": pallas.elementwise(lambda a, b: [a * b]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=_sample,

@@ -1,6 +1,6 @@
-"""histogram: ``out = counts +`` how many elements of x lie in each of the bins [0, 1), [1, 2), ...
+"""histogram: adds to ``counts`` the number of elements of x in each of the bins [0, 1), [1, 2), ...
 
-There are as many bins as ``counts`` has elements. What lies outside of them is dropped: negative numbers (but not
+There are as many bins as ``counts`` has elements. Elements outside of them are dropped: negative numbers (but not
 -0.0), infinities and NaN. Nominal size is the number of elements of x.
 """
 
@@ -12,13 +12,10 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.truth.error_model import Truth, exact
+from suites import CudaKernel, Operator, Sizes, Truth, WarpCallable, exact, total_bytes, vectors
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
+from suites.backends.warp import scalar, wp
 
 BINS = 128
 """Bins of a sample."""
@@ -26,10 +23,10 @@ BINS = 128
 
 @numba.njit
 def add_counts(x, out):
-    """Adds the counts of x to ``out``, a block of x at a time: bins are found in vectors, and then counted.
+    """Adds the counts of x to ``out``, a block of x at a time: it finds bins with vector instructions, then counts.
 
-    Two tables are counted in by turns, so that equal neighbours need not wait for each other. Their last element counts
-    what lies outside: a branch would be mispredicted.
+    It counts in two tables by turns, so that equal neighbours need not wait for each other. The last element of a table
+    counts the elements outside of all bins: a branch would be mispredicted.
     """
     bins, outside, zero = x.dtype.type(out.size), np.int32(out.size), x.dtype.type(0)
     table, other = np.zeros(out.size + 1, out.dtype), np.zeros(out.size + 1, out.dtype)
@@ -57,7 +54,7 @@ def histogram(x, counts, out):
 
 @numba.njit(parallel=True)
 def histogram_parallel(x, counts, out):
-    """Each part of x is counted in bins of its own; parts are no more than elements for each bin."""
+    """Each part of x has bins of its own. There are at most as many parts as elements per bin."""
     parts = min(numba.get_num_threads(), x.size // max(counts.size, 1))
     if x.size < ONE_THREAD_BELOW or parts < 2:
         histogram(x, counts, out)
@@ -72,10 +69,10 @@ def histogram_parallel(x, counts, out):
 
 
 SHARED_BINS = 4096
-"""Bins up to which a block counts in shared memory: 16 KiB of it leave room for the blocks of a full multiprocessor."""
+"""The most bins that a block counts in shared memory: with 16 KiB per block a multiprocessor can be full."""
 
 _EACH = 4 * LOADS
-"""Elements per thread before there are more blocks: each hands over all its bins, however little it has counted."""
+"""Elements per thread before there are more blocks: each block adds all its bins to the result, so few are better."""
 
 
 @device
@@ -87,7 +84,7 @@ def count(table, value, bins):
 
 @kernel
 def histogram_cuda(x, counts, out):
-    """Adds to ``out``, which lies in the memory of ``counts``. A block counts for itself first, if its bins fit."""
+    """Adds to ``out``, which is in the memory of ``counts``. A block first counts in shared memory if the bins fit."""
     shared = cuda.shared.array(SHARED_BINS, out.dtype)
     all_bins, lane = np.uint64(out.size), np.uint64(cuda.threadIdx.x)
     private = all_bins <= np.uint64(SHARED_BINS)
@@ -128,15 +125,15 @@ def histogram_cuda(x, counts, out):
 
 
 def _launch(inputs, outs):
-    # One block at least: without elements the result is counts, which no launch would not be.
+    # At least one block: without elements the result is counts, which a launch of no block would not write.
     blocks = min(max(-(-inputs[0].shape[0] // (THREADS * _EACH)), 1), PARTIALS)
     return {"grid": blocks, "block": THREADS, "input_output_aliases": {1: 0}}
 
 
 COPIES = 64
-"""Tables that a Warp kernel counts in, at most: the threads of a GPU would wait for each other at few bins.
+"""The most tables that a Warp kernel counts in: at few bins the threads of a GPU would wait for each other.
 
-Their number is a power of two, because a remainder takes longer than all else that a thread does.
+Their number is a power of two, because the remainder of another number takes longer than all other work of a thread.
 """
 
 
@@ -169,7 +166,7 @@ def add_tables_warp():
 
 
 def histogram_warp(inputs, outs):
-    """Counts in several tables, whose bins are far fewer together than the elements of x, and adds them up."""
+    """Counts in several tables and adds them up. Together they have far fewer bins than x has elements."""
     size, bins = inputs[0].shape[0], outs[0].shape[0]
     copies = 1
     while copies < COPIES and 8 * copies * bins <= size:
@@ -192,7 +189,7 @@ def _truth(x, counts):
 
 
 def _call(x, dtype, bins, random):
-    """As integers x is rounded down."""
+    """Converts x to integers, which rounds down."""
     return np.floor(x).astype(dtype) if np.dtype(dtype).kind == "i" else x.astype(dtype), _counts(bins, random)
 
 
@@ -201,7 +198,7 @@ def _counts(bins, random):
 
 
 def _sample(dtype, size, seed):
-    """Elements are normally distributed over the bins, one in twenty outside of them."""
+    """Elements are normally distributed over the bins, with one in twenty outside."""
     random = np.random.default_rng(seed)
     return _call(random.normal(BINS / 2, BINS / 4, size), dtype, BINS, random)
 
@@ -220,10 +217,10 @@ def _edges(dtype):
     }
     if np.dtype(dtype).kind == "i":
         return cases | {"extremes": (vectors(dtype)["extremes"], _counts(5, random))}
-    # Not the subnormal ones: where these are flushed to zero, negative ones lie in the first bin.
+    # No subnormal numbers: a negative one that is flushed to zero lies in the first bin.
     for name in ("nan", "negative_nan", "both_infs", "minus_zero", "tiny", "huge"):
         cases[name] = (vectors(dtype)[name], _counts(5, random))
-    # The neighbours of the bins' ends, and what rounding towards zero would take for the first bin.
+    # The neighbours of the bins' ends, and numbers that rounding towards zero would put into the first bin.
     ends = np.arange(6, dtype=dtype)
     beside = [np.nextafter(ends, np.array(side, dtype)) for side in (-9, 9)]
     cases["ends_of_bins"] = (np.concatenate([ends, beside[0][1:], beside[1][1:]]), _counts(5, random))
@@ -238,10 +235,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: histogram,
-        Backend.NUMBA_PARALLEL: histogram_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(histogram_cuda, _launch),
-        Backend.WARP: WarpCallable(histogram_warp, calls=2),
+        "numba": histogram,
+        "numba_parallel": histogram_parallel,
+        "numba_cuda": CudaKernel(histogram_cuda, _launch),
+        "warp": WarpCallable(histogram_warp, calls=2),
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,

@@ -1,4 +1,4 @@
-"""leaky_relu: ``out[i] = x[i]`` where that is positive, else ``0.01 * x[i]``; NaN stays NaN."""
+"""leaky_relu: ``out[i] = x[i]`` if it is positive, else ``0.01 * x[i]``; NaN stays NaN."""
 
 import functools
 
@@ -7,16 +7,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient, no_sums
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    no_sums,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.warp import scalar, wp
 
 SLOPE = 0.01
 
@@ -42,12 +50,12 @@ def leaky_relu_parallel(x, out):
 
 @kernel
 def leaky_relu_cuda(x, out):
-    # A float literal would be float64, and so would every product with it.
+    # A float literal is float64, and every product with it would be float64 too.
     slope, zero = x.dtype.type(SLOPE), x.dtype.type(0)
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        # The larger of two values: the assembler makes a branch of a comparison with zero, and the signs are mixed.
+        # The larger of two values: the assembler would make a branch of a comparison with zero, and signs are mixed.
         store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
         while i < np.uint64(out.size):
@@ -83,12 +91,12 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.where(x > 0, x, jnp.asarray(SLOPE, x.dtype) * x)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: leaky_relu,
-        Backend.NUMBA_PARALLEL: leaky_relu_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(leaky_relu_cuda, tiles),
-        Backend.WARP: WarpKernel(leaky_relu_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise(f"out[i] = x[i] > T(0) ? x[i] : T({SLOPE}) * x[i];", ("x",)),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [jnp.where(x > 0, x, SLOPE * x)]),
+        "numba": leaky_relu,
+        "numba_parallel": leaky_relu_parallel,
+        "numba_cuda": CudaKernel(leaky_relu_cuda, tiles),
+        "warp": WarpKernel(leaky_relu_warp),
+        "cuda_raw": cuda_raw.elementwise(f"out[i] = x[i] > T(0) ? x[i] : T({SLOPE}) * x[i];", ("x",)),
+        "pallas": pallas.elementwise(lambda x: [jnp.where(x > 0, x, SLOPE * x)]),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

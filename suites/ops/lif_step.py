@@ -1,6 +1,6 @@
 """lif_step: one Euler step of leaky integrate-and-fire neurons, with threshold and reset.
 
-``v = V + dt * (I - (V - V_rest) / tau)``; where ``v >= V_th`` the neuron spikes and v becomes ``V_rest``.
+``v = V + dt * (I - (V - V_rest) / tau)``. If ``v >= V_th``, the neuron spikes and v becomes ``V_rest``.
 """
 
 import functools
@@ -10,15 +10,11 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import device, kernel, load, store, tile, tiles
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, total_bytes
-from suites.inputs.edges import vectors
-from suites.truth.error_model import Array, Expected, Truth, bounded, exact, wide
+from suites import CudaKernel, Expected, Operator, Truth, WarpKernel, bounded, exact, total_bytes, vectors, wide
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import device, kernel, load, store, tile, tiles
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -86,7 +82,7 @@ def lif_step_warp(dtype):
         spikes: wp.array(dtype=wp.int32),
     ):
         i = wp.tid()
-        if i >= 0:  # always: the CPU need not find out for each array whether the index counts from its end
+        if i >= 0:  # always true: the CPU need not check for each array whether the index counts from the end
             v = V[i] + dt[0] * (-(V[i] - V_rest[0]) * tau_inv[0] + current[i])
             fires = v >= V_th[0]
             V_out[i] = wp.where(fires, V_rest[0], v)
@@ -107,7 +103,7 @@ def _reference(V, current, tau_inv, V_th, V_rest, dt):
 
 
 def _truth(V, current, tau_inv, V_th, V_rest, dt):
-    """Five roundings in a row make v; where it lies within their bound of the threshold, either branch is right."""
+    """v has five roundings in a row. If it is within their bound of the threshold, both branches are right."""
     dtype = V.dtype
     V, current, tau_inv, V_th, V_rest, dt = map(wide, (V, current, tau_inv, V_th, V_rest, dt))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -117,7 +113,7 @@ def _truth(V, current, tau_inv, V_th, V_rest, dt):
         fires = v >= V_th
         undecided = np.abs(v - V_th) <= integrated.margin
 
-    def branch(fires: Array) -> tuple[Expected, Expected]:
+    def branch(fires):
         reset = np.broadcast_to(V_rest, v.shape)
         copied = bounded(reset, dtype)
         assert copied.margin is not None
@@ -158,11 +154,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: lif_step,
-        Backend.NUMBA_PARALLEL: lif_step_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(lif_step_cuda, tiles),
-        Backend.WARP: WarpKernel(lif_step_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise(
+        "numba": lif_step,
+        "numba_parallel": lif_step_parallel,
+        "numba_cuda": CudaKernel(lif_step_cuda, tiles),
+        "warp": WarpKernel(lif_step_warp),
+        "cuda_raw": cuda_raw.elementwise(
             "const T v = V[i] + step * (-(V[i] - rest) * leak + current[i]);"
             "spikes[i] = v >= threshold;"
             "V_out[i] = v >= threshold ? rest : v;",
@@ -170,7 +166,7 @@ OPERATOR = Operator(
             ("T* V_out", "int* spikes"),
             "const T leak = tau_inv[0], threshold = V_th[0], rest = V_rest[0], step = dt[0];",
         ),
-        Backend.PALLAS: pallas_kernels.elementwise(_step, long_inputs=2),
+        "pallas": pallas.elementwise(_step, long_inputs=2),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

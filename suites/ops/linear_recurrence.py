@@ -1,8 +1,7 @@
 """linear_recurrence: ``h[t] = a[t] * h[t-1] + b[t]`` along the first axis of arrays of steps and channels.
 
 ``h[-1]`` is ``initial``, one state for each channel. Nominal size is the number of elements of ``a``. Precondition:
-products of ``a`` over any steps that follow each other are finite, because whoever works on several steps at once
-multiplies them.
+products of ``a`` over any consecutive steps are finite, because kernels that combine steps multiply them.
 """
 
 import functools
@@ -13,17 +12,27 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, kernel
-from suites.backends.warp_blocks import TILE_THREADS, blocks, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import WIDE, Expected, Truth, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Expected,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel
+from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
-"""Channels that no two threads share: with fewer, they would write to one line of a cache."""
+"""The least channels of a thread: with fewer, two threads would write to one line of a cache."""
 
 
 @numba.njit
@@ -51,7 +60,7 @@ def linear_recurrence(a, b, initial, out):
 
 @numba.njit(parallel=True)
 def linear_recurrence_parallel(a, b, initial, out):
-    """Each thread has channels of its own: to share the steps of one would take twice the work."""
+    """Each thread has channels of its own: to share the steps of a channel would take twice the work."""
     parts = min(numba.get_num_threads(), initial.size // CACHE_LINE)
     if out.size < ONE_THREAD_BELOW or parts < 2:
         linear_recurrence(a, b, initial, out)
@@ -66,23 +75,23 @@ def linear_recurrence_parallel(a, b, initial, out):
 
 
 WIDTH = 8
-"""Channels of a block: as many float32 are a sector, the least that memory delivers."""
+"""Channels of a block: this many float32 are a sector, the least that memory delivers."""
 
 MOST_THREADS = 1024
-"""Threads of a block where there are few blocks."""
+"""Threads of a block if there are few blocks."""
 
 MANY_BLOCKS = 264
-"""Blocks above which they are small: two on each of 132 multiprocessors."""
+"""Blocks above which each is small: two for each of 132 multiprocessors."""
 
 _ROW, _TILE = np.uint64(WIDTH), np.uint64(LOADS)
 
 
 @kernel
 def linear_recurrence_cuda(a, b, initial, out):
-    """A block takes WIDTH channels through time, LOADS steps for each of its threads at a go.
+    """A block takes WIDTH channels through time. Each of its threads takes LOADS steps at a time.
 
-    ``n`` steps that follow each other are one step of the same form, with a decay and a drive of their own. A thread
-    finds those of its steps; in shared memory they are combined with those of all threads before it.
+    Consecutive steps combine to one step of the same form, with a decay and a drive of its own. A thread combines its
+    own steps; then shared memory combines them with the steps of all threads before it.
     """
     decays = cuda.shared.array(MOST_THREADS, out.dtype)
     drives = cuda.shared.array(MOST_THREADS, out.dtype)
@@ -94,11 +103,11 @@ def linear_recurrence_cuda(a, b, initial, out):
     place, last = segment * _ROW + lane, (segments - i1) * _ROW + lane
     channel = np.uint64(cuda.blockIdx.x) * _ROW + lane
     inside = channel < channels
-    c = min(channel, channels - i1)  # beyond the last channel, threads do its work again and write nothing
+    c = min(channel, channels - i1)  # beyond the last channel, threads repeat its work and write nothing
     state = initial[c]
     t = segment * _TILE
     first = np.uint64(0)
-    while first < steps:  # alike for all threads of a block
+    while first < steps:  # the same for all threads of a block: they synchronise in the loop
         a0 = a1 = a2 = a3 = one
         b0 = b1 = b2 = b3 = zero
         if t + i3 < steps:
@@ -130,7 +139,7 @@ def linear_recurrence_cuda(a, b, initial, out):
         if segment > np.uint64(0):
             h = decays[place - _ROW] * state + drives[place - _ROW]
         state = decays[last] * state + drives[last]
-        cuda.syncthreads()  # before the next steps overwrite what a slower thread still has to read
+        cuda.syncthreads()  # a slower thread must have read these steps before the next ones overwrite them
         if inside:
             h = a0 * h + b0
             if t < steps:
@@ -148,7 +157,7 @@ def linear_recurrence_cuda(a, b, initial, out):
 
 
 def _launch(inputs, outs):
-    """As many threads share the steps as have some to do: more of them where there are few blocks."""
+    """As many threads share the steps as have work; a block has more of them if there are few blocks."""
     steps, channels = outs[0].shape
     blocks = -(-channels // WIDTH)
     most = (THREADS if blocks > MANY_BLOCKS else MOST_THREADS) // WIDTH
@@ -159,15 +168,15 @@ def _launch(inputs, outs):
 
 
 CHANNELS = TILE_THREADS
-"""Channels that a Warp block works on, as a tile."""
+"""Channels that a Warp block works on, as one tile."""
 
-# Warp's adjoints do not have what a loop of run-time length carries from step to step. So these kernels take the step
-# before from the array that they have written it to; each thread reads what it has written itself.
+# Warp's adjoints do not know the values that a loop of run-time length carries from step to step. So these kernels read
+# the step before from the array that they have written it to. Each thread reads only what it has written itself.
 
 
 @functools.cache
 def combine_warp(dtype):
-    """The steps of each part become one, up to each of them: with a decay and a drive for the state before the part."""
+    """For each step, combines the steps of its part up to it: to a decay and a drive for the state before the part."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -192,7 +201,7 @@ def combine_warp(dtype):
 
 @functools.cache
 def follow_warp(dtype):
-    """The state before each part."""
+    """Computes the state before each part."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -212,7 +221,7 @@ def follow_warp(dtype):
 
 @functools.cache
 def resume_warp(dtype):
-    """The states of all steps from those before the parts."""
+    """Computes the states of all steps from the states before the parts."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -232,9 +241,9 @@ def resume_warp(dtype):
 
 
 def linear_recurrence_warp(inputs, outs):
-    """As many parts as steps in each: what takes part after part is then as long as what takes step after step.
+    """Uses as many parts as steps per part, so that the loop over parts is as long as the loop over steps.
 
-    Arrays are handed over as vectors: of the strides of matrices Warp's code for the CPU knows nothing.
+    Arrays are passed as vectors: Warp's CPU code is slow with the strides of matrices.
     """
     a, b, initial = inputs
     if a.shape != b.shape or a.shape[1:] != initial.shape:
@@ -274,29 +283,29 @@ def _all_at_once(a, b, initial):
 def _reference(a, b, initial):
     if not a.shape[0]:
         return [b]
-    # What is fastest: a loop on the CPU takes a fifth of the time of a tree; on a GPU it would launch each step.
+    # The fastest ways: on the CPU a loop takes a fifth of the time of a tree. On a GPU it would launch each step.
     return [jax.lax.platform_dependent(a, b, initial, cpu=_one_by_one, default=_all_at_once)]
 
 
 def _tree(steps):
-    """Roundings of a term that are no products, but for those additions that come with a step."""
+    """Roundings of a term that are neither products nor additions of a step."""
     return 2 * math.ceil(math.log2(steps + 1)) + 4
 
 
 def _truth(a, b, initial):
-    """A term, ``b[s]`` times all later ``a``, takes part in ``t - s`` products, however these are put together.
+    """A term is ``b[s]`` times all later ``a``. It passes through ``t - s`` products, in whatever order.
 
-    Its additions are one for each step if states follow each other, and ``2 log2 T`` if steps are combined in a tree. A
-    kernel that does both, with a few steps for each thread, takes no more than their sum, ``k = 2 (t - s) + tree``.
-    So with H for the recurrence on absolute values, the sum of ``k`` times the absolute terms obeys::
+    It passes through one addition per step in a loop, and through ``2 log2 T`` in a tree. A kernel may do both, with a
+    few steps for each thread. So it has at most the sum of all, ``k = 2 (t - s) + tree`` roundings.
+    With H for the recurrence on absolute values, the sum of ``k`` times the absolute terms obeys::
 
         D[t] = |a[t]| (D[t-1] + 2 H[t-1]) + tree |b[t]|,   D[-1] = tree |initial|,
 
     and the error is at most ``u D[t] / (1 - K u)``, where K is the largest k. Each step may flush a product and a sum
-    to zero, and a product of a's that stands before a state, however large that is.
+    to zero, and also a product of a's that is then multiplied with a state of any size.
     """
     steps, tree = a.shape[0], _tree(a.shape[0])
-    info, kind = np.finfo(b.dtype), WIDE[b.dtype.name]
+    info, kind = np.finfo(b.dtype), wide(b[:0]).dtype
     unit, tiny = float(info.eps) / 2, float(info.tiny)
     unit /= 1 - (2 * steps + tree) * unit
     value, margin = np.empty(a.shape, kind), np.empty(a.shape, kind)
@@ -316,7 +325,7 @@ def _truth(a, b, initial):
 
 
 def _shape(size):
-    """Four times as many steps as channels, or nearly."""
+    """About four times as many steps as channels."""
     channels = max(1, math.isqrt(size) // 2)
     return max(1, size // channels), channels
 
@@ -329,7 +338,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as what drives the first of two channels; and shapes that leave threads with nothing, or too much."""
+    """Each vector as the drive of the first of two channels, and shapes that leave threads without work or overfull."""
     random = np.random.default_rng(9)
     cases = {}
     for name, vector in vectors(dtype).items():
@@ -362,9 +371,9 @@ def _edges(dtype):
 
 _SHAPES = "linear_recurrence: a and b must have one shape"
 _REFUSED = {
-    Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    Backend.WARP: Failure(ValueError, _SHAPES),
+    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
+    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
+    "warp": Failure(ValueError, _SHAPES),
 }
 
 
@@ -379,10 +388,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: linear_recurrence,
-        Backend.NUMBA_PARALLEL: linear_recurrence_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(linear_recurrence_cuda, _launch),
-        Backend.WARP: WarpCallable(linear_recurrence_warp, calls=3),
+        "numba": linear_recurrence,
+        "numba_parallel": linear_recurrence_parallel,
+        "numba_cuda": CudaKernel(linear_recurrence_cuda, _launch),
+        "warp": WarpCallable(linear_recurrence_warp, calls=3),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -392,15 +401,15 @@ OPERATOR = Operator(
             "fewer_steps",
             lambda: (np.zeros((4, 3), np.float32), np.zeros((5, 3), np.float32), np.zeros(3, np.float32)),
             # The reference is a loop and a tree; JAX 0.10 traces the loop first, JAX 0.11 the tree.
-            {Backend.JNP: Failure(ValueError, "leading axis sizes|same first dimension"), **_REFUSED},
+            {"jnp": Failure(ValueError, "leading axis sizes|same first dimension"), **_REFUSED},
         ),
         ErrorCase(
             "more_states",
             lambda: (np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32), np.zeros(2, np.float32)),
-            {Backend.JNP: Failure(TypeError, "incompatible shapes"), **_REFUSED},
+            {"jnp": Failure(TypeError, "incompatible shapes"), **_REFUSED},
         ),
     ),
-    # A cotangent follows the same recurrence backwards; that of a is multiplied by the state before.
+    # A cotangent follows the same recurrence backwards. The cotangent of a is also multiplied by the state before.
     gradient=Gradient({0: lambda *inputs: 2 * _chain(*inputs) + 1, 1: _chain, 2: _chain}),
     bytes_read=total_bytes,
     bytes_written=lambda a, b, initial: total_bytes(b),

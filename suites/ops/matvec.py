@@ -9,21 +9,34 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, rows_of, sum_lanes
-from suites.backends.warp_blocks import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, blocked_terms, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    WarpKernel,
+    blocked_terms,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_dot, blocked_dot
+from suites.backends.numba_cuda import THREADS, cuda, kernel, rows_of, sum_lanes
+from suites.backends.warp import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 
 
 @numba.njit
 def matvec(A, x, out):
     if A.shape[1] != x.size:
         raise ValueError("matvec: A must have as many columns as x has elements")
-    # One block a row is the common case; a loop over blocks would take longer than such a row itself.
+    # Most rows have a single block; the loop over blocks would take longer than such a row itself.
     if x.size <= BLOCK:
         for row in range(A.shape[0]):
             out[row] = block_dot(A[row], x)
@@ -45,12 +58,12 @@ def matvec_parallel(A, x, out):
 
 @kernel
 def matvec_cuda(A, x, out):
-    """Each row is summed by the threads of one ``threadIdx.y``, in four chains that do not wait for each other."""
+    """The threads of one ``threadIdx.y`` sum a row, in four independent chains."""
     shared = cuda.shared.array(THREADS, out.dtype)
     rows, columns = np.uint64(out.size), np.uint64(A.shape[1])
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet in sum_lanes
+    while first < rows:  # the same for all threads of a block: they synchronise in sum_lanes
         row = first + np.uint64(cuda.threadIdx.y)
         a = b = c = d = out.dtype.type(0)
         if row < rows:
@@ -77,7 +90,7 @@ def _launch(inputs, outs):
 
 @functools.cache
 def matvec_warp(dtype):
-    """A block for each row, whose threads take turns at its columns; each adds up sums of BLOCK products."""
+    """A block for each row. Its threads take turns at the columns, and each adds up sums of BLOCK products."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -122,7 +135,7 @@ def matvec_tile(dtype):
 
 
 def matvec_in_tiles(inputs, outs):
-    """A as a vector: of the strides of matrices Warp's code for the CPU knows nothing."""
+    """Passes A as a vector: Warp's CPU code is slow with the strides of matrices."""
     _check_columns(*inputs)
     rows = outs[0].shape[0]
     product = bridge.jax_kernel(matvec_tile(str(outs[0].dtype)), **blocks(rows), output_dims=rows)
@@ -160,7 +173,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as the middle one of three rows, and as x; the other operand is made of ones."""
+    """Each vector as the middle one of three rows, and as x. The other operand consists of ones."""
     cases = {}
     for name, vector in vectors(dtype).items():
         ones = np.ones((3, vector.size), dtype)
@@ -180,11 +193,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: matvec,
-        Backend.NUMBA_PARALLEL: matvec_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(matvec_cuda, _launch),
-        Backend.WARP: WarpKernel(matvec_warp, _launch_warp),
-        Backend.WARP_TILE: WarpCallable(matvec_in_tiles, calls=1),
+        "numba": matvec,
+        "numba_parallel": matvec_parallel,
+        "numba_cuda": CudaKernel(matvec_cuda, _launch),
+        "warp": WarpKernel(matvec_warp, _launch_warp),
+        "warp_tile": WarpCallable(matvec_in_tiles, calls=1),
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,
@@ -194,11 +207,11 @@ OPERATOR = Operator(
             "wrong_columns",
             lambda: (np.zeros((3, 4), np.float32), np.zeros(5, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "contracting dimensions"),
-                Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
-                Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, _COLUMNS),
-                Backend.WARP: Failure(ValueError, "matvec: A must have as many columns"),
-                Backend.WARP_TILE: Failure(ValueError, "matvec: A must have as many columns"),
+                "jnp": Failure(TypeError, "contracting dimensions"),
+                "numba": Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                "numba_parallel": Failure(jax.errors.JaxRuntimeError, _COLUMNS),
+                "warp": Failure(ValueError, "matvec: A must have as many columns"),
+                "warp_tile": Failure(ValueError, "matvec: A must have as many columns"),
             },
         ),
     ),

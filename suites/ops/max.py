@@ -9,27 +9,39 @@ import numpy as np
 from numba.extending import overload
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, load, partial_count
-from suites.backends.warp_blocks import TILE, blocks, part_count, scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaCallable,
+    ErrorCase,
+    Failure,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, partial_count
+from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
-# LLVM does not vectorise a float maximum that respects NaN; one of integers it does. The bits of positive floats are
-# ordered like the floats, those of negative floats the other way round: with all bits but the sign flipped, they are
-# ordered too. The keys of NaNs with a positive sign then lie above that of infinity, but those of NaNs with a negative
-# sign below all others; so the largest magnitude is followed as well, and lies above infinity's if there is any NaN.
+# LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
+# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, of
+# which all but the sign are flipped if it is negative. A NaN with a positive sign has a key above infinity, but a NaN
+# with a negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above
+# infinity's if there is any NaN.
 
 
 def largest_key(x):
-    """The largest element of a non-empty vector as a key, and for floats the largest magnitude as bits (else 0)."""
+    """The largest element of a non-empty vector as a key, and the largest magnitude as bits (0 for integers)."""
     raise NotImplementedError("for kernels only")
 
 
 def value_of(key, magnitude, out):
-    """The element that a key stands for, NaN where the magnitude says so."""
+    """The element that a key stands for; NaN if the magnitude is above infinity."""
     raise NotImplementedError("for kernels only")
 
 
@@ -73,14 +85,14 @@ def _value_of(key, magnitude, out):
         if magnitude > infinity:
             return out.dtype.type(np.nan)
         word = np.empty(1, integer)
-        word[0] = key ^ ((key >> shift) & magnitude_bits)  # its own inverse
+        word[0] = key ^ ((key >> shift) & magnitude_bits)  # this function is its own inverse
         return word.view(out.dtype)[0]
 
     return of_floats
 
 
 def _layout(dtype):
-    """For a Numba float type: the integer type of its width, the position of the sign, the mask of all other bits."""
+    """For a Numba float type: the integer type of its width, the place of the sign, and the mask of the other bits."""
     integer = getattr(np, f"int{dtype.bitwidth}")
     return integer, integer(dtype.bitwidth - 1), integer(np.iinfo(integer).max)
 
@@ -108,16 +120,16 @@ def largest_parallel(x, out):
 
 @device
 def larger(a, b):
-    """The larger one, NaN if one is."""
+    """The larger of two values; NaN if one of them is NaN."""
     return a if a > b or a != a else b
 
 
 @kernel
 def largest_of(x, maxima):
-    """``maxima[b]`` is the largest of what block b takes of x, which has at least one element."""
+    """``maxima[b]`` becomes the largest element of x that block b takes. x has at least one element."""
     shared = cuda.shared.array(THREADS, x.dtype)
     i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
-    best = x[0]  # an element changes nothing when it is taken twice
+    best = x[0]  # to take an element twice changes nothing
     while i + step * np.uint64(3) < size:
         a, b, c, d = load(x, i, step)
         best = larger(best, larger(larger(a, b), larger(c, d)))
@@ -149,7 +161,7 @@ def largest_cuda(x, out, stream):
 
 @functools.cache
 def largest_warp(dtype, width):
-    """The kernel whose ``maxima`` are those of the parts of ``x``, in tiles of ``width``; x has at least one."""
+    """Makes the kernel that finds the maximum of each part of ``x``, in tiles of ``width``. x has at least one tile."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -172,7 +184,7 @@ def largest_warp(dtype, width):
         first = wp.tid() * each
         best = wp.tile_full(shape=width, value=x[0], dtype=element)
         for i in range(first, wp.min(first + each, tiles)):
-            # The last tile begins earlier rather than end late; an element changes nothing when it is taken twice.
+            # The last tile begins earlier, so that it ends with x: to take an element twice changes nothing.
             best = wp.tile_map(larger, best, wp.tile_load(x, shape=width, offset=wp.min(i * width, x.shape[0] - width)))
         wp.tile_store(maxima, wp.tile_reduce(larger, best), offset=wp.tid())
 
@@ -195,7 +207,7 @@ def largest_warp_in_two_passes(inputs, outs):
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(x.max(keepdims=True)),))
-    # A copy: only a subnormal number may become zero.
+    # The result is a copy: only a subnormal number may become zero.
     return Truth((bounded(wide(x).max(keepdims=True), x.dtype),))
 
 
@@ -208,11 +220,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.max(x, keepdims=True)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: largest,
-        Backend.NUMBA_PARALLEL: largest_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(largest_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(largest_cuda),
-        Backend.WARP: WarpCallable(largest_warp_in_two_passes, calls=2),
+        "numba": largest,
+        "numba_parallel": largest_parallel,
+        "numba_cuda_callable": CudaCallable(largest_cuda),
+        "numba_cuda_replay": CudaCallable(largest_cuda),
+        "warp": WarpCallable(largest_warp_in_two_passes, calls=2),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
@@ -222,10 +234,10 @@ OPERATOR = Operator(
             "empty",
             lambda: (np.zeros(0, np.float32),),
             {
-                Backend.JNP: Failure(ValueError, "zero-size array"),
-                Backend.NUMBA: _EMPTY,
-                Backend.NUMBA_PARALLEL: _EMPTY,
-                Backend.WARP: Failure(ValueError, "max: x has no elements"),
+                "jnp": Failure(ValueError, "zero-size array"),
+                "numba": _EMPTY,
+                "numba_parallel": _EMPTY,
+                "warp": Failure(ValueError, "max: x has no elements"),
             },
         ),
     ),

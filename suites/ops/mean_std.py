@@ -9,8 +9,23 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import (
+from suites import (
+    CudaCallable,
+    Expected,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    blocked_terms,
+    bounded,
+    gamma,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import (
     BLOCK,
     ONE_THREAD_BELOW,
     block_count,
@@ -19,13 +34,9 @@ from suites.backends.numba_blocks import (
     blocked_squares,
     blocked_sum,
 )
-from suites.backends.numba_cuda_blocks import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
-from suites.backends.warp_blocks import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
-from suites.backends.warp_blocks import add_up as add_up_warp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, gamma, wide
+from suites.backends.numba_cuda import THREADS, add_up, cuda, kernel, load, partial_count, strided_sum, sum_lanes
+from suites.backends.warp import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.backends.warp import add_up as add_up_warp
 
 
 @numba.njit(error_model="numpy")
@@ -54,7 +65,7 @@ def mean_std_parallel(x, mean_out, std_out):
 
 @kernel
 def add_up_squares(x, mean, sums):
-    """``sums[b]`` is the sum of squared distances to the mean of what block b takes of x."""
+    """``sums[b]`` becomes the sum of squared distances to the mean, of the elements of x that block b takes."""
     shared = cuda.shared.array(THREADS, x.dtype)
     center = mean[0]
     i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
@@ -75,7 +86,7 @@ def add_up_squares(x, mean, sums):
 
 @kernel
 def finish_mean(sums, x, mean_out):
-    """In one block: the mean of x from partial sums."""
+    """Computes the mean of x from partial sums, in one block."""
     shared = cuda.shared.array(THREADS, x.dtype)
     total = sum_lanes(shared, strided_sum(sums, cuda.threadIdx.x, THREADS), THREADS)
     if cuda.threadIdx.x == 0:
@@ -84,7 +95,7 @@ def finish_mean(sums, x, mean_out):
 
 @kernel
 def finish_std(sums, x, std_out):
-    """In one block: the standard deviation of x from partial sums of squares."""
+    """Computes the standard deviation of x from partial sums of squares, in one block."""
     shared = cuda.shared.array(THREADS, x.dtype)
     total = sum_lanes(shared, strided_sum(sums, cuda.threadIdx.x, THREADS), THREADS)
     if cuda.threadIdx.x == 0:
@@ -107,7 +118,7 @@ def finish_mean_warp(dtype):
 
     @wp.kernel(module="unique")
     def finish_mean(sums: vector, count: int, mean: vector, centers: vector):
-        """The mean from partial sums, and a tile that is filled with it."""
+        """Computes the mean from partial sums, and fills a tile with it."""
         average = wp.tile_sum(wp.tile_load(sums, shape=PARTS)) * (element(1) / element(count))
         wp.tile_store(mean, average)
         wp.tile_store(centers, wp.tile_broadcast(average, shape=(TILE,)))
@@ -126,13 +137,13 @@ def add_up_squares_warp(dtype):
 
     @wp.kernel(module="unique")
     def add_up_squares(x: vector, centers: vector, sums: vector):
-        """As :func:`suites.backends.warp_blocks.add_up`, of squared distances."""
+        """Like :func:`suites.backends.warp_blocks.add_up`, for squared distances."""
         tiles = (x.shape[0] + TILE - 1) // TILE
         each = (tiles + sums.shape[0] - 1) // sums.shape[0]
         first = wp.tid() * each
         total = wp.tile_zeros(shape=TILE, dtype=element)
         for i in range(first, wp.min(first + each, tiles)):
-            # Beyond the end of x, where zeros are loaded, the center has to be zero too.
+            # Beyond the end of x tiles hold zeros, so the center must be zero there too.
             beyond = wp.max((i + 1) * TILE - x.shape[0], 0)
             center = wp.tile_load(centers, shape=TILE, offset=beyond)
             total += wp.tile_map(squared_distance, wp.tile_load(x, shape=TILE, offset=i * TILE), center)
@@ -153,7 +164,7 @@ def finish_std_warp(dtype):
 
     @wp.kernel(module="unique")
     def finish_std(sums: vector, count: int, std: vector):
-        # Without a loop: the adjoint of the root needs the sum, and adjoints do not have what a loop has added up.
+        # No loop: the adjoint of the root needs the sum, and adjoints do not know the result of a loop.
         variance = wp.tile_sum(wp.tile_load(sums, shape=PARTS)) * (element(1) / element(count))
         wp.tile_store(std, wp.tile_map(root, variance))
 
@@ -187,12 +198,12 @@ def _reference(x):
 def _truth(x):
     """The computed mean is off by ``e <= gamma_{k+1} mean|x|``.
 
-    Squared distances to a centre that is off by e have the mean ``variance + e**2`` exactly. The subtraction and the
-    square add three roundings relative to each square, the sum k, the division one, the root one more, so that::
+    Squared distances to a centre that is off by e have the exact mean ``variance + e**2``. The subtraction and the
+    square add three roundings relative to each square. The sum adds k, the division one and the root one more::
 
-        |computed - variance| <= e**2 + gamma_{k+4} (variance + e**2) = d,
+        |computed - variance| <= e**2 + gamma_{k+4} (variance + e**2) = d
 
-    and the root lies between ``sqrt(variance - d)`` and ``sqrt(variance + d)``, within one rounding.
+    The root lies between ``sqrt(variance - d)`` and ``sqrt(variance + d)``, within one rounding.
     """
     count, dtype = x.size, x.dtype
     if not count:
@@ -217,8 +228,8 @@ def _truth(x):
 def _condition(pullback, inputs, cotangents):
     """With the cotangents m and s, an element's is ``m / n + s (x - mean) / (n std)``.
 
-    A kernel takes the distance from a mean whose error is a multiple of mean|x|, and then finds that the mean of the
-    distances, which is zero, contributes next to nothing.
+    A kernel computes the distance from a mean whose error is a multiple of mean|x|. The mean of the distances is zero,
+    so it contributes next to nothing.
     """
     (x,), (mean_cotangent, std_cotangent) = inputs, map(np.abs, cotangents)
     distances = np.abs(x - x.mean())
@@ -228,7 +239,7 @@ def _condition(pullback, inputs, cotangents):
 
 def _edges(dtype):
     cases = {name: (vector,) for name, vector in vectors(dtype).items()}
-    # The square of a large number overflows in any two-pass algorithm of the input's own precision.
+    # The square of a large number overflows in every two-pass algorithm in the precision of the input.
     cases["huge"] = (np.sqrt(vectors(dtype)["huge"]) / 4,)
     cases["far_from_zero"] = ((1000 + np.random.default_rng(3).standard_normal(777)).astype(dtype),)
     cases["constant"] = (np.full(100, 0.1, dtype),)
@@ -242,11 +253,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: mean_std,
-        Backend.NUMBA_PARALLEL: mean_std_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(mean_std_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(mean_std_cuda),
-        Backend.WARP: WarpCallable(mean_std_warp, calls=4),
+        "numba": mean_std,
+        "numba_parallel": mean_std_parallel,
+        "numba_cuda_callable": CudaCallable(mean_std_cuda),
+        "numba_cuda_replay": CudaCallable(mean_std_cuda),
+        "warp": WarpCallable(mean_std_warp, calls=4),
     },
     dtypes=("float32", "float64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),

@@ -1,4 +1,4 @@
-"""nbody: the gravitational acceleration of each of N bodies by all of them, softened; nominal size is N.
+"""nbody: the softened gravitational acceleration of each of N bodies by all bodies; nominal size is N.
 
 ``out[i]`` is the sum of ``masses[j] * d / (d . d + SOFTENING ** 2) ** 1.5`` over j, where ``d = positions[j] -
 positions[i]``, in units in which the gravitational constant is 1. Positions and accelerations are rows of three.
@@ -12,21 +12,17 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, quotient, sum_lanes
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, wide
+from suites.backends.numba_cuda import THREADS, cuda, kernel, quotient, sum_lanes
+from suites.backends.warp import scalar, wp
 
 SOFTENING = 1 / 16
-"""A length, exact in every dtype, that keeps bodies which meet from flying apart."""
+"""A length that limits the force between bodies that meet. It is exact in every dtype."""
 
 _SQUARED = SOFTENING * SOFTENING
 
 ONE_THREAD_BELOW = 64
-"""Bodies below which one thread is enough: as many pairs take about 5 us, see :mod:`suites.backends.numba_blocks`."""
+"""Bodies below which one thread is enough: their pairs take about 5 us (:mod:`suites.backends.numba_cpu_blocks`)."""
 
 _LANES = 8
 _BODIES = THREADS // _LANES
@@ -34,7 +30,7 @@ _BODIES = THREADS // _LANES
 
 @numba.njit(fastmath={"reassoc"})
 def pull(x, y, z, masses, i):
-    """The acceleration of one body; see :mod:`suites.backends.numba_blocks` about reassociation."""
+    """The acceleration of one body. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
     zero, squared = x.dtype.type(0), x.dtype.type(_SQUARED)
     ax, ay, az = zero, zero, zero
     for j in range(x.size):
@@ -49,7 +45,7 @@ def pull(x, y, z, masses, i):
 
 @numba.njit(error_model="numpy")
 def nbody(positions, masses, out):
-    # A vector register is filled by one load from each of these, and by a load per element from the rows.
+    # One load fills a vector register from each of these; from the rows it would take a load per element.
     x, y, z = positions[:, 0].copy(), positions[:, 1].copy(), positions[:, 2].copy()
     for i in range(masses.size):
         out[i, 0], out[i, 1], out[i, 2] = pull(x, y, z, masses, i)
@@ -67,7 +63,7 @@ def nbody_parallel(positions, masses, out):
 
 @kernel
 def nbody_cuda(positions, masses, out):
-    """A tile of THREADS bodies at a time goes through shared memory; _LANES threads share what it does to a body."""
+    """Shared memory holds a tile of THREADS bodies at a time. _LANES threads share the work for one body."""
     x, y, z = (
         cuda.shared.array(THREADS, out.dtype),
         cuda.shared.array(THREADS, out.dtype),
@@ -83,7 +79,7 @@ def nbody_cuda(positions, masses, out):
     squared = out.dtype.type(_SQUARED)
     ax = ay = az = nothing = out.dtype.type(0)
     first = zero
-    while first < size:  # alike for all threads of a block
+    while first < size:  # the same for all threads of a block: they synchronise in the loop
         j = first + place
         there = min(j, size - one)
         x[place], y[place], z[place] = positions[there, zero], positions[there, one], positions[there, two]
@@ -131,7 +127,7 @@ def nbody_warp(dtype):
 
 
 def _reference(positions, masses):
-    # By component: XLA then keeps no array of pairs of vectors.
+    # Component by component, so that XLA keeps no array of pairs of vectors.
     dx, dy, dz = (positions[None, :, axis] - positions[:, None, axis] for axis in range(3))
     distance2 = dx * dx + dy * dy + dz * dz + _SQUARED
     weight = masses / (distance2 * jnp.sqrt(distance2))
@@ -141,23 +137,23 @@ def _reference(positions, masses):
 _TERM = 20
 """Roundings on the way from two positions to a term of the sum.
 
-A distance has one, its square three, the sum of three squares and the softening six. The root has half of these, and
-up to four of its own (2 ulp): seven; the product with it 14. The quotient adds up to four (2 ulp), the product with the
-distance one more and that of the distance.
+A distance has one, its square three, the sum of three squares and the softening six. The root has half of these and up
+to four of its own (2 ulp): seven. The product with the root has 14. The quotient adds up to four (2 ulp). The product
+with the distance adds one, and the one of the distance.
 """
 
 _ADJOINT_TERM = 64
 """Roundings on the way from two positions and a cotangent c to a term of the cotangent of a position.
 
-A weight has 18 by the count above, and the product of c with the distance four. The derivative of the quotient divides
-the weight by what it was a quotient of (36 with the division), times that product: 41. The derivatives of the product
-with the root and of the root lead to that of the squared distance with 61, of the distance with 63; the sum with the
-direct term has one more.
+A weight has 18, as counted above; the product of c with the distance has four. The derivative of the quotient divides
+the weight by the divisor (36 with the division) and multiplies it with that product: 41. The derivatives of the product
+with the root and of the root itself follow: the squared distance has 61, the distance 63. The sum with the direct term
+adds one.
 """
 
 
 def _pairs(positions, masses, first, last):
-    """Distances from the bodies ``first`` up to ``last`` to all others, their squares softened, and the weights."""
+    """Distances from the bodies ``first`` up to ``last`` to all others, softened squares of these, and the weights."""
     d = positions[None, :, :] - positions[first:last, None, :]
     distance2 = np.square(d).sum(axis=2) + _SQUARED
     return d, distance2, masses / (distance2 * np.sqrt(distance2))
@@ -177,8 +173,11 @@ def _truth(positions, masses):
 
 
 def _condition(pullback, inputs, cotangents):
-    """With weights w and cotangents c, the pair i, j adds ``w c - 3 w (c . d) d / distance2`` to the cotangent of the
-    position j, takes it from that of i, and adds ``w / m (c . d)`` to that of the mass j."""
+    """With weights w and cotangents c, the pair i, j contributes ``w c - 3 w (c . d) d / distance2``.
+
+    This is added to the cotangent of position j and subtracted from the one of position i. The cotangent of mass j gets
+    ``w / m (c . d)``.
+    """
     positions, masses = inputs
     d, distance2, unit_weight = _pairs(positions, np.ones_like(masses), 0, None)
     c, d = np.abs(cotangents[0])[:, None, :], np.abs(d)
@@ -221,10 +220,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: nbody,
-        Backend.NUMBA_PARALLEL: nbody_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(nbody_cuda, _launch),
-        Backend.WARP: WarpKernel(nbody_warp),
+        "numba": nbody,
+        "numba_parallel": nbody_parallel,
+        "numba_cuda": CudaKernel(nbody_cuda, _launch),
+        "warp": WarpKernel(nbody_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

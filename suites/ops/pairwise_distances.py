@@ -1,7 +1,7 @@
-"""pairwise_distances: ``out[i, j]`` is the Euclidean distance of rows i and j of X; nominal size is that of out.
+"""pairwise_distances: ``out[i, j]`` is the Euclidean distance of rows i and j of X; nominal size is the size of out.
 
-It is exactly zero between equal points: distances are taken before they are squared, which the way by products of rows,
-faster on matrix units, cannot offer.
+It is exactly zero between equal points, because coordinates are subtracted before they are squared. The way by products
+of rows is faster on matrix units, but not exact there.
 """
 
 import functools
@@ -13,13 +13,10 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import cuda, kernel
-from suites.backends.warp_blocks import blocks, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.truth.error_model import Expected, Truth, gamma, wide
+from suites import CudaKernel, Expected, Operator, Sizes, Truth, WarpCallable, gamma, total_bytes, values, vectors, wide
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import cuda, kernel
+from suites.backends.warp import blocks, scalar, wp
 
 DIMENSIONS = 8
 """Coordinates of a point in a sample."""
@@ -32,9 +29,9 @@ def square(distance):
 
 @numba.njit
 def distances_from(i, coordinates, out):
-    """Row i of out, four coordinates at a time: it is then passed through less often.
+    """Row i of out, four coordinates at a time, to pass less often through the row.
 
-    Each coordinate of all points is contiguous, so that a vector register is filled by one load.
+    Each coordinate is contiguous over all points, so that one load fills a vector register.
     """
     squares, axes = out[i], coordinates.shape[0]
     for j in range(squares.size):
@@ -70,14 +67,14 @@ def pairwise_distances_parallel(X, out):
 
 
 _SIDE = 32
-"""Rows and columns of the tile of out that a block of threads makes, four elements each: columns lie along x."""
+"""Rows and columns of the tile of out that a block computes, four elements per thread. Columns lie along x."""
 
 _HEIGHT = 8
 _AXES = 8
-"""Coordinates of a tile's points in shared memory at a time, as many as the block has threads."""
+"""Coordinates of a tile's points that shared memory holds at a time: one load for each thread of the block."""
 
 _SHARED = (_AXES, _SIDE + 1)
-"""One more than there are points, or the threads that write the coordinates of a point would share a bank."""
+"""One more than there are points: otherwise the threads that write the coordinates of a point would share a bank."""
 
 
 @kernel
@@ -92,10 +89,10 @@ def pairwise_distances_cuda(X, out):
     y1, y2, y3 = y + np.uint64(_HEIGHT), y + np.uint64(2 * _HEIGHT), y + np.uint64(3 * _HEIGHT)
     a = b = c = d = nothing = out.dtype.type(0)
     first_axis = np.uint64(0)
-    while first_axis < axes:  # alike for all threads of a block
+    while first_axis < axes:  # the same for all threads of a block: they synchronise in the loop
         there = first_axis + axis
         row, column = first_row + point, first_column + point
-        # Coordinates that are not there are zero in both points.
+        # Missing coordinates are zero in both points.
         down[axis, point] = X[row, there] if row < size and there < axes else nothing
         across[axis, point] = X[column, there] if column < size and there < axes else nothing
         cuda.syncthreads()
@@ -129,12 +126,12 @@ def _launch(inputs, outs):
 
 
 TILE = 64
-"""Elements of a tile on which a Warp kernel works: as many of float64 still fit a CPU's vector registers."""
+"""Elements of a tile of a Warp kernel: this many float64 still fit a CPU's vector registers."""
 
 
 @functools.cache
 def pairwise_distances_warp(dtype):
-    """A block for each tile of a row; arrays are vectors, for the sake of Warp's code for the CPU."""
+    """A block for each tile of a row. Arrays are vectors: Warp's CPU code is slow with the strides of matrices."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -162,7 +159,7 @@ def pairwise_distances_warp(dtype):
 
 
 def pairwise_distances_in_tiles(inputs, outs):
-    """The coordinates as a vector, one after the other."""
+    """Passes the coordinates as one vector, coordinate after coordinate."""
     points = outs[0].shape[0]
     distances = bridge.jax_kernel(
         pairwise_distances_warp(str(outs[0].dtype)),
@@ -173,7 +170,7 @@ def pairwise_distances_in_tiles(inputs, outs):
 
 
 def _reference(X):
-    # By coordinate: XLA then keeps no array of pairs of points.
+    # Coordinate by coordinate, so that XLA keeps no array of pairs of points.
     squares = jnp.zeros((X.shape[0], X.shape[0]), X.dtype)
     for axis in range(X.shape[1]):
         squares += jnp.square(X[:, None, axis] - X[None, :, axis])
@@ -181,20 +178,20 @@ def _reference(X):
 
 
 _ROOT = 4
-"""Units of u that a square root may be off: those of GPUs are exact to 2 ulp."""
+"""The error of a square root in units of u: on GPUs it is exact to 2 ulp."""
 
 
 def _truth(X):
-    """However near two points are, their distance is relatively exact.
+    """The distance has a small relative error, however near two points are.
 
-    The difference of two coordinates has one rounding, relative to that difference. Its square has two of these and its
-    own, and goes through at most d - 1 additions. All terms are positive, so a sum s is off by ``gamma_{d+2} s``, and
-    its root by half of that, since ``|sqrt(1 + t) - 1| <= |t| / 2 + t**2 / 2``: no more than ``gamma_k sqrt(s)`` with
-    ``k = (d + 2) / 2 + 1``, and what the root adds.
+    The difference of two coordinates has one rounding, relative to that difference. Its square has this rounding twice
+    and one of its own, and passes through at most d - 1 additions. All terms are positive, so a sum s is off by
+    ``gamma_{d+2} s``. Its root is off by half of that, since ``|sqrt(1 + t) - 1| <= |t| / 2 + t**2 / 2``: at most by
+    ``gamma_k sqrt(s)`` with ``k = (d + 2) / 2 + 1``. The rounding of the root is added.
 
-    A coordinate or a difference that is flushed to zero moves a point by 3 tiny at most along each axis; a square that
-    is flushed to zero, or is no normal number, takes ``tiny`` from s. Equal points differ in nothing that could be
-    rounded.
+    A coordinate or a difference that is flushed to zero moves a point by at most 3 tiny along each axis. A square that
+    is flushed to zero or subnormal takes at most ``tiny`` from s. Between equal points all differences are zero, and
+    nothing is rounded.
     """
     count, axes = X.shape
     points, info = wide(X), np.finfo(X.dtype)
@@ -219,7 +216,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Numbers of points and coordinates that fill no tile, points near each other, and special values in one point."""
+    """Points and coordinates that fill no tile, points near each other, and special values in one point."""
     random = np.random.default_rng(3)
 
     def points(count, axes):
@@ -256,15 +253,15 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: pairwise_distances,
-        Backend.NUMBA_PARALLEL: pairwise_distances_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(pairwise_distances_cuda, _launch),
-        Backend.WARP: WarpCallable(pairwise_distances_in_tiles, calls=1),
+        "numba": pairwise_distances,
+        "numba_parallel": pairwise_distances_parallel,
+        "numba_cuda": CudaKernel(pairwise_distances_cuda, _launch),
+        "warp": WarpCallable(pairwise_distances_in_tiles, calls=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
-    # No gradient: that of the root is infinite where a point meets itself.
+    # No gradient: the derivative of the root is infinite between a point and itself.
     bytes_read=total_bytes,
     bytes_written=lambda X: X.shape[0] ** 2 * X.dtype.itemsize,
     flops=lambda X: 3 * X.size * X.shape[0],

@@ -7,16 +7,25 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient, no_sums
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    no_sums,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -24,7 +33,7 @@ def relu(x, out):
     zero = x.dtype.type(0)
     for i in range(out.size):
         value = x[i]
-        # Negated, so that NaN, for which no comparison holds, is kept.
+        # No comparison with NaN is true, so NaN is kept.
         out[i] = zero if value <= zero else value
 
 
@@ -78,7 +87,7 @@ def relu_warp(dtype):
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)),))
-    # No rounding takes place; only subnormal numbers may become zero.
+    # Nothing is rounded; only subnormal numbers may become zero.
     return Truth((bounded(np.maximum(wide(x), 0), x.dtype),))
 
 
@@ -89,12 +98,12 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.maximum(x, 0)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: relu,
-        Backend.NUMBA_PARALLEL: relu_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(relu_cuda, tiles),
-        Backend.WARP: WarpKernel(relu_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = x[i] <= T(0) ? T(0) : x[i];", ("x",)),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [jnp.where(x <= 0, jnp.zeros_like(x), x)]),
+        "numba": relu,
+        "numba_parallel": relu_parallel,
+        "numba_cuda": CudaKernel(relu_cuda, tiles),
+        "warp": WarpKernel(relu_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = x[i] <= T(0) ? T(0) : x[i];", ("x",)),
+        "pallas": pallas.elementwise(lambda x: [jnp.where(x <= 0, jnp.zeros_like(x), x)]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

@@ -6,16 +6,26 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -62,14 +72,14 @@ def scale_add_warp(dtype):
 
 
 def _truth(a, b, c):
-    """Two roundings, or one where the product is not rounded before it is added."""
+    """There are two roundings, or one if the product is not rounded before it is added."""
     if a.dtype.kind != "f":
         return Truth((exact(a * b + c),))  # integers wrap around
     with np.errstate(invalid="ignore", over="ignore"):
         product = wide(a) * wide(b)
         value = product + wide(c)
         condition = np.abs(product) + np.abs(wide(c))
-        # A factor that is flushed to zero takes its whole product with it.
+        # The product with a factor that is flushed to zero is zero.
         factor = np.maximum(np.abs(wide(a)), np.abs(wide(b))).max(initial=0, where=np.isfinite(product))
     return Truth((bounded(value, a.dtype, condition=condition, terms=2, flushed=3 + float(factor)),))
 
@@ -85,7 +95,7 @@ def _edges(dtype):
         cases[name] = (vector, np.ones_like(vector), vector[::-1].copy())
         cases[f"{name}_factor"] = (np.ones_like(vector), vector, np.zeros_like(vector))
     if np.dtype(dtype).kind == "f":
-        # What is left when two large numbers cancel is the rounding error of one of them, or nothing.
+        # If two large numbers cancel, the result is the rounding error of one of them, or zero.
         near = values(dtype, 257, np.random.default_rng(1))
         cases["cancellation"] = (near, near, -(near * near))
     return cases
@@ -100,12 +110,12 @@ OPERATOR = Operator(
     reference=lambda a, b, c: [a * b + c],
     truth=_truth,
     kernels={
-        Backend.NUMBA: scale_add,
-        Backend.NUMBA_PARALLEL: scale_add_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(scale_add_cuda, tiles),
-        Backend.WARP: WarpKernel(scale_add_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda a, b, c: [a * b + c]),
+        "numba": scale_add,
+        "numba_parallel": scale_add_parallel,
+        "numba_cuda": CudaKernel(scale_add_cuda, tiles),
+        "warp": WarpKernel(scale_add_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
+        "pallas": pallas.elementwise(lambda a, b, c: [a * b + c]),
     },
     dtypes=("float32", "float64", "int32", "float16"),
     sample=_sample,
@@ -115,9 +125,9 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32), np.zeros(4, np.float32)),
             {
-                Backend.JNP: Failure(TypeError, "incompatible shapes"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
             },
         ),
     ),

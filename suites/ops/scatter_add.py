@@ -1,4 +1,4 @@
-"""scatter_add: ``acc[targets[i]] += values[i] * scale[0]`` for each i, targets in any order and more than once.
+"""scatter_add: ``acc[targets[i]] += values[i] * scale[0]`` for each i. Targets come in any order, some more than once.
 
 Nominal size is the number of values. Precondition: ``targets`` lie within ``acc``. Checking that would cost as much as
 adding.
@@ -10,23 +10,33 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import THREADS, cuda, kernel, load, tile, tile_count
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values as some_values
-from suites.inputs.edges import vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    vectors,
+    wide,
+)
+from suites import values as some_values
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import THREADS, cuda, kernel, load, tile, tile_count
+from suites.backends.warp import scalar, wp
 
 PER_SLOT = 8
-"""Values per element of acc in a sample, on average."""
+"""The mean number of values per element of acc in a sample."""
 
 
 @numba.njit
 def scatter_part(values, targets, factor, out, first, last):
-    """The values from ``first`` up to ``last``."""
+    """Adds the values from ``first`` up to ``last``."""
     for i in range(first, last):
         out[np.uint32(targets[i])] += values[i] * factor
 
@@ -41,10 +51,9 @@ def scatter_add(values, targets, scale, acc, out):
 
 @numba.njit(parallel=True)
 def scatter_add_parallel(values, targets, scale, acc, out):
-    """Each part of the values is added up in an accumulator of its own, so no two threads share an element.
+    """Each part of the values has an accumulator of its own, so that no two threads share an element.
 
-    There are no more parts than values for each element, which bounds the work on the accumulators by that on the
-    values.
+    There are at most as many parts as values per element. So the accumulators take no more work than the values.
     """
     parts = min(numba.get_num_threads(), values.size // max(acc.size, 1))
     if values.size < ONE_THREAD_BELOW or parts < 2:
@@ -81,7 +90,7 @@ def scatter_add_cuda(values, targets, scale, acc, out):
 
 
 def _launch(inputs, outs):
-    # One block at least: without values the result is acc, which no launch would not be.
+    # At least one block: without values the result is acc, which a launch of no block would not write.
     blocks = max(tile_count(inputs[0].shape[0]), 1)
     return {"grid": blocks, "block": THREADS, "input_output_aliases": {3: 0}}
 
@@ -108,7 +117,7 @@ def _reference(values, targets, scale, acc):
 
 
 def _truth(values, targets, scale, acc):
-    """A product is rounded once and goes through as many additions as its element has values, in any order."""
+    """A product is rounded once and passes through as many additions as its element has values, in any order."""
     if values.dtype.kind != "f":
         value = acc.copy()
         np.add.at(value, targets, values * scale[0])  # integers wrap around
@@ -123,12 +132,12 @@ def _truth(values, targets, scale, acc):
 
 
 def most_values(targets):
-    """How many values the element has that has most."""
+    """The largest number of values that one element gets."""
     return int(np.bincount(targets).max(initial=0))
 
 
 def _sample(dtype, size, seed):
-    """Elements differ in how many values they have, by two orders of magnitude; some have none."""
+    """The numbers of values per element differ by two orders of magnitude; some elements have none."""
     random = np.random.default_rng(seed)
     slots = max(1, size // PER_SLOT)
     weights = random.lognormal(0, 1, slots) * (random.random(slots) > 0.05)
@@ -170,10 +179,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: scatter_add,
-        Backend.NUMBA_PARALLEL: scatter_add_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(scatter_add_cuda, _launch, atomic=True),
-        Backend.WARP: WarpKernel(
+        "numba": scatter_add,
+        "numba_parallel": scatter_add_parallel,
+        "numba_cuda": CudaKernel(scatter_add_cuda, _launch, atomic=True),
+        "warp": WarpKernel(
             scatter_add_warp,
             lambda inputs, outs: {"launch_dims": inputs[0].shape, "in_out_argnames": ["acc"]},
             atomic=True,
@@ -187,9 +196,9 @@ OPERATOR = Operator(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.ones(1, np.float32), np.zeros(3, np.float32)),
             {
-                Backend.JNP: Failure(ValueError, "Incompatible (types|shapes)"),
-                Backend.NUMBA: _LENGTHS,
-                Backend.NUMBA_PARALLEL: _LENGTHS,
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _LENGTHS,
+                "numba_parallel": _LENGTHS,
             },
         ),
     ),

@@ -8,16 +8,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends import cuda_raw_blocks as raw_kernels
-from suites.backends import pallas_blocks as pallas_kernels
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import device, kernel, load, quotient, store, tile, tiles, widened
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient, no_sums
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    no_sums,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends import cuda_raw, pallas
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import device, kernel, load, quotient, store, tile, tiles, widened
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit(error_model="numpy")
@@ -70,10 +78,10 @@ def sigmoid_warp(dtype):
 
 
 def _truth(x):
-    """The exponential e is off by four roundings (see exp_trace), the sum by one, the quotient by up to four (2 ulp).
+    """The exponential e has four roundings (see exp_trace), the sum one, and the quotient up to four (2 ulp).
 
-    The relative error of e reaches the result with a factor of ``e / (1 + e)``, below one: nine roundings in all. Where
-    e overflows, the result is zero instead of a number below the smallest normal one.
+    The relative error of e reaches the result with a factor of ``e / (1 + e)``, which is below one: nine roundings in
+    all. If e overflows, the result is zero instead of a number below the smallest normal one.
     """
     with np.errstate(over="ignore"):
         value = 1 / (1 + np.exp(-wide(x)))
@@ -81,10 +89,10 @@ def _truth(x):
 
 
 _ADJOINT_ROUNDINGS = 20
-"""Roundings of the derivative ``e / (1 + e) ** 2``: four in the exponential e, five in the sum, eleven in its square.
+"""Roundings of the derivative ``e / (1 + e) ** 2``, each relative to the result.
 
-With four of each, e and the quotient, and one for the product with the cotangent, these are 20. Each is relative to the
-result.
+The exponential e has four, the sum five, and its square eleven. With four of e, four of the quotient, and one of the
+product with the cotangent these are 20.
 """
 
 
@@ -95,17 +103,17 @@ OPERATOR = Operator(
     reference=lambda x: [1 / (1 + jnp.exp(-x))],
     truth=_truth,
     kernels={
-        Backend.NUMBA: sigmoid,
-        Backend.NUMBA_PARALLEL: sigmoid_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(sigmoid_cuda, tiles),
-        Backend.WARP: WarpKernel(sigmoid_warp),
-        Backend.CUDA_RAW: raw_kernels.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
-        Backend.PALLAS: pallas_kernels.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
+        "numba": sigmoid,
+        "numba_parallel": sigmoid_parallel,
+        "numba_cuda": CudaKernel(sigmoid_cuda, tiles),
+        "warp": WarpKernel(sigmoid_warp),
+        "cuda_raw": cuda_raw.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
+        "pallas": pallas.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
     dtypes=("float32", "float64", "float16"),
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
-    # The derivative of the reference is not a number where the exponential overflows, as it does in half precision.
+    # The derivative of the reference is NaN if the exponential overflows, as it does in half precision.
     gradient=Gradient({0: _ADJOINT_ROUNDINGS}, no_sums, dtypes=("float32", "float64")),
     bytes_read=total_bytes,
     bytes_written=total_bytes,

@@ -1,7 +1,7 @@
 """softmax: ``out[i, j] = exp(x[i, j]) / sum(exp(x[i]))``, with the row's maximum subtracted so that nothing overflows.
 
-Nominal size is the number of elements. As ``jax.nn.softmax`` has it, a row with a NaN, with plus infinity, or of minus
-infinity throughout is NaN; a single minus infinity has no weight.
+Nominal size is the number of elements. As with ``jax.nn.softmax``, a row is NaN if it has a NaN or plus infinity, or if
+all its elements are minus infinity. A single minus infinity has the weight zero.
 """
 
 import functools
@@ -11,19 +11,28 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
-from suites.backends.warp_blocks import TILE_THREADS, scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Expected, Truth, blocked_terms, wide
+from suites import (
+    CudaKernel,
+    Expected,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    blocked_terms,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
+from suites.backends.warp import TILE_THREADS, scalar, wp
 
 
 @numba.njit
 def softmax_row(x, out):
-    """What is not a number has no maximum; its exponential is none, and with it the sum."""
+    """The maximum ignores NaN, but the exponential of NaN is NaN, and so is the sum."""
     largest = block_largest(x)
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
@@ -55,7 +64,7 @@ def larger(a, b):
 
 @device
 def largest_of_lanes(shared, value, lanes):
-    """As :func:`suites.backends.numba_cuda_blocks.sum_lanes`, of the largest value."""
+    """Like :func:`suites.backends.numba_cuda_blocks.sum_lanes`, for the largest value."""
     place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     lane = place % lanes
     shared[place] = value
@@ -73,14 +82,14 @@ def largest_of_lanes(shared, value, lanes):
 
 @kernel
 def softmax_cuda(x, out):
-    """Each row is read three times by the threads of one ``threadIdx.y``, from memory once if the cache holds it."""
+    """The threads of one ``threadIdx.y`` read a row three times, but only once from memory if the cache holds it."""
     shared = cuda.shared.array(THREADS, out.dtype)
     one, nothing = out.dtype.type(1), out.dtype.type(0)
     rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     lane, two, three = np.uint64(cuda.threadIdx.x), lanes * np.uint64(2), lanes * np.uint64(3)
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < rows:  # alike for all threads of a block, which meet for the maximum and the sum
+    while first < rows:  # the same for all threads of a block: they synchronise for the maximum and the sum
         row = first + np.uint64(cuda.threadIdx.y)
         stop = columns if row < rows else np.uint64(0)
         a = b = c = d = out.dtype.type(-np.inf)
@@ -126,7 +135,7 @@ def _launch(inputs, outs):
 
 @functools.cache
 def softmax_warp(dtype):
-    """A block for each row, whose threads take turns at its columns."""
+    """A block for each row. Its threads take turns at the columns."""
     element = scalar(dtype)
     matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
 
@@ -139,9 +148,9 @@ def softmax_warp(dtype):
 
     @wp.func_grad(largest)
     def adj_largest(x: vector, lane: int, adj_found: element):
-        """Nothing: whatever is subtracted from all elements of a row, the result is the same."""
+        """Does nothing: the result does not depend on the number that is subtracted from all elements of a row."""
 
-    # In functions of their own: adjoints do not have what a loop in a kernel has added up.
+    # The loops are in functions of their own: the adjoint of a kernel does not know the result of a loop in it.
     @wp.func
     def sum_of_exp(x: vector, lane: int, center: element):
         total = element(0)
@@ -168,23 +177,23 @@ def _launch_warp(inputs, outs):
 
 
 def _chain(columns):
-    """Roundings of a result: a sum, exponentials above and below with four each (see exp_trace), the quotient.
+    """Roundings of a result: of a sum, of two exponentials with four each (see exp_trace), and of the quotient.
 
-    The quotient takes four (2 ulp), and one more where it is that of one by the sum and then multiplied.
+    The quotient has four (2 ulp), and one more if a kernel multiplies with the reciprocal of the sum.
     """
     return blocked_terms(columns) + 4 + 4 + 5
 
 
 def _weighted_distance(p, distance):
-    """The mean distance from the maximum, weighted by p; elements without weight may be infinitely far."""
+    """The mean distance from the maximum, weighted by p. Elements without weight may be infinitely far away."""
     return np.where(p > 0, p * distance, 0).sum(axis=1, keepdims=True)
 
 
 def _truth(x):
     """The distance ``d`` from the maximum has one rounding, which changes its exponential by a factor of ``1 + d u``.
 
-    So a result p has a relative error of ``d`` in its own exponential and, in the sum, of the mean of ``d`` weighted by
-    the p of its row, beside those of :func:`_chain`. What is left out are squares of u.
+    So a result p has a relative error of ``d u`` from its own exponential. From the sum it has the mean of ``d u``,
+    weighted by the p of its row. The roundings of :func:`_chain` are added. Squares of u are left out.
 
     An exponential below the smallest normal number may be flushed to zero, in the sum as well.
     """
@@ -202,9 +211,9 @@ def _truth(x):
 
 
 def _condition(pullback, inputs, cotangents):
-    """A cotangent is ``p (g - sum(p g))``; the roundings of each p are those that :func:`_truth` counts.
+    """A cotangent is ``p (g - sum(p g))``. Each p has the roundings that :func:`_truth` counts.
 
-    The distances are divided by the chain that they are multiplied with.
+    The distances are divided by the chain, because they are multiplied with it later.
     """
     (x,), (g,) = inputs, map(np.abs, cotangents)
     distance = x.max(axis=1, keepdims=True) - x
@@ -215,7 +224,7 @@ def _condition(pullback, inputs, cotangents):
 
 
 def _adjoint_chain(x):
-    """Twice that of a result, for the two p of a term; a sum over the row, and a few products and differences."""
+    """Twice the chain of a result for the two p of a term, a sum over the row, and a few products and differences."""
     return 2 * _chain(x.shape[1]) + blocked_terms(x.shape[1]) + 8
 
 
@@ -230,7 +239,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as the middle one of three rows; and rows that are masked, far from zero, or of one column."""
+    """Each vector as the middle one of three rows, and rows that are masked, far from zero, or of one column."""
     random = np.random.default_rng(6)
     cases = {}
     for name, vector in vectors(dtype).items():
@@ -256,10 +265,10 @@ OPERATOR = Operator(
     reference=lambda x: [jax.nn.softmax(x, axis=1)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: softmax,
-        Backend.NUMBA_PARALLEL: softmax_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(softmax_cuda, _launch),
-        Backend.WARP: WarpKernel(softmax_warp, _launch_warp),
+        "numba": softmax,
+        "numba_parallel": softmax_parallel,
+        "numba_cuda": CudaKernel(softmax_cuda, _launch),
+        "warp": WarpKernel(softmax_warp, _launch_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

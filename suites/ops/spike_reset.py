@@ -1,4 +1,4 @@
-"""spike_reset: neurons whose potential has reached the threshold spike and are reset, in two kernels on a GPU."""
+"""spike_reset: neurons whose potential has reached the threshold spike and are reset, by two kernels on a GPU."""
 
 import functools
 
@@ -7,13 +7,10 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaCallable, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, kernel, load, store, tile, tile_count
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import vectors
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import CudaCallable, Operator, Sizes, Truth, WarpKernel, bounded, exact, total_bytes, vectors, wide
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, kernel, load, store, tile, tile_count
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -94,7 +91,7 @@ def _reference(V, V_th, V_rest):
 
 
 def _truth(V, V_th, V_rest):
-    """Nothing is rounded; a comparison of numbers that may be flushed to zero can go either way."""
+    """Nothing is rounded. A comparison of numbers that may be flushed to zero may have either result."""
     tiny = float(np.finfo(V.dtype).tiny)
     fires = V_th <= V
     zeros = np.where(np.abs(wide(V)) < tiny, 0, wide(V)), np.where(np.abs(wide(V_th)) < tiny, 0, wide(V_th))
@@ -132,11 +129,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: spike_reset,
-        Backend.NUMBA_PARALLEL: spike_reset_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(spike_reset_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(spike_reset_cuda),
-        Backend.WARP: WarpKernel(spike_reset_warp),
+        "numba": spike_reset,
+        "numba_parallel": spike_reset_parallel,
+        "numba_cuda_callable": CudaCallable(spike_reset_cuda),
+        "numba_cuda_replay": CudaCallable(spike_reset_cuda),
+        "warp": WarpKernel(spike_reset_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

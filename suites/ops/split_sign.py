@@ -7,14 +7,24 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import kernel, load, store, tile, tiles
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient, no_sums
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    no_sums,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.warp import scalar, wp
 
 
 @numba.njit
@@ -74,7 +84,7 @@ def split_sign_warp(dtype):
 def _truth(x):
     if x.dtype.kind != "f":
         return Truth((exact(np.maximum(x, 0)), exact(np.minimum(x, 0))))
-    # No rounding takes place; only subnormal numbers may become zero.
+    # Nothing is rounded; only subnormal numbers may become zero.
     return Truth((bounded(np.maximum(wide(x), 0), x.dtype), bounded(np.minimum(wide(x), 0), x.dtype)))
 
 
@@ -85,10 +95,10 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.maximum(x, 0), jnp.minimum(x, 0)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: split_sign,
-        Backend.NUMBA_PARALLEL: split_sign_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(split_sign_cuda, tiles),
-        Backend.WARP: WarpKernel(split_sign_warp),
+        "numba": split_sign,
+        "numba_parallel": split_sign_parallel,
+        "numba_cuda": CudaKernel(split_sign_cuda, tiles),
+        "warp": WarpKernel(split_sign_warp),
     },
     dtypes=("float32", "float64", "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

@@ -1,6 +1,6 @@
-"""stencil: one explicit step of the heat equation on a grid, by the five-point Laplacian; cells of the rim are copied.
+"""stencil: one explicit step of the heat equation on a grid, with the five-point Laplacian. The rim is copied.
 
-``out[i, j] = u[i, j] + rate[0] * (u[i-1, j] + u[i+1, j] + u[i, j-1] + u[i, j+1] - 4 * u[i, j])``; nominal size is the
+``out[i, j] = u[i, j] + rate[0] * (u[i-1, j] + u[i+1, j] + u[i, j-1] + u[i, j+1] - 4 * u[i, j])``. Nominal size is the
 number of cells.
 """
 
@@ -12,28 +12,37 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaKernel, WarpCallable, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW, copy_to
-from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, device, kernel
-from suites.backends.warp_blocks import TILE, blocks, scalar, tile_count, wp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, wide
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    WarpKernel,
+    bounded,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, device, kernel
+from suites.backends.warp import TILE, blocks, scalar, tile_count, wp
 
 _CHAIN = 6
-"""Roundings on the way from a cell to the result: three additions, then one each of -, * and +."""
+"""Roundings on the way from a cell to the result: three additions, then one of each of -, * and +."""
 
 
 @numba.njit
 def stencil_row(u, rate, out, i):
-    """One row, which may be a rim."""
+    """One row, which may be a rim of the grid."""
     rows, columns = u.shape
     if i == 0 or i == rows - 1 or columns < 3:
         copy_to(out[i], u[i])
     else:
         four = u.dtype.type(4)
-        # Rows as arrays of their own: nothing then tells LLVM that a column may count from the end.
+        # Rows are arrays of their own, so that LLVM sees that no column counts from the end.
         above, row, below, new = u[i - 1], u[i], u[i + 1], out[i]
         new[0] = row[0]
         for j in range(1, columns - 1):
@@ -63,9 +72,9 @@ def heated(center, above, below, left, right, rate, four):
 
 @kernel
 def stencil_cuda(u, rate, out):
-    """Columns lie along x; each thread takes LOADS rows that follow each other, which share their vertical neighbours.
+    """Columns lie along x. Each thread takes LOADS consecutive rows, which share their vertical neighbours.
 
-    It goes on to further rows where y has too few blocks.
+    It goes on to further rows if there are too few blocks along y.
     """
     rows, columns = np.uint64(u.shape[0]), np.uint64(u.shape[1])
     speed, four, one = rate[0], u.dtype.type(4), np.uint64(1)
@@ -99,7 +108,7 @@ def stencil_cuda(u, rate, out):
 
 
 def _launch(inputs, outs):
-    """Blocks as wide as the rows, as far as they go: a warp then reads 32 neighbours."""
+    """The launch of blocks as wide as the rows, up to the largest width: a warp then reads 32 neighbours."""
     rows, columns = outs[0].shape
     width = 32
     while width < THREADS and width < columns:
@@ -127,7 +136,7 @@ def stencil_warp(dtype):
 
 @functools.cache
 def stencil_tile(dtype):
-    """A block for each tile of a row's inner cells, the first of which has the row's ends as well."""
+    """A block for each tile of a row's inner cells. The first block also copies the ends of the row."""
     real = scalar(dtype)
 
     @wp.kernel(module="unique")
@@ -157,7 +166,7 @@ def stencil_tile(dtype):
 
 
 def stencil_in_tiles(inputs, outs):
-    """The grid as a vector: of the strides of matrices Warp's code for the CPU knows nothing."""
+    """Passes the grid as a vector: Warp's CPU code is slow with the strides of matrices."""
     rows, columns = outs[0].shape
     step = bridge.jax_kernel(
         stencil_tile(str(outs[0].dtype)), **blocks(rows * tile_count(columns)), output_dims=rows * columns
@@ -192,7 +201,7 @@ def _around(u):
 
 
 def _condition(pullback, inputs, cotangents):
-    """A cell's cotangent comes from its own new value and those of its inner neighbours, with absolute weights."""
+    """A cell's cotangent comes from its own new value and from its inner neighbours, with absolute weights."""
     (u, rate), (cotangent,) = map(np.abs, inputs), map(np.abs, cotangents)
     inner = np.zeros_like(cotangent)
     inner[1:-1, 1:-1] = cotangent[1:-1, 1:-1]
@@ -211,7 +220,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as a row of inner cells, amid ones; and grids that are all rim, or nearly."""
+    """Each vector as a row of inner cells among ones, and grids that are all rim or nearly."""
     rate = np.full(1, 0.2, dtype)
     random = np.random.default_rng(1)
     cases = {}
@@ -241,11 +250,11 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: stencil,
-        Backend.NUMBA_PARALLEL: stencil_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(stencil_cuda, _launch),
-        Backend.WARP: WarpKernel(stencil_warp),
-        Backend.WARP_TILE: WarpCallable(stencil_in_tiles, calls=1),
+        "numba": stencil,
+        "numba_parallel": stencil_parallel,
+        "numba_cuda": CudaKernel(stencil_cuda, _launch),
+        "warp": WarpKernel(stencil_warp),
+        "warp_tile": WarpCallable(stencil_in_tiles, calls=1),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -6,15 +6,25 @@ import numba
 import numpy as np
 
 import bridge
-from suites.backends.backend import Backend, CudaCallable, WarpCallable
-from suites.backends.numba_blocks import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
-from suites.backends.numba_cuda_blocks import THREADS, add_up, cuda, partial_count
-from suites.backends.warp_blocks import PARTS_THREADS, add_up_parts, blocks, part_count
-from suites.backends.warp_blocks import add_up as add_up_warp
-from suites.declare.operator import Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, blocked_terms, bounded, exact, wide
+from suites import (
+    CudaCallable,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpCallable,
+    blocked_terms,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
+from suites.backends.numba_cuda import THREADS, add_up, cuda, partial_count
+from suites.backends.warp import PARTS_THREADS, add_up_parts, blocks, part_count
+from suites.backends.warp import add_up as add_up_warp
 
 
 @numba.njit
@@ -34,7 +44,7 @@ def total_parallel(x, out):
 
 
 def total_cuda(x, out, stream):
-    """Two passes over memory that no block waits for: atomic additions would make the bits of the sum vary."""
+    """Two passes, because the bits of a sum by atomic additions would vary from call to call."""
     blocks = partial_count(x.size)
     if blocks == 1:
         add_up[1, THREADS, stream](x, out)
@@ -68,11 +78,11 @@ OPERATOR = Operator(
     reference=lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)],
     truth=_truth,
     kernels={
-        Backend.NUMBA: total,
-        Backend.NUMBA_PARALLEL: total_parallel,
-        Backend.NUMBA_CUDA_CALLABLE: CudaCallable(total_cuda),
-        Backend.NUMBA_CUDA_REPLAY: CudaCallable(total_cuda),
-        Backend.WARP: WarpCallable(total_warp, calls=2),
+        "numba": total,
+        "numba_parallel": total_parallel,
+        "numba_cuda_callable": CudaCallable(total_cuda),
+        "numba_cuda_replay": CudaCallable(total_cuda),
+        "warp": WarpCallable(total_warp, calls=2),
     },
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

@@ -1,7 +1,7 @@
-"""top1_gather: for each row of scores the index of the largest, and the row of a table that it selects.
+"""top1_gather: for each row of scores the index of the largest score, and the row of a table that it selects.
 
-This is how a mixture of experts sends each token to one of them. Of equal scores the first is chosen, and NaN before
-any number, as by ``jnp.argmax``. Nominal size is the number of scores.
+This is how a mixture of experts sends each token to one expert. As in ``jnp.argmax``, the first of equal scores is
+chosen, and NaN before any number. Nominal size is the number of scores.
 """
 
 import functools
@@ -11,14 +11,25 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend, CudaKernel, WarpKernel
-from suites.backends.numba_blocks import ONE_THREAD_BELOW
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel, rows_of
-from suites.backends.warp_blocks import scalar, wp
-from suites.declare.operator import ErrorCase, Failure, Operator, Sizes, total_bytes
-from suites.inputs.edges import values, vectors
-from suites.judging.gradients import Gradient
-from suites.truth.error_model import Truth, bounded, exact, wide
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    Sizes,
+    Truth,
+    WarpKernel,
+    bounded,
+    exact,
+    total_bytes,
+    values,
+    vectors,
+    wide,
+)
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cuda import THREADS, cuda, device, kernel, rows_of
+from suites.backends.warp import scalar, wp
 
 EXPERTS = 16
 """Scores in a row of a sample, and rows of its table."""
@@ -29,7 +40,7 @@ WIDTH = 8
 
 @numba.njit
 def index_of_largest(scores):
-    """Of a non-empty vector. The loop has no branches: which score is larger than all before cannot be predicted."""
+    """The index of the largest score of a non-empty vector. The loop has no branches: they could not be predicted."""
     best, index, any_nan = scores[0], 0, False
     for j in range(1, scores.size):
         larger = scores[j] > best
@@ -76,7 +87,7 @@ def top1_gather_parallel(scores, table, indices, rows):
 
 @device
 def goes_before(a, i, b, j):
-    """Whether score a at place i is chosen rather than b at j: NaN, then the larger, then the first."""
+    """Whether score a at place i is chosen before score b at j: NaN first, then the larger one, then the first one."""
     if a != a:
         return b == b or i < j
     return a > b or (a == b and i < j)
@@ -84,16 +95,16 @@ def goes_before(a, i, b, j):
 
 @kernel
 def top1_gather_cuda(scores, table, indices, rows):
-    """Lanes share a row of scores, and then the copy of a row of the table: neighbours read and write neighbours."""
+    """Lanes share a row of scores, then the copy of a row of the table. Neighbours read and write neighbours."""
     shared_score = cuda.shared.array(THREADS, scores.dtype)
     shared_index = cuda.shared.array(THREADS, indices.dtype)
     count, columns, width = np.uint64(scores.shape[0]), np.uint64(scores.shape[1]), np.uint64(table.shape[1])
     lane, lanes, height = np.uint64(cuda.threadIdx.x), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
     place = np.uint64(cuda.threadIdx.y) * lanes + lane
     first = np.uint64(cuda.blockIdx.x) * height
-    while first < count:  # alike for all threads of a block
-        row = min(first + np.uint64(cuda.threadIdx.y), count - np.uint64(1))  # the last row is taken several times
-        # A lane without a score of its own begins with the last: an element changes nothing when it is taken twice.
+    while first < count:  # the same for all threads of a block: they synchronise in the loop
+        row = min(first + np.uint64(cuda.threadIdx.y), count - np.uint64(1))  # several threads may take the last row
+        # A lane without a score of its own begins with the last one: to take it twice changes nothing.
         index = min(lane, columns - np.uint64(1))
         best = scores[row, index]
         j = index + lanes
@@ -114,7 +125,7 @@ def top1_gather_cuda(scores, table, indices, rows):
             half //= np.uint64(2)
         cuda.syncthreads()
         chosen = np.uint64(shared_index[place - lane])
-        cuda.syncthreads()  # before the next rows overwrite what a slower thread still has to read
+        cuda.syncthreads()  # a slower thread must have read these rows before the next ones overwrite them
         if first + np.uint64(cuda.threadIdx.y) < count:
             if lane == np.uint64(0):
                 indices[row] = chosen
@@ -132,7 +143,7 @@ def _launch(inputs, outs):
 
 @functools.cache
 def top1_gather_warp(dtype):
-    """A thread per row."""
+    """The launch of a thread for each row."""
     element = scalar(dtype)
     matrix = wp.array2d(dtype=element)
 
@@ -177,19 +188,19 @@ def _reference(scores, table):
 
 
 def _truth(scores, table):
-    """The indices are exact. Rows are copies: only a subnormal number may become zero."""
+    """The indices are exact. Rows are copies, in which only subnormal numbers may become zero."""
     indices = np.argmax(scores, axis=1).astype(np.int32)
     return Truth((exact(indices), bounded(wide(table)[indices], table.dtype)))
 
 
 def _condition(pullback, inputs, cotangents):
-    """The scores have no part in the values; a row of the table gets the sum of the rows that selected it."""
+    """The cotangent of the scores is zero. A row of the table gets the sum of all cotangents that selected it."""
     scores, table = pullback(inputs, [cotangents[0], np.abs(cotangents[1])])
     return [np.zeros_like(scores), np.abs(table)]
 
 
 def _most_selections(scores, table):
-    """How many rows of scores select the row of the table that most select."""
+    """The largest number of rows of scores that select the same row of the table."""
     return int(np.bincount(np.argmax(scores, axis=1)).max(initial=0))
 
 
@@ -203,7 +214,7 @@ def _call(dtype, count, experts, width, random):
 
 
 def _edges(dtype):
-    """Ties, NaN and infinities in every place of a row; and shapes that fill no block."""
+    """Ties, NaN and infinities in every place of a row, and shapes that fill no block."""
     random = np.random.default_rng(5)
     scores, table = _call(dtype, 33, 11, 5, random)
     cases = {
@@ -220,14 +231,14 @@ def _edges(dtype):
         "all_nan": (np.full_like(scores, np.nan), table),
         "all_minus_inf": (np.full_like(scores, -np.inf), table),
     }
-    # Number by number through the places of a row, alone and with a second one of its kind behind it.
+    # Each special number at each place of a row, alone and with a second one after it.
     for name, value in {"nan": np.nan, "inf": np.inf, "minus_inf": -np.inf}.items():
         special = scores.copy()
         for i in range(33):
             special[i, i % 11] = value
             special[i, -1 if i > 11 else i % 11] = value
         cases[name] = (special, table)
-    # Not subnormal scores: where these are flushed to zero, they are equal.
+    # No subnormal scores: flushed to zero they are equal.
     for name in ("nan", "negative_nan", "both_infs", "minus_zero", "tiny", "huge"):
         vector = vectors(dtype)[name]
         cases[f"{name}_vector"] = (np.stack([np.roll(vector, i) for i in range(vector.size)]), vector[:, None].copy())
@@ -237,10 +248,10 @@ def _edges(dtype):
 
 
 _REFUSED = {
-    Backend.NUMBA: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    Backend.NUMBA_PARALLEL: Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    Backend.NUMBA_CUDA: Failure(ValueError, _COLUMNS),
-    Backend.WARP: Failure(ValueError, _COLUMNS),
+    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
+    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
+    "numba_cuda": Failure(ValueError, _COLUMNS),
+    "warp": Failure(ValueError, _COLUMNS),
 }
 
 OPERATOR = Operator(
@@ -253,10 +264,10 @@ OPERATOR = Operator(
     reference=_reference,
     truth=_truth,
     kernels={
-        Backend.NUMBA: top1_gather,
-        Backend.NUMBA_PARALLEL: top1_gather_parallel,
-        Backend.NUMBA_CUDA: CudaKernel(top1_gather_cuda, _launch),
-        Backend.WARP: WarpKernel(top1_gather_warp, _launch_warp),
+        "numba": top1_gather,
+        "numba_parallel": top1_gather_parallel,
+        "numba_cuda": CudaKernel(top1_gather_cuda, _launch),
+        "warp": WarpKernel(top1_gather_warp, _launch_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
@@ -265,7 +276,7 @@ OPERATOR = Operator(
         ErrorCase(
             "no_experts",
             lambda: (np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32)),
-            {Backend.JNP: Failure(ValueError, "argmax of an empty sequence"), **_REFUSED},
+            {"jnp": Failure(ValueError, "argmax of an empty sequence"), **_REFUSED},
         ),
         # jnp takes the last row of the table instead.
         ErrorCase("short_table", lambda: (np.zeros((3, 4), np.float32), np.zeros((3, 2), np.float32)), _REFUSED),

@@ -20,7 +20,7 @@ from suites.bench.bandwidth import roof
 from suites.cells import catalogue, params
 from suites.cells.params import Case
 from suites.cells.selection import Selection, SelectionError
-from suites.declare.operator import Inputs
+from suites.inputs.arrays import Inputs
 from suites.sessions import run_header as environment
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
 

@@ -1,8 +1,8 @@
 """Derives true results and error bounds from a reference, for operators whose author declares none.
 
-:mod:`suites.truth.derived.reference` walks through the operations of the reference. Each takes estimates of its operands
-(:mod:`suites.truth.derived.estimate`) to one of its result, by the rules of the modules ``rules``, ``sums`` and ``moves``.
-The module ``functions`` says how inexact a function may be.
+:mod:`suites.truth.derived.reference` walks through the operations of the reference. A rule takes
+estimates of an operation's operands (:mod:`suites.truth.derived.estimate`) and returns an estimate of its result. The
+rules are in the modules ``rules``, ``sums`` and ``moves``; the module ``functions`` says how inexact a function may be.
 """
 
 from suites.truth.derived.reference import derived_truth as derived_truth

@@ -1,9 +1,9 @@
-"""Holds a true value together with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
+"""Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
 
 The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
-operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: what the
-errors of the operands become, for which the largest slope within their bounds counts and not that at the value alone,
-and what the operation itself rounds.
+operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: the
+effect of the operands' errors, and the rounding of the operation itself. The first is bounded with the largest slope
+within the operands' bounds.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.truth.error_model import WIDE, Array, finfo
+from suites.inputs.arrays import Array
+from suites.truth.error_model import WIDE, finfo
 
 
 class Underivable(Exception):
-    """No bound is derived; the message says why, after "because"."""
+    """No bound can be derived. The message continues a sentence that ends with "because"."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The true value of an intermediate result, and how far a kernel may be from it.
+    """The true value of an intermediate result, and a bound on the error of a kernel.
 
     Attributes:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
-        error: Bound of the absolute error, of the shape of ``value``; None where every kernel has the very value.
-            Infinite where nothing is known, also beside a value that is itself infinite or NaN.
-        dtype: Dtype that a kernel has it in.
+        error: Bound of the absolute error, in the shape of ``value``; None if every kernel has the very value. An
+            infinite bound says that nothing is known. A value may then be infinite or NaN as well.
+        dtype: The dtype of this result in a kernel.
     """
 
     value: Array
@@ -40,23 +41,23 @@ class Estimate:
 
     @property
     def errors(self) -> Array:
-        """The error as an array (read-only where there is none)."""
+        """The error as an array; read-only zeros if it is None."""
         if self.error is not None:
             return self.error
         return np.broadcast_to(np.zeros((), self.value.dtype if self.is_float else np.float64), self.value.shape)
 
     @property
     def is_float(self) -> bool:
-        """Whether it may be rounded at all."""
+        """Whether a kernel may have any other value."""
         return self.dtype.name in WIDE
 
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
-        """The same elements elsewhere: ``move`` takes and gives an array, and computes nothing."""
+        """The estimate after ``move``, a function that only moves the elements of an array."""
         return Estimate(np.asarray(move(self.value)), None if self.error is None else move(self.error), self.dtype)
 
 
 def of_input(array: Array) -> Estimate:
-    """An array that a kernel gets: exact, but a subnormal number may be flushed to zero."""
+    """An input of the kernel. It is exact, except that a subnormal number may be flushed to zero."""
     dtype = array.dtype
     if dtype.name not in WIDE:
         if dtype.kind not in "iub":
@@ -69,10 +70,10 @@ def of_input(array: Array) -> Estimate:
 
 
 def of_constant(array: Array) -> Estimate:
-    """An array that is written in the reference.
+    """A constant of the reference.
 
-    A number that needs the last bits of its dtype, such as 0.1, has been rounded to it, and a kernel that holds more of
-    its digits is right as well. What needs no more than half of the bits, and whole numbers, are meant as they are.
+    A number that needs the last bits of its dtype, such as 0.1, has been rounded to that dtype. A kernel that holds
+    more of its digits is right as well. Whole numbers, and numbers that need at most half of the bits, are exact.
     """
     estimate = of_input(array)
     if not estimate.is_float:
@@ -87,7 +88,7 @@ def of_constant(array: Array) -> Estimate:
 
 
 def unit(dtype: np.dtype[Any]) -> float:
-    """Unit roundoff of a dtype, plus that of its wide type: truth is rounded as well, as often as the result."""
+    """Unit roundoff of a dtype plus the one of its wide type, because truth is rounded as often as the result."""
     return float(finfo(dtype).eps) / 2 + float(np.finfo(WIDE[dtype.name]).eps) / 2
 
 
@@ -100,14 +101,14 @@ def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
 def rounded(
     value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
 ) -> Estimate:
-    """The result of an operation.
+    """The estimate of an operation's result.
 
     Args:
         value: Truth.
-        error: What has become of the errors of the operands.
-        dtype: Of the result.
+        error: The effect of the operands' errors.
+        dtype: The dtype of the result.
         ulps: Bound of the error of the operation itself, in units of u relative to its result.
-        unknown: Where nothing is known of the result, although ``error`` is no infinity beside a finite value.
+        unknown: True where nothing is known of the result, although ``error`` is finite.
         flushes: Intermediate results that may be flushed to zero.
     """
     if dtype.name not in WIDE:
@@ -115,14 +116,14 @@ def rounded(
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
     tiny = float(finfo(dtype).tiny)
     size = np.abs(value)
-    # The error is relative to the computed result, which is that much larger.
+    # The rounding error is relative to the computed result, which may be larger than truth by ``error``.
     total = np.asarray(error + ulps * unit(dtype) * (size + error))
     small = size - total < tiny * flushes
     if small.any():
         total = np.where(small, total + np.minimum(size + total, tiny) * flushes, total)
     finite = np.isfinite(value)
     if not finite.all() or not np.isfinite(total).all():
-        # A NaN or an infinity that the truth has is compared by its place, so it needs no bound.
+        # A NaN or an infinity in truth needs no bound: the judge compares its place.
         total = np.where(finite, np.where(np.isnan(total), np.inf, total), 0)
     if np.any(unknown):
         total = np.where(unknown, np.inf, total)
@@ -130,7 +131,7 @@ def rounded(
 
 
 def unknown(*operands: Estimate) -> Any:
-    """Where nothing is known of one of the operands, broadcast together."""
+    """True where nothing is known of one of the operands, which are broadcast together."""
     where: Any = False
     for operand in operands:
         if operand.error is not None:
@@ -140,7 +141,7 @@ def unknown(*operands: Estimate) -> Any:
 
 @contextlib.contextmanager
 def in_double(on: bool = True) -> Iterator[None]:
-    """JAX computes on the CPU, with x64 mode on or off."""
+    """Has JAX compute on the CPU, with x64 mode on or off."""
     with jax.enable_x64(on), jax.default_device(jax.local_devices(backend="cpu")[0]):
         yield
 

@@ -1,8 +1,7 @@
-"""Takes errors along where operations move elements, sort or scatter them, for :mod:`suites.truth.derived.reference`.
+"""Moves errors with their elements through gathers, sorts and scatters, for :mod:`suites.truth.derived.reference`.
 
-Most of these are done by JAX on an array of positions: whatever an operation means, each element of its result is one
-of its operands' elements, and the result for positions says which. So the wide type of the values, which JAX may not
-have, does not matter.
+Each element of such a result is an element of one of the operands. JAX applies most of these operations to an array of
+positions, and the result says which element goes where. So JAX need not have the wide type of the values.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double
 from suites.truth.derived.rules import Operands, Params, Rule
 from suites.truth.derived.sums import summed
-from suites.truth.error_model import Array
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
-    """A move of all elements of one operand that NumPy makes without copying."""
+    """The rule of a move that NumPy makes without copying, of all elements of one operand."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         return [operands[0].moved(lambda array: function(array, params))]
@@ -46,7 +45,7 @@ def _keep(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _taken(sources: Operands, positions: Array) -> Estimate:
-    """The elements of the sources, one after the other, at these positions."""
+    """The elements at these positions of the sources, which are laid one after the other."""
     value = np.concatenate([source.value.reshape(-1) for source in sources])[positions]
     if all(source.error is None for source in sources):
         return Estimate(value, None, sources[0].dtype)
@@ -55,7 +54,7 @@ def _taken(sources: Operands, positions: Array) -> Estimate:
 
 
 def _positions(sources: Operands) -> list[Array]:
-    """An array for each source that numbers the elements of all."""
+    """An array of positions for each source. The numbers go on from one source to the next."""
     ends = np.cumsum([source.value.size for source in sources])
     kind = np.int32 if ends[-1] < 2**31 else np.int64
     return [
@@ -71,7 +70,7 @@ def _exact(estimate: Estimate, what: str) -> Array:
 
 
 def _in_double(estimate: Estimate, exact: Array) -> Any:
-    """A value that JAX can have; what is exact loses nothing."""
+    """The value in a dtype of JAX. An exact value loses nothing."""
     return exact.astype(np.float64) if estimate.is_float else exact
 
 
@@ -96,7 +95,7 @@ def _gather(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     axis, keys = params["dimension"], operands[: params["num_keys"]]
     if len(operands) == 1 and operands[0].error is not None:
-        # No element of a sorted array moves further than the one that moves furthest.
+        # The error of any sorted element is at most the largest error of all.
         (x,) = operands
         error = x.errors.max(axis=axis, keepdims=True, initial=0)
         return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
@@ -117,9 +116,9 @@ def _top_k(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
-    """For each element of the updates, its position in the operand, and whether it is not dropped.
+    """The position in the operand of each element of the updates, and whether the element is kept.
 
-    They are what a gather of the same windows takes, as in JAX's own transpose of a scatter.
+    A gather of the same windows returns the positions, as in JAX's own transpose of a scatter.
     """
     source, indices, updates = operands
     numbers = params["dimension_numbers"]
@@ -149,7 +148,7 @@ def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
 
 
 def _scatter(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """The updates take the place of what was there."""
+    """The rule of a scatter whose updates replace elements."""
     source, _, updates = operands
     targets, kept = _targets(operands, params)
     if params.get("update_jaxpr") is not None:
@@ -177,7 +176,7 @@ def _scatter_add(sign: int) -> Rule:
         exact = source.error is None and updates.error is None
         errors = np.zeros(()) if exact else added(source.errors, updates.errors)
         roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
-        # Onto a zero the first is only copied.
+        # The first addition to a zero is a copy.
         roundings = np.maximum(roundings - ((source.value == 0) & (source.errors == 0)), 0)
         return [summed(value, sizes, errors, roundings, outs[0].dtype)]
 
@@ -185,7 +184,7 @@ def _scatter_add(sign: int) -> Rule:
 
 
 def _scatter_extreme(function: Any) -> Rule:
-    """No error of a maximum is larger than the largest of the errors."""
+    """The rule of a maximum or minimum: its error is at most the largest error of its elements."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         source, _, updates = operands
@@ -225,7 +224,7 @@ RULES: dict[str, Rule] = {
 """The rule of each primitive, by its name."""
 
 FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
-"""Rules that do with exact integers what XLA does, without compiling anything for it."""
+"""Primitives whose rules treat exact integers as XLA does, without compiling anything."""
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {

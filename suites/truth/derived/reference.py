@@ -1,12 +1,12 @@
 """Derives truth and error bounds from a reference, for users who write an operator without writing its ``truth``.
 
-The reference is traced in the tested dtypes to a jaxpr, which is then evaluated operation by operation on estimates: a
-true value in a wide type, and a bound on what any kernel that computes the same operations in the tested dtypes may be
-off (see :mod:`suites.truth.derived.estimate`). Sums are bounded for any order of their terms. A kernel that does other things
-than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
+The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
+(:mod:`suites.truth.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
+computes the same operations in the tested dtypes. Sums are bounded for any order of their terms. A kernel that computes
+something else than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
 
-No bound is derived through loops of unknown length and primitives without a rule. There a documented tolerance is used,
-see :func:`derived_truth`.
+Loops of unknown length and primitives without a rule have no derived bound. They get the tolerance that
+:func:`derived_truth` documents.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
+from suites.inputs.arrays import Array
 from suites.truth.derived import moves, rules, sums
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
-from suites.truth.error_model import WIDE, Array, Expected, Truth, exact, finfo
+from suites.truth.error_model import WIDE, Expected, Truth, exact, finfo
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -38,14 +39,14 @@ Arrays = tuple[Array, ...]
 def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None = None) -> Truth:
     """True results of a reference, with the error that any reasonable kernel may have.
 
-    From operands with errors ``b_i``, an operation ``f`` makes the error ``sum |df/dx_i| b_i + C u |f|``, and a sum of
-    k terms ``sum b_i + gamma_(k-1) sum |x_i|``; ``C`` is in :mod:`suites.truth.derived.functions`. Integers and booleans are
-    exact, except where they depend on a rounded number that lies within its error of a threshold: there either answer
-    is accepted.
+    If the operands of an operation ``f`` have the errors ``b_i``, its result has the error
+    ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.truth.derived.functions`. A sum of k terms has the
+    error ``sum b_i + gamma_(k-1) sum |x_i|``. Integers and booleans are exact. Where one depends on a rounded number
+    that is within its error of a threshold, both answers are accepted.
 
-    Where no bound is derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64,
-    and the accepted error of an element ``tolerance * (|truth| + max |truth|)``, with the largest finite result of that
-    output. The default tolerance is 1024 u for float32 and float64, 32 u for float16 and bfloat16.
+    If no bound can be derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64.
+    The accepted error of an element is then ``tolerance * (|truth| + max |truth|)``, with the largest finite result of
+    that output. The default tolerance is 1024 u for float32 and float64, 32 u for float16 and bfloat16.
 
     Args:
         reference: A function of arrays that returns an array or a pytree of arrays, written with ``jax.numpy``.
@@ -66,7 +67,7 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
 
 
 def explain_truth(reference: Reference, inputs: Arrays) -> str:
-    """Whether :func:`derived_truth` derives a bound for these inputs, and if not, what it does and why."""
+    """Says whether :func:`derived_truth` derives a bound for these inputs, and otherwise why it uses a tolerance."""
     try:
         _derived(reference, inputs)
     except Underivable as reason:
@@ -122,7 +123,7 @@ _trace_once = functools.lru_cache(maxsize=64)(_trace)
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Estimate]) -> list[Estimate]:
-    """The results of a jaxpr. What is no longer needed is dropped: intermediate results may be large."""
+    """The results of a jaxpr. Each intermediate result is dropped after its last use, because it may be large."""
     known: dict[Any, Estimate] = dict(zip(jaxpr.invars, arguments, strict=True))
     known |= {variable: of_constant(np.asarray(value)) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
     last = {variable: place for place, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
@@ -192,7 +193,7 @@ _CALLS = {
 
 
 def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
-    """Whether JAX itself can be asked: integers wrap around, shift and divide as it has them."""
+    """Whether JAX itself can compute the result: it wraps, shifts and divides exact integers as kernels do."""
     return all(np.dtype(out.dtype).kind in "iub" for out in outs) and not any(
         operand.is_float or operand.error is not None for operand in operands
     )
@@ -209,7 +210,7 @@ def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:
 
 
 def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
-    """Follows each step."""
+    """Follows each step of a scan."""
     length, consts, carries = params["length"], params["num_consts"], params["num_carry"]
     if length > STEPS:
         raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")

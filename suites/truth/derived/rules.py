@@ -1,4 +1,4 @@
-"""Bounds what elementwise operations do to errors, for :mod:`suites.truth.derived.reference`."""
+"""Bounds the errors of elementwise operations, for :mod:`suites.truth.derived.reference`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
 from suites.truth.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
-from suites.truth.error_model import WIDE, Array
+from suites.truth.error_model import WIDE
 
 Params = dict[str, Any]
 Operands = list[Estimate]
 Rule = Callable[[Operands, Params, list[Any]], Operands]
-"""From the operands, the parameters of a primitive and its results (shapes and dtypes): the estimates of these."""
+"""Takes the operands and parameters of a primitive, and shapes and dtypes of its results. Returns their estimates."""
 
 
-# Arithmetic. The error is that of the exact operation on operands that are off by their bounds, squares included.
+# Arithmetic. The error is the largest change of the exact result within the bounds of the operands.
 
 
 def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any) -> Estimate:
-    """One rounded operation, which rounds nothing if its operands are exact and its result fits the dtype."""
+    """The rule of one rounded operation. It rounds nothing if its operands are exact and the result fits the dtype."""
     if dtype.name not in WIDE:
         return of_integers(value, error, dtype)
     if any(operand.error is not None for operand in operands):
@@ -36,12 +37,12 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
 
 
 def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Where a wide value is one of the dtype. Of one operation, correctly rounded, it then is the result."""
+    """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
     return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
-    """Integers, which wrap around if they are exact; those that depend on a rounded number must not."""
+    """The estimate of integers. Exact ones may wrap around; those that depend on a rounded number must not."""
     if error is None:
         return Estimate(np.asarray(value).astype(dtype, copy=False), None, dtype)
     if (np.abs(np.asarray(value, np.float64)) + error >= np.iinfo(dtype).max).any():
@@ -87,13 +88,13 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     value = np.asarray(x.value / y.value)
     if x.error is None and y.error is None:
-        # A GPU's quotient may be rounded even if it fits, except by a power of two.
+        # A GPU may round a quotient even if it fits, unless the divisor is a power of two.
         power = np.abs(np.frexp(y.value)[0]) == 0.5
         if power.all():
             return [_arithmetic(operands, outs[0].dtype, value, 0)]
         return [rounded(value, np.zeros((), value.dtype), outs[0].dtype, DIVISION)]
     error = (x.errors + np.abs(value) * y.errors) / nearest(y.value, y.errors)
-    # An exact 1 / 0 is infinite in a kernel as well, but 0 / 0 is not NaN where either zero may be another number.
+    # An exact 1 / 0 is infinite in a kernel as well. But 0 / 0 need not be NaN there if one of the zeros has an error.
     zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.errors) & (x.errors > 0))
     return [rounded(value, error, outs[0].dtype, DIVISION, unknown=unknown(x, y) | zero)]
 
@@ -103,7 +104,7 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
     if x.error is None:
-        # Nothing is rounded where all powers on the way fit, in whatever order a kernel multiplies.
+        # Nothing is rounded if all smaller powers fit, in whatever order a kernel multiplies.
         fit = np.all([_fits(x.value**k, outs[0].dtype) for k in range(2, n + 1)], axis=0) if 0 <= n <= 32 else False
         return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, np.where(fit, 0, ulps))]
     end = np.abs(x.value) + x.errors if n > 0 else nearest(x.value, x.errors)
@@ -113,7 +114,7 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
 
 
 def _pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """A power changes by a factor of which the logarithm is the change of ``y log|x|``."""
+    """The change of a power: the logarithm of the factor is the change of ``y log|x|``."""
     x, y = operands
     value, exponent = np.power(x.value, y.value), np.abs(y.value) + y.errors
     change = np.where(x.errors > 0, exponent * x.errors / nearest(x.value, x.errors), 0)
@@ -127,14 +128,14 @@ def _atan2(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     y, x = operands
     moved = np.hypot(x.errors, y.errors)
     error = np.where(moved > 0, moved / np.maximum(np.hypot(x.value, y.value) - moved, 0), 0)
-    # Across the negative half of the x axis it jumps by a whole turn.
+    # At the negative half of the x axis it jumps by a whole turn.
     jumps = (x.value <= x.errors) & (np.abs(y.value) <= y.errors) & (y.errors > 0)
     error = np.where(jumps, np.inf, error)
     return [rounded(np.arctan2(y.value, x.value), np.minimum(error, 2 * np.pi), outs[0].dtype, ATAN2)]
 
 
 def _rem(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """``x - y trunc(x / y)``, which is exact; where the quotient may pass a whole number, it jumps by y."""
+    """The rule of ``x - y trunc(x / y)``. It is exact, but jumps by y if the quotient may pass a whole number."""
     x, y = operands
     value = np.fmod(x.value, y.value)
     if x.error is None and y.error is None:
@@ -158,7 +159,7 @@ def _of_one(name: str) -> Rule:
     return apply
 
 
-# What rounds nothing: an error is no larger afterwards, unless the function jumps.
+# Operations that round nothing. The error does not grow, unless the function jumps.
 
 
 def _unchanged(function: Callable[[Array], Array]) -> Rule:
@@ -170,7 +171,7 @@ def _unchanged(function: Callable[[Array], Array]) -> Rule:
 
 
 def _extreme(function: Any, sign: int) -> Rule:
-    """The error of an operand counts where that operand may be the one."""
+    """The rule of a maximum or minimum of two. The error of an operand counts where it may be the result."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         x, y = operands
@@ -190,7 +191,7 @@ def _clamp(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _step(function: Callable[[Any, Params], Any]) -> Rule:
-    """A function that rises in steps: what it is at both ends of its operand tells how far it may jump."""
+    """The rule of a function that rises in steps. Its values at both ends of the operand's bounds limit its jump."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), dtype = operands, outs[0].dtype
@@ -225,19 +226,19 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _saturated(v: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats as integers, as XLA converts them: NaN becomes zero, what does not fit the nearest that does."""
+    """Floats as integers, as XLA converts them: NaN becomes zero, and numbers beyond the range its nearest end."""
     limits, v = np.iinfo(dtype), np.where(np.isnan(v), 0, np.trunc(v))
-    # The largest integer may not be a float.
+    # The largest integer may have no float.
     inside = (v > float(limits.min)) & (v < float(limits.max))
     whole = np.where(inside, v, 0).astype(dtype)
     return np.where(inside, whole, np.where(v <= float(limits.min), limits.min, limits.max)).astype(dtype)
 
 
-# Comparisons, and what follows from them. The error of a boolean is 1 where it may be either.
+# Comparisons and choices. The error of a boolean is 1 if it may be true or false.
 
 
 def _decided(value: Any, near: Any, *operands: Estimate) -> Estimate:
-    """A boolean that may be either where operands with errors are ``near`` to the threshold."""
+    """The estimate of a boolean. It may be true or false where operands with errors are ``near`` the threshold."""
     undecided: Any = False
     for operand in operands:
         if operand.error is not None:
@@ -250,7 +251,7 @@ def _comparison(function: Any) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         x, y = operands
         value = function(x.value, y.value)
-        if x is y:  # x != x asks for NaN, whatever x is
+        if x is y:  # x != x asks for NaN, and no error of x changes that
             return [_decided(value, False)]
         reach = x.errors + y.errors
         near = np.abs(x.value.astype(reach.dtype) - y.value.astype(reach.dtype)) <= reach
@@ -260,7 +261,7 @@ def _comparison(function: Any) -> Rule:
 
 
 def _in_total_order(primitive: Any) -> Any:
-    """A comparison that also orders zeros and NaNs, by JAX; float64 holds the order of what is decided."""
+    """The rule of a comparison that also orders zeros and NaNs. JAX compares in float64, which keeps decided orders."""
     return lambda x, y: by_jax(primitive, [v.astype(np.float64) if v.dtype.kind == "f" else v for v in (x, y)], {})[0]
 
 
@@ -269,7 +270,7 @@ def _is_finite(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _logical(function: Any, settling: bool | None) -> Rule:
-    """``settling`` is the operand that settles the result whatever the other one is: False of ``and``."""
+    """The rule of ``and`` and ``or``. An operand with the value ``settling`` settles the result: False for ``and``."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         if outs[0].dtype != np.bool_:
@@ -284,7 +285,7 @@ def _logical(function: Any, settling: bool | None) -> Rule:
 
 
 def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """Where the choice is undecided, a result is no further away than the farthest of the cases."""
+    """The rule of a choice. Where it is undecided, the error reaches to the farthest case."""
     which, *cases = operands
     index = np.broadcast_to(which.value.astype(np.intp), outs[0].shape)
 
@@ -348,4 +349,4 @@ RULES: dict[str, Rule] = {
 """The rule of each primitive, by its name."""
 
 FOR_INTEGERS = {*("add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "select_n")}
-"""Rules that do with exact integers what XLA does, without compiling anything for it."""
+"""Primitives whose rules treat exact integers as XLA does, without compiling anything."""

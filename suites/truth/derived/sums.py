@@ -1,7 +1,7 @@
-"""Bounds what reductions, running sums and products of matrices do to errors, for :mod:`suites.truth.derived.reference`.
+"""Bounds the errors of reductions, running sums and matrix products, for :mod:`suites.truth.derived.reference`.
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
-Stability of Numerical Algorithms, 2nd ed., section 4.2), a product of a dot product through one rounding more.
+Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.inputs.arrays import Array
 from suites.truth.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
 from suites.truth.derived.rules import Operands, Params, Rule, of_integers
-from suites.truth.error_model import WIDE, Array
+from suites.truth.error_model import WIDE
 
 
 def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[Any], double: bool = False) -> Estimate:
-    """A sum.
+    """The estimate of a sum.
 
     Args:
         value: The true sum.
         sizes: The sum of the absolute values of the terms.
-        errors: The sum of their errors.
+        errors: The sum of the errors of the terms.
         roundings: The longest chain of roundings that a term goes through.
-        dtype: Of the sum.
+        dtype: The dtype of the sum.
         double: Whether truth was added up in float64, however wide its type is.
     """
     if dtype.name not in WIDE:
@@ -46,7 +47,7 @@ def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands
 
 
 def _along(function: Any, params: Params) -> Callable[[Array], Array]:
-    """A running function along an axis, from either end."""
+    """A running sum or maximum along an axis, from either end."""
     axis = params["axis"]
 
     def run(array: Array) -> Array:
@@ -58,7 +59,7 @@ def _along(function: Any, params: Params) -> Callable[[Array], Array]:
 
 
 def _places(x: Estimate, params: Params) -> Array:
-    """How many elements come before each, along the axis of a running function."""
+    """The number of elements before each one, along the axis of a running sum or maximum."""
     shape = [1] * x.value.ndim
     shape[params["axis"]] = x.value.shape[params["axis"]]
     return _along(np.cumsum, params)(np.ones(shape)) - 1
@@ -91,7 +92,7 @@ def _cumprod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
-    """Which elements may be the largest (of sign -1: the smallest)."""
+    """True for elements that may be the largest, or the smallest for sign -1."""
     surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True, initial=-np.inf)
     return np.asarray(~(sign * x.value + x.errors < surely))
 
@@ -109,7 +110,7 @@ def _reduce_extreme(function: Any, sign: int) -> Rule:
 
 
 def _index_of_extreme(function: Any, sign: int) -> Rule:
-    """The first of the largest; the error is the distance to the farthest that may be larger."""
+    """The rule of the index of the first maximum. Its error reaches to the farthest element that may be larger."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), axis = operands, params["axes"][0]
@@ -124,7 +125,7 @@ def _index_of_extreme(function: Any, sign: int) -> Rule:
 
 
 def _running_extreme(function: Any) -> Rule:
-    """No error of a maximum is larger than the largest of the errors."""
+    """The rule of a maximum or minimum: its error is at most the largest error of its elements."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands
@@ -173,7 +174,7 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
 
 
 def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:
-    """An operation that is linear in each of its operands, which JAX does in float64."""
+    """The rule of an operation that is linear in each of its operands. JAX computes it in float64."""
 
     def run(arrays: list[Array]) -> Array:
         return by_jax(primitive, [array.astype(np.float64) for array in arrays], params)[0]
@@ -182,7 +183,7 @@ def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, 
     sizes, errors = run(magnitudes), np.zeros(())
     if any(x.error is not None for x in operands):
         most = run([size + x.errors for size, x in zip(magnitudes, operands, strict=True)])
-        # Both are rounded, in proportion to themselves and not to their difference.
+        # Both are rounded relative to themselves, not to their difference.
         errors = np.maximum(most - sizes, 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
     return [summed(run([x.value for x in operands]), sizes, errors, roundings, dtype, double=True)]
 
@@ -200,7 +201,7 @@ def _window_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands
 
 
 def _window_extreme(primitive: Any) -> Rule:
-    """As :func:`_running_extreme`; XLA has the value in float64."""
+    """As :func:`_running_extreme`. XLA computes the value in float64."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands

@@ -7,9 +7,7 @@ import jax
 import numba
 import numpy as np
 
-from suites.backends.backend import Backend
-from suites.declare.operator import Limitation, Operator, total_bytes
-from suites.truth.error_model import Truth, bounded, wide
+from suites import Limitation, Operator, Truth, bounded, total_bytes, wide
 
 CRASHES, HANGS = 666.0, 777.0
 
@@ -50,7 +48,7 @@ _RIGHT = Operator(
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
     reference=lambda x: [x**3],
     truth=lambda x: Truth((bounded(wide(x) ** 3, x.dtype, ulps=2.01),)),
-    kernels={Backend.NUMBA: cube},
+    kernels={"numba": cube},
     dtypes=("float32",),
     sample=lambda dtype, size, seed: (np.random.default_rng(seed).standard_normal(size).astype(dtype),),
     bytes_read=total_bytes,
@@ -58,13 +56,13 @@ _RIGHT = Operator(
     flops=lambda x: 2 * x.size,
 )
 OPERATORS = [
-    replace(_RIGHT, name="cube_wrong", kernels={Backend.NUMBA: square}, tested=(Backend.NUMBA,)),
-    replace(_RIGHT, name="cube_worse", kernels={Backend.NUMBA: cube_or_worse}, tested=(Backend.NUMBA,), edges=_special),
+    replace(_RIGHT, name="cube_wrong", kernels={"numba": square}, tested=("numba",)),
+    replace(_RIGHT, name="cube_worse", kernels={"numba": cube_or_worse}, tested=("numba",), edges=_special),
     replace(
         _RIGHT,
         name="cube_known",
-        kernels={Backend.NUMBA: square},
-        tested=(Backend.NUMBA,),
-        limitations=(Limitation("squares instead", (Backend.NUMBA,), checks=("eager", "large")),),
+        kernels={"numba": square},
+        tested=("numba",),
+        limitations=(Limitation("squares instead", ("numba",), checks=("eager", "large")),),
     ),
 ]

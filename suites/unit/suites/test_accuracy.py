@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.truth.error_model import Expected, Truth, blocked_terms, bounded, exact, gamma, judge, wide
+from suites.truth.blocked_sums import blocked_terms
+from suites.truth.error_model import Expected, Truth, bounded, exact, gamma, wide
+from suites.truth.verdict import judge
 
 RANDOM = np.random.default_rng(0)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.backends.backend import Backend, WarpKernel
-from suites.backends.warp_blocks import wp
+from suites.backends.backend import Backend
+from suites.backends.warp import WarpKernel, wp
 from suites.declare.operator import Operator
 from suites.judging.cell_verdict import (
     POISONS,

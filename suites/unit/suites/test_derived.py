@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.judging.cell_verdict import precision
 from suites.ops import operators
 from suites.truth.derived import derived_truth, explain_truth
 from suites.truth.derived import reference as derived
-from suites.truth.error_model import Truth, judge, wide
+from suites.truth.error_model import Truth, wide
+from suites.truth.verdict import judge
 
 CELLS = [(operator, dtype) for operator in operators().values() for dtype in operator.dtypes]
 SIZES = (1, 257, 2100)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.backends.backend import Backend, WarpKernel
-from suites.backends.warp_blocks import wp
+from suites.backends.backend import Backend
+from suites.backends.warp import WarpKernel, wp
 from suites.cells.params import gradients
-from suites.declare.operator import Limitation
-from suites.judging.gradients import Gradient, no_sums, random_cotangents, true_cotangents
+from suites.declare.gradient import Gradient, no_sums
+from suites.declare.limitation import Limitation
+from suites.judging.gradients import random_cotangents, true_cotangents
 from suites.ops import operators
-from suites.truth.error_model import judge
+from suites.truth.verdict import judge
 
 DIFFERENTIABLE = {name: operator for name, operator in operators().items() if operator.gradient is not None}
 OPERATORS = pytest.mark.parametrize("operator", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)

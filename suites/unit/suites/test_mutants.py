@@ -6,7 +6,9 @@ import jax
 import pytest
 
 from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import NO_CUDA_CORE, Backend, CudaCallable, CudaKernel
+from suites.backends.backend import Backend
+from suites.backends.cuda_raw import NO_CUDA_CORE
+from suites.backends.numba_cuda import CudaCallable, CudaKernel
 from suites.checks.test_ptx import _launches, _ptx
 from suites.judging.cell_verdict import precision
 from suites.mutants import mutants

@@ -1,11 +1,11 @@
-"""What the operators declare holds together."""
+"""The declarations of the built-in operators agree with each other."""
 
 import jax
 import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.declare.operator import Limitation
+from suites.declare.limitation import Limitation
 from suites.ops import operators
 
 OPERATORS = pytest.mark.parametrize("operator", operators().values(), ids=operators())

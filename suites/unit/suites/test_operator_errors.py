@@ -1,4 +1,4 @@
-"""What makes no sense in an operator is refused, with its name, the field, what came, what was expected and a cure."""
+"""Mistakes in an operator are refused. The error names operator and field, says what was expected, and what to do."""
 
 import typing
 
@@ -228,8 +228,8 @@ def _parts():
             "Limitation: dtypes: there is no dtype 'float3'",
         ),
         "limited_check": (
-            lambda: Limitation("why", "numba", checks=("vmpa",)),
-            "Limitation: checks: there is no check 'vmpa'. Did you mean 'vmap'?",
+            lambda: Limitation("why", "numba", checks=(3,)),
+            r"Limitation: checks has 3 \(of type int\), expected the names of checks.",
         ),
         "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
         "error_inputs": (

@@ -15,7 +15,7 @@ from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, v
 from suites.bench import timing
 from suites.cells import params
 from suites.declare.contradictions import verify
-from suites.inputs import strategies
+from suites.inputs.drawn_arrays import elements, special_values
 from suites.inputs.precision import precision
 from suites.judging.cell_verdict import check
 from suites.unit.suites.ops_small import OPERATORS, cube, gather
@@ -231,9 +231,9 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
 def test_drawn_values_and_edge_cases_are_of_any_dtype(dtype):
     assert values(dtype, 3, np.random.default_rng(0)).dtype == dtype
     assert {vector.dtype.name for vector in vectors(dtype).values()} == {dtype}
-    special = strategies.special_values(dtype)
+    special = special_values(dtype)
     assert {np.asarray(value).dtype.name for value in special} == {dtype}
-    assert find(strategies.elements(dtype), lambda value: value == special[1]) == special[1]
+    assert find(elements(dtype), lambda value: value == special[1]) == special[1]
 
 
 def test_checks_of_errors_leave_out_what_cannot_fail(monkeypatch):

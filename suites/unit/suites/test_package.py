@@ -1,4 +1,4 @@
-"""What a file with operators needs is importable from the package itself, which costs nothing until then."""
+"""A file with operators imports all that it needs from the package itself, which costs nothing to import."""
 
 import ast
 import dataclasses
@@ -11,23 +11,97 @@ from pathlib import Path
 import pytest
 
 import suites
+from suites import ops
+from suites.unit import processes
+
+OPS = [path for path in Path(ops.__file__).parent.glob("*.py") if path.name != "__init__.py"]
 
 
-def test_exports_are_sorted_once_each_and_there():
-    assert sorted(set(suites.__all__)) == suites.__all__
+def test_exports_are_there_once_each():
+    assert len(set(suites.__all__)) == len(suites.__all__)
     assert set(suites._HOMES) == set(suites.__all__) <= set(dir(suites))
     for name, module in suites._HOMES.items():
         assert getattr(suites, name) is getattr(importlib.import_module(f"suites.{module}"), name)
 
 
-def test_checkers_of_types_see_what_there_is():
+def test_exports_are_documented():
+    for name in suites.__all__:
+        exported = getattr(suites, name)
+        assert not callable(exported) or (exported.__doc__ or "").strip(), name
+
+
+def test_checkers_of_types_see_the_exports():
     tree = ast.parse(Path(suites.__file__).read_text(encoding="utf-8"))
     (typed,) = (node for node in tree.body if isinstance(node, ast.If))
     imported = {alias.name: node.module for node in typed.body for alias in node.names}
     assert imported == {name: f"suites.{module}" for name, module in suites._HOMES.items()}
 
 
-def test_what_a_field_of_an_operator_may_hold_is_exported():
+@pytest.mark.parametrize("path", OPS, ids=[path.stem for path in OPS])
+def test_an_operator_imports_from_the_package_and_from_the_files_of_backends_alone(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("suites"):
+            continue
+        names = {alias.name for alias in node.names}
+        if node.module == "suites":
+            assert names <= set(suites.__all__)
+        elif node.module == "suites.backends":
+            assert names <= {"cuda_raw", "pallas"}
+        else:
+            backend = importlib.import_module(str(node.module))
+            assert str(node.module).startswith("suites.backends.")
+            assert names <= set(backend.__all__)
+
+
+def test_every_export_serves_an_operator_or_a_backend():
+    used = set()
+    for path in OPS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "suites":
+                used |= {alias.name for alias in node.names}
+    of_backends = {"Backend", "Kernel", "register_backend", "RawKernel", "PallasKernel"}
+    of_users = {"CatalogueError", "OperatorError", "Limitation", "derived_truth", "sums_of_products"}
+    assert set(suites.__all__) == used | of_backends | of_users
+    assert not used & (of_backends | of_users)
+
+
+USERS_FILE = """
+import numba
+import numpy as np
+from suites import Gradient, Operator, Sizes, Truth, bounded, no_sums, total_bytes, values, vectors, wide
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+
+@numba.njit(parallel=True)
+def doubled(x, out):
+    if x.size < ONE_THREAD_BELOW:
+        for i in range(x.size):
+            out[i] = 2 * x[i]
+    else:
+        for i in numba.prange(x.size):
+            out[i] = 2 * x[i]
+
+OPERATOR = Operator(
+    name="doubled",
+    reference=lambda x: 2 * x,
+    kernels={"numba_parallel": doubled},
+    truth=lambda x: Truth((bounded(2 * wide(x), x.dtype, ulps=1),)),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient({0: 1}, no_sums),
+    bytes_read=total_bytes,
+    sizes=Sizes(quick=(64,)),
+)
+print(OPERATOR.build(next(iter(OPERATOR.kernels)), OPERATOR.sample("float32", 8, 0)) is not None)
+"""
+
+
+def test_a_users_file_needs_nothing_else(tmp_path):
+    (tmp_path / "my_ops.py").write_text(USERS_FILE, encoding="utf-8")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import my_ops"
+    assert processes.output("-c", code, tmp_path) == "True"
+
+
+def test_classes_that_a_field_of_an_operator_may_hold_are_exported():
     for name in ("Operator", "Gradient", "Limitation", "ErrorCase", "Truth", "Expected"):
         declared = getattr(suites, name)
         types = " ".join(str(field.type) for field in dataclasses.fields(declared))

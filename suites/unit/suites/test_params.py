@@ -7,7 +7,7 @@ import re
 import pytest
 
 from suites.backends.backend import Backend
-from suites.backends.numba_cuda_blocks import MISSING
+from suites.backends.numba_cuda import MISSING
 from suites.cells import params
 from suites.cells.selection import Selection
 from suites.ops import operators

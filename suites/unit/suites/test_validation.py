@@ -17,7 +17,7 @@ from reports.records.store import RUNS_VARIABLE
 from suites.checks import register as checks
 from suites.judging.evidence import CheckFailed, Evidence, outcome
 from suites.sessions.checks_plugin import SUMMARY_VARIABLE, Finding, _varied, check_of
-from suites.truth.error_model import Verdict
+from suites.truth.verdict import Verdict
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]

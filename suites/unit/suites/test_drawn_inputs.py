@@ -1,4 +1,4 @@
-"""Strategies draw what they promise: kernels are right on all of it, and what must be refused is."""
+"""Drawn inputs keep their promises: kernels are right on all of them, and drawn mistakes are refused."""
 
 import functools
 
@@ -15,8 +15,9 @@ from bridge import LaunchError, jax_kernel
 from bridge.ffi.cuda.limits import Limits
 from bridge.languages.launch_shape import check_limits, launch_shape
 from reports import Status
-from suites.backends.backend import Backend, specs
-from suites.inputs import strategies
+from suites.backends.backend import Backend
+from suites.inputs import drawn_arrays, drawn_batches, drawn_launches, drawn_sparse
+from suites.inputs.arrays import specs
 from suites.judging.cell_verdict import check, check_results, precision
 from suites.ops import operators
 
@@ -30,9 +31,9 @@ FIND = settings(database=None, max_examples=2000, phases=[Phase.generate])
 @pure
 @given(st.data(), st.sampled_from(["float32", "float64", "int32", "uint8"]))
 def test_vectors_have_a_size_and_a_dtype_of_those_asked_for(data, dtype):
-    vector = data.draw(strategies.vectors(dtype))
+    vector = data.draw(drawn_arrays.vectors(dtype))
     assert vector.dtype == dtype
-    assert vector.size in strategies.SIZES
+    assert vector.size in drawn_arrays.SIZES
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_vectors_have_a_size_and_a_dtype_of_those_asked_for(data, dtype):
     ids=["nan", "inf", "minus_inf", "minus_zero", "subnormal"],
 )
 def test_vectors_have_every_kind_of_special_value(wanted):
-    find(strategies.vectors("float32"), lambda vector: wanted(vector).any(), settings=FIND)
+    find(drawn_arrays.vectors("float32"), lambda vector: wanted(vector).any(), settings=FIND)
 
 
 @pytest.mark.parametrize("name", ["add", "exp_trace", "leaky_relu", "lif_step", "split_sign"])
@@ -49,7 +50,7 @@ def test_vectors_have_every_kind_of_special_value(wanted):
 @given(data=st.data())
 def test_elementwise_operators_are_right_on_any_values(name, data):
     operator = operators()[name]
-    inputs = data.draw(strategies.samples(operator, dtypes=("float32",), sizes=(5, 33)))
+    inputs = data.draw(drawn_arrays.samples(operator, dtypes=("float32",), sizes=(5, 33)))
     verdict = check(operator, Backend.NUMBA, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
 
@@ -57,7 +58,7 @@ def test_elementwise_operators_are_right_on_any_values(name, data):
 @pure
 @given(data=st.data())
 def test_infinite_and_subnormal_numbers_never_come_together(data):
-    drawn = np.concatenate(data.draw(strategies.samples(operators()["scale_add"], dtypes=("float32",), sizes=(33,))))
+    drawn = np.concatenate(data.draw(drawn_arrays.samples(operators()["scale_add"], dtypes=("float32",), sizes=(33,))))
     subnormal = (drawn != 0) & (np.abs(drawn) < np.finfo(np.float32).tiny)
     assert not (np.isinf(drawn).any() and subnormal.any())
 
@@ -65,24 +66,24 @@ def test_infinite_and_subnormal_numbers_never_come_together(data):
 @pure
 @given(data=st.data())
 def test_samples_change_long_inputs_alone_and_keep_parameters(data):
-    *_, parameter = data.draw(strategies.samples(operators()["exp_trace"], dtypes=("float64",)))
+    *_, parameter = data.draw(drawn_arrays.samples(operators()["exp_trace"], dtypes=("float64",)))
     assert parameter.tolist() == [1 / 20]
 
 
 @pure
 @given(data=st.data())
 def test_samples_of_other_operators_are_theirs_untouched(data):
-    (x,) = data.draw(strategies.samples(operators()["sum"], dtypes=("float32",), sizes=(33,)))
+    (x,) = data.draw(drawn_arrays.samples(operators()["sum"], dtypes=("float32",), sizes=(33,)))
     assert np.isfinite(x).all()
     assert np.unique(x).size == 33
 
 
 @pure
-@given(strategies.csr("float32"))
+@given(drawn_sparse.csr("float32"))
 def test_csr_is_a_matrix_that_scipy_reads_alike(matrix):
     assert matrix.data.size == matrix.indices.size == matrix.indptr[-1]
     assert (matrix.lengths >= 0).all()
-    assert matrix.lengths.size in strategies.ROWS
+    assert matrix.lengths.size in drawn_sparse.ROWS
     shape = (matrix.lengths.size, matrix.columns)
     ours = scipy.sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape).toarray()
     np.testing.assert_allclose(matrix.dense(), ours, rtol=1e-5, atol=1e-5)  # added up in another order
@@ -104,15 +105,15 @@ def _rows(matrix):
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_csr_has_every_structure(structure):
-    find(strategies.csr("float32"), STRUCTURES[structure], settings=FIND)
+    find(drawn_sparse.csr("float32"), STRUCTURES[structure], settings=FIND)
 
 
 @pytest.mark.parametrize("backend", [Backend.NUMBA, Backend.WARP], ids=str)
 @compiling
 @given(data=st.data())
 def test_sparse_product_is_right_on_any_structure(backend, data):
-    matrix = data.draw(strategies.csr("float32", rows=(7,), nonzeros=(0, 33)))
-    x = np.random.default_rng(data.draw(strategies.SEEDS)).standard_normal(matrix.columns).astype(np.float32)
+    matrix = data.draw(drawn_sparse.csr("float32", rows=(7,), nonzeros=(0, 33)))
+    x = np.random.default_rng(data.draw(drawn_arrays.SEEDS)).standard_normal(matrix.columns).astype(np.float32)
     inputs = (matrix.data, matrix.indices, matrix.indptr, x)
     verdict = check(operators()["csr_matvec"], backend, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
@@ -123,7 +124,7 @@ def test_sparse_product_is_right_on_any_structure(backend, data):
 @given(data=st.data())
 def test_elements_of_a_batch_are_what_jax_takes_them_for(name, data):
     operator = operators()[name]
-    batch = data.draw(strategies.batches(operator, "float32", 5))
+    batch = data.draw(drawn_batches.batches(operator, "float32", 5))
     assert all(any(axis is not None for axis in level.in_axes) for level in batch.levels)
     result = np.asarray(batch.apply(_joined)(*batch.operands))
     assert result.size == len(batch.elements) * sum(array.size for array in next(iter(batch.elements.values())))
@@ -148,7 +149,7 @@ def _joined(*inputs):
     ids=["nested", "unbatched", "from_the_end", "not_first", "extent_of_one", "out_axis"],
 )
 def test_batches_have_axes_of_every_kind(wanted):
-    find(strategies.batches(operators()["matvec"], "float32", 5), wanted, settings=FIND)
+    find(drawn_batches.batches(operators()["matvec"], "float32", 5), wanted, settings=FIND)
 
 
 @pytest.mark.parametrize("backend", [Backend.NUMBA, Backend.WARP], ids=str)
@@ -156,7 +157,7 @@ def test_batches_have_axes_of_every_kind(wanted):
 @given(data=st.data())
 def test_every_element_of_any_batch_is_right(backend, data):
     operator = operators()["matvec"]
-    batch = data.draw(strategies.batches(operator, "float32", 12))
+    batch = data.draw(drawn_batches.batches(operator, "float32", 12))
     first = next(iter(batch.elements.values()))
     with precision("float32"):
         results = jax.tree.leaves(batch.apply(operator.build(backend, specs(first)))(*batch.operands))
@@ -166,16 +167,16 @@ def test_every_element_of_any_batch_is_right(backend, data):
 
 
 @pure
-@given(st.data(), st.sampled_from((0, *strategies.SIZES)))
+@given(st.data(), st.sampled_from((0, *drawn_arrays.SIZES)))
 def test_launches_are_accepted_and_cover_their_size(data, size):
-    shape = launch_shape("k", **data.draw(strategies.launches(size)))
+    shape = launch_shape("k", **data.draw(drawn_launches.launches(size)))
     check_limits("k", shape, Limits())
     assert shape.grid[0] * shape.block[0] >= size
     assert not shape.is_empty
 
 
 @pure
-@given(strategies.senseless_launches())
+@given(drawn_launches.senseless_launches())
 def test_senseless_launches_are_refused(arguments):
     with pytest.raises(LaunchError, match=r"^k: "):
         launch_shape("k", **arguments)
@@ -185,7 +186,7 @@ def test_senseless_launches_are_refused(arguments):
 @pure
 @given(data=st.data())
 def test_oversized_launches_are_refused_for_their_device_alone(limits, data):
-    shape = launch_shape("k", **data.draw(strategies.oversized_launches(limits)))
+    shape = launch_shape("k", **data.draw(drawn_launches.oversized_launches(limits)))
     with pytest.raises(LaunchError, match=r"^k: "):
         check_limits("k", shape, limits)
     most = 2**32
@@ -203,15 +204,15 @@ def _negation():
 
 
 @compiling
-@given(data=st.data(), size=st.sampled_from((0, *strategies.SIZES)))
+@given(data=st.data(), size=st.sampled_from((0, *drawn_arrays.SIZES)))
 def test_warp_launches_each_element_whatever_the_form_of_its_dimensions(data, size):
-    dims = data.draw(strategies.warp_launch_dims(size))
+    dims = data.draw(drawn_launches.warp_launch_dims(size))
     (out,) = jax_kernel(_negation(), launch_dims=dims, output_dims=size)(jnp.arange(1.0, size + 1))
     assert out.tolist() == [-float(i) for i in range(1, size + 1)]
 
 
 @pure
-@given(strategies.senseless_warp_launch_dims())
+@given(drawn_launches.senseless_warp_launch_dims())
 def test_senseless_launch_dims_of_warp_are_refused(dims):
     with pytest.raises(LaunchError, match="negate: launch_dims is "):
         jax_kernel(_negation(), launch_dims=dims)
@@ -228,4 +229,4 @@ def test_senseless_launch_dims_of_warp_are_refused(dims):
     ids=["list", "numpy_integer", "all_shared_memory", "large_blocks"],
 )
 def test_launches_come_in_every_form(wanted):
-    find(strategies.launches(33), wanted, settings=FIND)
+    find(drawn_launches.launches(33), wanted, settings=FIND)

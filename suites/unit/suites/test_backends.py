@@ -1,4 +1,6 @@
-"""A kernel as its language has it gets the default launch: a thread for each element of the first output."""
+"""Backends register in order, and accept bare kernels: their launch has a thread per element of the first output."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +8,21 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel
-from suites.backends.numba_cuda_blocks import MISSING, cuda
-from suites.declare import bare
-from suites.declare.bare import accepted, declared_dtypes
+from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel, backends
+from suites.backends import numba_cuda
+from suites.backends.numba_cuda import MISSING, cuda
+from suites.declare.acceptance import accepted
 from suites.errors import OperatorError
+
+
+def test_every_file_that_registers_a_backend_is_imported_with_the_package():
+    folder = Path(backends.__file__).parent
+    registering = {
+        path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
+    }
+    homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
+    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "numba_cuda", "warp", "cuda_raw", "pallas"]
+    assert set(homes) == registering - {"backend"}
 
 
 def _struct(*shape, dtype="float32"):
@@ -37,7 +49,9 @@ def test_numba_cuda_callable(backend):
     def launches(x, out, stream):
         pass
 
-    assert accepted("", backend, launches) == CudaCallable(launches)
+    kernel = accepted("", backend, launches)
+    assert kernel == CudaCallable(launches, replay=backend is Backend.NUMBA_CUDA_REPLAY)
+    assert accepted("", backend, CudaCallable(launches)) == kernel
 
 
 @wp.kernel
@@ -58,7 +72,7 @@ def test_warp():
     assert kernel.kernel("float32") is lengths
     expected = {"launch_dims": (4,), "output_dims": {"out": (4,)}}
     assert kernel.options([_struct(4, 3), _struct(1)], [_struct(4)]) == expected
-    assert declared_dtypes(kernel) == [("float32", "float32", "float32")]
+    assert kernel.declared_dtypes() == [("float32", "float32", "float32")]
 
 
 def test_warp_with_vectors_as_results():
@@ -99,7 +113,7 @@ def test_cuda_cpp(parameters, dtypes, scalars):
     launch = kernel.launch([_struct(4)], [_struct(2, 3)])
     assert launch == {"launch_dims": 6, "scalars": scalars}
     assert [type(each) for each in launch["scalars"]] == [type(each) for each in scalars]
-    assert declared_dtypes(kernel) == [dtypes]
+    assert kernel.declared_dtypes() == [dtypes]
 
 
 @pytest.mark.parametrize("wrapped", [lambda x: x, jax.jit], ids=["function", "jit"])
@@ -114,6 +128,6 @@ def test_pallas(wrapped, form):
 
 @pytest.mark.parametrize("missing", [None, "numba-cuda is not installed"])
 def test_a_function_without_a_decorator_is_not_taken_for_a_cuda_kernel(missing, monkeypatch):
-    monkeypatch.setattr(bare, "NO_NUMBA_CUDA", missing)
+    monkeypatch.setattr(numba_cuda, "MISSING", missing)
     with pytest.raises(OperatorError, match=r"Decorate it with numba\.njit"):
         accepted("kernels['numba']", Backend.NUMBA, lambda x, out: None)

@@ -1,4 +1,4 @@
-"""Numba building blocks that the operators' kernels share: sums that vectorise with a known chain of roundings."""
+"""Building blocks of Numba CPU kernels: sums that LLVM vectorises, with a known chain of roundings."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from suites.truth.error_model import BLOCK as BLOCK  # the operators' kernels import it from here
+from suites.truth.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
-"""Elements below which one thread is enough: handing half to a second one takes about 5 us, as long as the work."""
+"""Elements below which one thread is enough: to hand half to a second one takes about 5 us, as long as the work."""
 
-# Reassociation lets LLVM keep several partial sums in vector registers; without it every addition waits for the one
-# before. The order within a block is then free, which the error model allows for. NaN, infinities and the sign of zero
-# keep their meaning: no other fast-math flag is set.
+# Reassociation lets LLVM keep several partial sums in vector registers. Without it, every addition waits for the one
+# before. The order of additions within a block is then free; the error model allows for that. No other fast-math flag
+# is set, so NaN, infinities and the sign of zero keep their meaning.
 _reassociated = numba.njit(fastmath={"reassoc"})
 
 
 @numba.njit
 def copy_to(out, x):
-    """``out[:] = x`` of vectors, but for what Numba compiles for that: broadcasting, which takes seconds."""
+    """``out[:] = x`` of vectors, without the broadcasting that Numba would take seconds to compile."""
     for i in range(out.size):
         out[i] = x[i]
 
@@ -57,7 +57,7 @@ def block_squares(x, center):
 
 @numba.njit
 def blocked_sum(x):
-    """Sum in blocks: the chain of roundings is :func:`suites.truth.error_model.blocked_terms`."""
+    """Sum in blocks. Its chain of roundings is :func:`suites.truth.blocked_sums.blocked_terms`."""
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
         total += block_sum(x[start : start + BLOCK])
@@ -90,7 +90,7 @@ def block_count(size):
 
 @numba.njit
 def rows_of_part(indptr, part, parts):
-    """The rows of a CSR matrix that one of several threads takes, as a range: all get the same share of elements."""
+    """The first and last row that one of several threads takes of a CSR matrix. All threads get as many elements."""
     starts, count = indptr[:-1], indptr[-1]
     first = np.searchsorted(starts, count * part // parts) if part else 0
     last = np.searchsorted(starts, count * (part + 1) // parts) if part + 1 < parts else starts.size
@@ -100,16 +100,16 @@ def rows_of_part(indptr, part, parts):
 def block_exp(x, center, out):
     """Exponentials of the distances to ``center``, which is not below any element; returns their sum, in any order.
 
-    They are within two units in the last place; zero where they are below the smallest normal number.
+    They are exact to two units in the last place. Results below the smallest normal number are zero.
     """
     raise NotImplementedError("for kernels only")
 
 
-# LLVM does not vectorise a call of the exponential function, but it does what such a function consists of. With n, the
-# integer next to d / ln 2, ``exp(d) = 2**n exp(d - n ln 2)``, where the second exponent is at most (ln 2) / 2, so that
-# Taylor's series is short. Adding a number whose last place is worth one rounds to an integer, and leaves it in the
-# low bits, from where it is shifted to be the exponent of ``2**n``. A first part of ln 2 has so few bits that its
-# product with n is exact.
+# LLVM does not vectorise a call of the exponential function, but it vectorises the arithmetic of one. Let n be the
+# integer next to d / ln 2. Then ``exp(d) = 2**n exp(d - n ln 2)``, where the second exponent is at most (ln 2) / 2, so
+# that Taylor's series is short. Adding ``shifter``, whose last place is worth one, rounds to an integer. It leaves the
+# integer in the low bits, and a shift to the left makes these the exponent of ``2**n``. ``high``, the first part of
+# ln 2, has so few bits that its product with n is exact.
 
 
 @overload(block_exp, jit_options={"fastmath": {"contract"}})
@@ -161,9 +161,9 @@ def _scaled_sum(x, center, lowest, powers, out):
 
 @numba.njit
 def block_largest(x):
-    """The largest of the elements that are numbers, minus infinity if there is none.
+    """The largest of the elements that are numbers; minus infinity if all are NaN.
 
-    Four chains, since LLVM makes none of its own of a maximum that must not let a NaN through.
+    It keeps four maxima by hand, because LLVM does not vectorise a maximum that ignores NaN.
     """
     a = b = c = d = x.dtype.type(-np.inf)
     whole = x.size // 4 * 4

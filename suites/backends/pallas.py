@@ -1,8 +1,10 @@
-"""Pallas code that the operators' kernels share: an elementwise kernel from a function of blocks."""
+"""Adds the backend ``pallas``: JAX's own kernel language on GPUs, with :func:`elementwise` as its building block."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,19 +12,41 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from suites.backends.backend import PallasKernel
+from suites.backends.backend import Backend, register_backend
+from suites.backends.kernel import Kernel
+from suites.inputs.arrays import specs
 
 BLOCK = 1024
 """Elements that one program handles: a power of two, as Triton wants it."""
+
+
+@dataclass(frozen=True)
+class PallasKernel(Kernel):
+    """A kernel in Pallas.
+
+    Attributes:
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+    """
+
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., list[jax.Array]]]
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The function that was made, compiled."""
+        return _call(self, specs(inputs), specs(outs))
+
+
+@functools.lru_cache(maxsize=1024)
+def _call(kernel: PallasKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
+    return jax.jit(kernel.make(inputs, outs))
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:
     """A kernel that applies a function to blocks of its arrays.
 
     Args:
-        function: Of blocks of the long inputs, and of the others as arrays of one element, to blocks of the outputs.
+        function: Takes blocks of the long inputs, and the other inputs as arrays of one element. Returns blocks of the
+            outputs.
         long_inputs: How many of the inputs, the first ones, are as long as the outputs; all by default.
-
     """
 
     def make(inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., list[jax.Array]]:
@@ -55,3 +79,35 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
         return call
 
     return PallasKernel(make)
+
+
+def _accept(given: Any) -> Kernel | None:
+    if isinstance(given, PallasKernel):
+        return given if callable(given.make) else None
+    of_another_language = isinstance(given, Kernel) or type(given).__module__.startswith(("numba.", "warp."))
+    if of_another_language or isinstance(given, type) or not callable(given):
+        return None
+    return PallasKernel(_Made(given))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Returns the same function for each call, changed to return a list."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., list[jax.Array]]:
+        return lambda *arrays: jax.tree.leaves(self.function(*arrays))
+
+
+PALLAS = register_backend(
+    Backend(
+        id="pallas",
+        targets={"cuda": None},
+        accept=_accept,
+        expected="a function of JAX arrays, or a suites.PallasKernel",
+        cure="Call pallas_call in it.",
+        missing_dtypes={"float16": "Pallas has no division of float16 on GPUs"},
+        takes_any_callable=True,
+    )
+)

@@ -1,0 +1,166 @@
+"""Adds the backend ``cuda_raw``: kernels in CUDA C++, with :func:`elementwise` as their building block."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bridge import cuda_raw_kernel
+from suites.backends.backend import Backend, register_backend
+from suites.backends.kernel import DeclaredDtypes, Kernel, Same
+
+NO_CUDA_CORE = (
+    None
+    if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
+    else "cuda-core is not installed (extra cuda12 or cuda13)"
+)
+"""Why there is no compiler of CUDA C++; None if there is one."""
+
+TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
+"""C++ types by dtype. Half precision needs CUDA's headers, which not every installation of NVRTC finds."""
+
+THREADS = 256
+"""Threads of a block."""
+
+LOADS = 4
+"""Elements per thread, a block apart: :mod:`suites.backends.numba_cuda_blocks` says why."""
+
+
+@dataclass(frozen=True)
+class RawKernel(Kernel):
+    """A kernel in CUDA C++.
+
+    Attributes:
+        source: The text; its ``__global__`` function may be a template of the element type.
+        name: Takes the name of a dtype and returns the name of the function, or of its instance for that dtype.
+        launch: Takes the inputs and outputs of a call. Returns the launch arguments of :func:`bridge.cuda_raw_kernel`.
+    """
+
+    source: str
+    name: Callable[[str], str]
+    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of :func:`bridge.cuda_raw_kernel`."""
+        name = self.name(str(inputs[0].dtype))
+        return cuda_raw_kernel(self.source, name, outs, **self.launch(inputs, outs))
+
+    def declared_dtypes(self) -> DeclaredDtypes | None:
+        """The dtypes of its pointers, if it is declared as plain source text."""
+        return [self.launch.arrays] if isinstance(self.launch, _Parameters) else None
+
+
+def elementwise(
+    statement: str, inputs: Sequence[str], outputs: Sequence[str] = ("T* out",), constants: str = ""
+) -> RawKernel:
+    """A kernel that runs a statement for each element ``i``.
+
+    Args:
+        statement: C++ that reads ``x[i]`` and writes ``out[i]``; ``T`` is the element type.
+        inputs: Names of the inputs, all of type ``const T*``.
+        outputs: Types and names of the outputs.
+        constants: Statements before the loop over elements.
+    """
+    parameters = [f"const T* __restrict__ {name}" for name in inputs]
+    parameters += [output.replace("*", "* __restrict__", 1) for output in outputs]
+    source = f"""
+    template <typename T> __global__ void kernel({", ".join(parameters)}, long long size) {{
+        {constants}
+        long long first = (long long)blockIdx.x * {LOADS * THREADS} + threadIdx.x;
+        #pragma unroll
+        for (int part = 0; part < {LOADS}; ++part) {{
+            long long i = first + part * {THREADS};
+            if (i < size) {{ {statement} }}
+        }}
+    }}"""
+
+    def launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        size = int(np.prod(outs[0].shape))
+        return {"grid": -(-size // (LOADS * THREADS)), "block": THREADS, "scalars": (np.int64(size),)}
+
+    return RawKernel(source, _instance, launch)
+
+
+def _instance(dtype: str) -> str:
+    return f"kernel<{TYPES[dtype]}>"
+
+
+def _accept(given: Any) -> Kernel | None:
+    if isinstance(given, RawKernel):
+        return given if isinstance(given.source, str) and callable(given.name) else None
+    if not isinstance(given, str):
+        return None
+    functions = _GLOBAL.findall(_COMMENT.sub(" ", given))
+    if len(functions) != 1 or functions[0][0]:
+        return None
+    (_, name, parameters) = functions[0]
+    launch = _parsed(parameters)
+    return None if launch is None else RawKernel(given, Same(name), launch)
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GLOBAL = re.compile(
+    r"(template\s*<[^;{}]*>\s*)?__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+"
+    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^()]*)\)"
+)
+_POINTERS = {
+    "float": "float32", "double": "float64", "bool": "bool", "int": "int32", "int32_t": "int32", "long long": "int64",
+    "int64_t": "int64", "unsigned": "uint32", "unsigned int": "uint32", "uint32_t": "uint32", "uint64_t": "uint64",
+    "unsigned long long": "uint64", "short": "int16", "int16_t": "int16", "unsigned char": "uint8", "uint8_t": "uint8",
+    "int8_t": "int8",
+}  # fmt: skip
+_COUNTS: dict[str, Any] = {
+    "int": np.int32, "int32_t": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32, "uint32_t": np.uint32,
+    "long long": np.int64, "int64_t": np.int64, "long": np.int64, "unsigned long long": np.uint64,
+    "uint64_t": np.uint64, "size_t": np.uint64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """Makes the launch of a kernel from its parameters: a thread for each element of the first output.
+
+    Attributes:
+        arrays: The dtypes of its pointers, None where a type has no dtype.
+        size: The type of its last parameter, which takes the number of threads; None if it has only pointers.
+    """
+
+    arrays: tuple[str | None, ...]
+    size: Any
+
+    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        elements = math.prod(outs[0].shape)
+        return {"launch_dims": elements, "scalars": () if self.size is None else (self.size(elements),)}
+
+
+def _parsed(parameters: str) -> _Parameters | None:
+    """Reads the text of the parameters; None if they are not pointers with at most a size after them."""
+    types = [re.sub(r"\b(const|__restrict__|restrict)\b|\w+\s*$", " ", each) for each in parameters.split(",")]
+    names = [" ".join(each.replace("*", " ").split()) for each in types]
+    arrays = ["*" in each for each in types]
+    if arrays and all(arrays):
+        return _Parameters(tuple(map(_POINTERS.get, names)), None)
+    if arrays and all(arrays[:-1]) and names[-1] in _COUNTS:
+        return _Parameters(tuple(map(_POINTERS.get, names[:-1])), _COUNTS[names[-1]])
+    return None
+
+
+CUDA_RAW = register_backend(
+    Backend(
+        id="cuda_raw",
+        targets={"cuda": "bridge_cuda"},
+        accept=_accept,
+        expected="CUDA C++ with one __global__ void function, no template, of pointers and at most their size, "
+        "or a suites.RawKernel",
+        cure="Name the function and its launch with suites.RawKernel(source, name, launch).",
+        missing_dtypes={"float16": "needs CUDA's headers, which not every installation of NVRTC finds"},
+        missing=NO_CUDA_CORE,
+        typed=False,
+    )
+)

@@ -1,0 +1,171 @@
+"""Adds the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``: kernels of numba-cuda.
+
+It also gives the building blocks of :mod:`suites.backends.numba_cuda_blocks` to the files of the operators.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+from bridge import numba_cuda_callable, numba_cuda_kernel
+from suites.backends.backend import Backend, register_backend
+from suites.backends.kernel import Kernel
+from suites.backends.numba_cuda_blocks import (
+    LOADS,
+    LONG,
+    MISSING,
+    PARTIALS,
+    THREADS,
+    add_up,
+    csr_row_sums,
+    csr_rows_of,
+    cuda,
+    device,
+    kernel,
+    load,
+    partial_count,
+    quotient,
+    rows_of,
+    store,
+    strided_sum,
+    sum_lanes,
+    tile,
+    tile_count,
+    tiles,
+    widened,
+)
+
+__all__ = [
+    "LOADS",
+    "LONG",
+    "MISSING",
+    "NUMBA_CUDA",
+    "NUMBA_CUDA_CALLABLE",
+    "NUMBA_CUDA_REPLAY",
+    "PARTIALS",
+    "THREADS",
+    "CudaCallable",
+    "CudaKernel",
+    "add_up",
+    "csr_row_sums",
+    "csr_rows_of",
+    "cuda",
+    "device",
+    "kernel",
+    "load",
+    "partial_count",
+    "quotient",
+    "rows_of",
+    "store",
+    "strided_sum",
+    "sum_lanes",
+    "tile",
+    "tile_count",
+    "tiles",
+    "widened",
+]
+
+
+@dataclass(frozen=True)
+class CudaKernel(Kernel):
+    """A Numba-CUDA kernel and how it is launched.
+
+    Attributes:
+        dispatcher: The kernel, decorated with ``numba.cuda.jit``.
+        launch: Takes the inputs and outputs of a call (anything with shape and dtype). Returns the launch arguments of
+            :func:`bridge.numba_cuda_kernel`.
+        atomic: Whether atomic operations add floats up: on a GPU their order varies, and with it the last bits.
+    """
+
+    dispatcher: Any
+    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
+    atomic: bool = False
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of :func:`bridge.numba_cuda_kernel`."""
+        return numba_cuda_kernel(self.dispatcher, outs, **self.launch(inputs, outs))
+
+
+@dataclass(frozen=True)
+class CudaCallable(Kernel):
+    """A Python function that launches several Numba-CUDA kernels.
+
+    Attributes:
+        function: The function, as :func:`bridge.numba_cuda_callable` takes it. Its launches depend only on shapes and
+            dtypes, so that they can be replayed.
+        replay: Whether its launches are recorded once and then replayed without Python. The backend sets it.
+    """
+
+    function: Callable[..., None]
+    replay: bool = False
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of :func:`bridge.numba_cuda_callable`."""
+        return numba_cuda_callable(self.function, outs, replay=self.replay)
+
+
+def _accept_kernel(given: Any) -> Kernel | None:
+    if isinstance(given, CudaKernel):
+        return given if _is_kernel(given.dispatcher) and callable(given.launch) else None
+    return CudaKernel(given, _thread_per_element) if _is_kernel(given) else None
+
+
+def _is_kernel(given: Any) -> bool:
+    if isinstance(given, FunctionType):  # without numba-cuda, the decorator `kernel` returns the function itself
+        return MISSING is not None
+    is_device_function = (getattr(given, "targetoptions", None) or {}).get("device") or getattr(given, "_device", 0)
+    return type(given).__module__.startswith("numba.cuda") and callable(given) and not is_device_function
+
+
+def _thread_per_element(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of a bare kernel: a thread for each element of the first output."""
+    return {"launch_dims": math.prod(outs[0].shape)}
+
+
+def _accept_callable(given: Any) -> CudaCallable | None:
+    if isinstance(given, CudaCallable):
+        return replace(given, replay=False) if isinstance(given.function, FunctionType) else None
+    return CudaCallable(given) if isinstance(given, FunctionType) else None
+
+
+def _accept_replayed(given: Any) -> CudaCallable | None:
+    accepted = _accept_callable(given)
+    return None if accepted is None else replace(accepted, replay=True)
+
+
+NUMBA_CUDA = register_backend(
+    Backend(
+        id="numba_cuda",
+        targets={"cuda": "bridge_cuda"},
+        accept=_accept_kernel,
+        expected="a function decorated with numba.cuda.jit, or a suites.CudaKernel of one",
+        cure="Decorate it with numba.cuda.jit, without device=True.",
+        missing=MISSING,
+    )
+)
+NUMBA_CUDA_CALLABLE = register_backend(
+    Backend(
+        id="numba_cuda_callable",
+        targets={"cuda": "bridge_cuda_python"},
+        accept=_accept_callable,
+        expected="a Python function that launches kernels of numba.cuda",
+        cure="Declare a single kernel as 'numba_cuda'.",
+        language="numba_cuda",
+        missing=MISSING,
+    )
+)
+NUMBA_CUDA_REPLAY = register_backend(
+    Backend(
+        id="numba_cuda_replay",
+        targets={"cuda": "bridge_cuda"},
+        accept=_accept_replayed,
+        expected="a Python function that launches kernels of numba.cuda",
+        cure="Declare a single kernel as 'numba_cuda'.",
+        language="numba_cuda",
+        missing=MISSING,
+    )
+)

@@ -1,0 +1,66 @@
+"""Accepts the kernels of an operator, and explains to its author why a kernel does not fit its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+from suites.backends.backend import Backend
+from suites.backends.kernel import Kernel
+from suites.errors import OperatorError
+
+
+def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
+    """The kernel as its backend builds from it.
+
+    Args:
+        where: The operator and its field, with which an error begins.
+        backend: The backend that the kernel is declared for.
+        kernel: A bare kernel of the backend's language, or one in the class that says how it is launched.
+
+    Raises:
+        OperatorError: It is something else.
+    """
+    found = backend.accept(kernel)
+    if found is not None:
+        return found
+    cure, others = backend.cure, _accepting(kernel)
+    # A function without a decorator says nothing of its language.
+    if others and not others[0].shares_language(backend) and not isinstance(kernel, FunctionType):
+        cure = f"Declare it as {others[0].id!r}."
+    raise OperatorError(f"{where} is {_described(kernel)}, expected {backend.expected}. {cure}")
+
+
+def refuse_kernel(where: str, reference: Any) -> None:
+    """Raises an OperatorError if the reference is a kernel: it must be a function of JAX arrays."""
+    others = [] if isinstance(reference, FunctionType) else _accepting(reference)
+    if others:
+        raise OperatorError(
+            f"{where} is {_described(reference)}, expected a function of JAX's arrays. Declare the kernel in "
+            f"kernels={{{others[0].id!r}: ...}}."
+        )
+
+
+def takes(kernel: Kernel, dtypes: Sequence[str]) -> bool:
+    """Whether a kernel is declared for inputs and outputs of these dtypes. Their number is not compared."""
+    declared = kernel.declared_dtypes()
+    return declared is None or any(
+        len(one) != len(dtypes) or all(wanted in (None, dtype) for wanted, dtype in zip(one, dtypes, strict=True))
+        for one in declared
+    )
+
+
+def _accepting(kernel: Any) -> list[Backend]:
+    """The backends that this is clearly a kernel of."""
+    return [each for each in Backend if not each.takes_any_callable and each.accept(kernel) is not None]
+
+
+def _described(kernel: Any) -> str:
+    name = getattr(kernel, "__name__", None) or getattr(kernel, "key", None)
+    if isinstance(kernel, FunctionType):
+        return "a lambda" if name == "<lambda>" else f"the plain Python function {name}"
+    package = type(kernel).__module__.partition(".")[0]
+    if package in ("builtins", "suites"):
+        return f"a {type(kernel).__name__}" + (f" ({kernel!r})" if isinstance(kernel, bool | int | float) else "")
+    return f"{name or 'a kernel'} ({package}'s {type(kernel).__name__})"

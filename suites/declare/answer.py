@@ -1,0 +1,60 @@
+"""Wraps the functions that an author declares for an operator, so that each returns one form; other forms are refused.
+
+An error names the operator and the field. It is raised when the function is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from suites.declare import fields
+
+Given = Callable[..., Any]
+
+
+class Declared(Protocol):
+    """The fields of an operator that the defaults of other fields follow from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def reference(self) -> Callable[..., Any]: ...
+    @property
+    def outputs(self) -> Callable[..., Any]: ...
+    @property
+    def truth(self) -> Callable[..., Any]: ...
+    @property
+    def sample(self) -> Callable[[str, int, int], Any]: ...
+    @property
+    def tolerance(self) -> float | None: ...
+
+
+class Answer:
+    """A field of an operator that is a function.
+
+    ``dataclasses.replace`` hands the answers of an operator to its copy. The copy takes over only the author's
+    functions: its defaults follow from its own fields.
+
+    Attributes:
+        field: The name of the field.
+        takes: The arguments of the function, for an error.
+        operator: The operator.
+        given: The author's function; None for the default.
+    """
+
+    field = ""
+    takes = "the inputs"
+
+    def __init__(self, operator: Declared, given: Given | None):
+        self.operator = operator
+        given = given.given if isinstance(given, Answer) else given
+        self.given = None if given is None else fields.function(self.where, given, self.takes)
+
+    @property
+    def where(self) -> str:
+        """The operator and the field, with which an error begins."""
+        return f"{self.operator.name}: {self.field}"
+
+    def __repr__(self) -> str:
+        return f"<{self.field} of {self.operator.name}>"

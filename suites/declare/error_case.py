@@ -1,0 +1,64 @@
+"""Declares inputs that an operator must refuse, and the exception that each backend must raise for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from suites.declare import fields
+from suites.declare.given_inputs import inputs_of
+from suites.errors import OperatorError
+from suites.inputs.arrays import Inputs
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The exception that bad inputs must raise, with a regular expression for its message."""
+
+    exception: type[Exception]
+    message: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.exception, type) and issubclass(self.exception, Exception)):
+            raise OperatorError(f"Failure: exception is {self.exception!r}, expected a class such as ValueError.")
+        if not isinstance(self.message, str):
+            raise OperatorError(f"Failure: message is {self.message!r}, expected a regular expression.")
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """Makes the inputs of an error case, as a tuple of NumPy arrays."""
+
+    where: str
+    given: Callable[[], Any]
+
+    def __call__(self) -> Inputs:
+        return inputs_of(self.where, self.given())
+
+
+@dataclass(frozen=True)
+class ErrorCase:
+    """Inputs that must be refused.
+
+    Attributes:
+        name: Part of the test's id.
+        inputs: Makes the inputs.
+        failures: The exception that each backend must raise, by backend or its name. Other backends are not tested.
+    """
+
+    name: str
+    inputs: Callable[[], Inputs]
+    failures: Mapping[Any, Failure]
+
+    def __post_init__(self) -> None:
+        fields.name("ErrorCase: name", self.name)
+        where = f"ErrorCase {self.name!r}"
+        inputs = self.inputs.given if isinstance(self.inputs, _Refused) else self.inputs
+        fields.function(f"{where}: inputs", inputs, "no arguments that makes them")
+        object.__setattr__(self, "inputs", _Refused(f"{where}: inputs()", inputs))
+        failures = fields.by_backend(f"{where}: failures", self.failures)
+        for backend, failure in failures.items():
+            if not isinstance(failure, Failure):
+                raise OperatorError(f"{where}: failures[{backend.id!r}] is {failure!r}, expected suites.Failure(...).")
+        object.__setattr__(self, "failures", failures)

@@ -1,0 +1,77 @@
+"""Brings the inputs that an author's functions return into one form: a tuple of NumPy arrays of known dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.declare import fields
+from suites.errors import OperatorError
+from suites.inputs.arrays import Array, Inputs
+from suites.inputs.precision import NARROWER, needs_x64
+
+
+def inputs_of(where: str, found: Any) -> Inputs:
+    """Inputs as a tuple of NumPy arrays.
+
+    Args:
+        where: The operator, the field and its arguments, with which an error begins.
+        found: One array, or a tuple or list of arrays.
+
+    Raises:
+        OperatorError: It is something else, or an array of a dtype that operators do not have.
+    """
+    several = tuple(found) if isinstance(found, tuple | list) else (found,)
+    return tuple(_input(f"{where}: input {index}", each) for index, each in enumerate(several))
+
+
+def _input(where: str, given: Any) -> Array:
+    if not isinstance(given, np.ndarray | np.generic | jax.Array):
+        raise OperatorError(f"{where} is {described(given)}, expected an array. Make it with np.asarray(..., dtype).")
+    array = np.asarray(given)
+    if array.dtype.name not in (*fields.DTYPES, "bfloat16"):
+        known = ", ".join(fields.DTYPES)
+        raise OperatorError(f"{where} is {described(array)}, expected one of {known}. Make it with .astype(dtype).")
+    return array
+
+
+def inputs_of_dtype(where: str, dtype: str, inputs: Inputs) -> Inputs:
+    """The inputs of a case of a dtype. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype needs x64 mode.
+
+    Raises:
+        OperatorError: No input has the dtype, or a value does not fit into 32 bits.
+    """
+    if not needs_x64(dtype):
+        inputs = tuple(_narrow(f"{where}: input {index}", array) for index, array in enumerate(inputs))
+    if inputs and not any(array.dtype == dtype for array in inputs):
+        raise OperatorError(
+            f"{where} returned {', '.join(array.dtype.name for array in inputs)}, expected {dtype} for one of the "
+            "inputs at least. Make it with .astype(dtype), or leave this dtype out of dtypes."
+        )
+    return inputs
+
+
+def _narrow(where: str, array: Array) -> Array:
+    """The array in the dtype that JAX gives it without x64 mode."""
+    if not needs_x64(array.dtype):
+        return array
+    narrow = np.dtype(NARROWER[array.dtype.name])
+    if narrow.kind in "iu" and array.size:
+        limits = np.iinfo(narrow)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise OperatorError(
+                f"{where} has values beyond {narrow}, which JAX makes of {array.dtype} where dtypes have 32 bits. "
+                f"Declare dtypes=({array.dtype.name!r},), or return smaller values."
+            )
+    with np.errstate(over="ignore"):
+        return array.astype(narrow)
+
+
+def described(value: Any) -> str:
+    """A value in an error: its type, and its text where that is short."""
+    if isinstance(value, np.ndarray | jax.Array):
+        return f"an array of {value.dtype}"
+    text = repr(value)
+    return f"{type(value).__name__} {text}" if len(text) < 60 else f"a {type(value).__name__}"

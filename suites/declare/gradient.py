@@ -1,0 +1,75 @@
+"""Declares how an operator is differentiated, and how exact its cotangents must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suites.declare import fields
+from suites.declare.limitation import Limitation
+from suites.errors import OperatorError
+from suites.inputs.arrays import Array
+
+Pullback = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
+"""Takes inputs and cotangents of the outputs, in float64. Returns the cotangents of the inputs that have one."""
+
+
+def sums_of_products(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """The condition of an operator whose outputs are sums of products: the same sums of the absolute values."""
+    return [np.abs(each) for each in pullback(list(map(_magnitude, inputs)), list(map(np.abs, cotangents)))]
+
+
+def no_sums(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """The condition of an operator whose cotangents are single products: their absolute values."""
+    return [np.abs(each) for each in pullback(inputs, list(map(np.abs, cotangents)))]
+
+
+def _magnitude(array: Array) -> Array:
+    return np.abs(array) if array.dtype.kind == "f" else array
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Says that an operator has a derivative at its samples, and how exact it is.
+
+    The error model is that of :mod:`suites.truth.error_model`: a cotangent may be off by ``gamma_k S``.
+
+    Attributes:
+        terms: ``k`` for each input that has a cotangent, by the index of the input: the longest chain of roundings in
+            an element of the cotangent, or a function that gives it for the inputs of a call.
+        condition: Takes the reference's pullback, the inputs and the cotangents of the outputs, in float64. Returns
+            ``S`` for each input in ``terms``: the sum of the absolute values of all terms of each element.
+        backends: The backends whose kernels have an adjoint, or their names; None for all whose language generates one.
+        dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
+        sizes: Nominal sizes for checks; None for those of the operator.
+        limitations: Derivatives that are known not to work.
+    """
+
+    terms: Mapping[int, int | Callable[..., int]]
+    condition: Callable[[Pullback, Sequence[Array], Sequence[Array]], Sequence[Array]] = sums_of_products
+    backends: Sequence[Any] | None = None
+    dtypes: Sequence[Any] | None = None
+    sizes: tuple[int, ...] | None = None
+    limitations: tuple[Limitation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.terms, Mapping) or not self.terms:
+            raise OperatorError(
+                f"Gradient: terms is {self.terms!r}, expected a dict from the index of an input to its number of "
+                "roundings, such as {0: 1}."
+            )
+        for index, terms in self.terms.items():
+            is_index = isinstance(index, int) and index >= 0
+            if not is_index or not (callable(terms) or (isinstance(terms, int) and terms >= 0)):
+                raise OperatorError(
+                    f"Gradient: terms has {index!r}: {terms!r}, expected the index of an input, and its number of "
+                    "roundings or a function of the inputs that gives it."
+                )
+        fields.function("Gradient: condition", self.condition, "a pullback, inputs and cotangents")
+        optional = {"backends": fields.backends, "dtypes": fields.dtypes, "sizes": fields.sizes}
+        for name, normal in optional.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))

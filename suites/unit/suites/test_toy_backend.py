@@ -1,0 +1,177 @@
+"""A user adds a kernel language in one file, declares its kernels in another, and every command knows it.
+
+The toy language is arithmetic on arrays as text, such as ``"2 * x + 1"``.
+"""
+
+import json
+import pickle
+
+import pytest
+
+from reports import Status, find_run, read_run
+from reports.options import Exit
+from suites import Backend, Kernel, OperatorError, register_backend
+from suites.unit import processes
+
+LANGUAGE = '''
+"""Adds the backend ``formula``: arithmetic on arrays, as text."""
+
+from dataclasses import dataclass
+
+import jax
+
+from suites import Backend, Kernel, register_backend
+
+
+@dataclass(frozen=True)
+class Formula(Kernel):
+    text: str
+
+    def build(self, inputs, outs):
+        names = "xyz"[: len(inputs)]
+        return jax.jit(lambda *arrays: [eval(self.text, dict(zip(names, arrays)))])
+
+
+def accept(kernel):
+    if isinstance(kernel, Formula):
+        return kernel
+    return Formula(kernel) if isinstance(kernel, str) and "x" in kernel else None
+
+
+register_backend(
+    Backend(
+        id="formula",
+        targets={"cpu": None},
+        accept=accept,
+        expected="arithmetic of x, y and z as text",
+        cure="Write it with x.",
+        missing_dtypes={"float16": "formulas have no float16"},
+    )
+)
+'''
+OPERATORS = """
+import formula_language
+from suites import Operator
+
+RIGHT = Operator(
+    name="polynomial",
+    reference=lambda x, y: x * x + y,
+    kernels={"formula": "x * x + y"},
+    dtypes=("float32", "float16"),
+)
+"""
+WRONG = (
+    OPERATORS
+    + """
+WRONG = Operator(name="difference", reference=lambda x, y: x - y, kernels={"formula": "y - x"}, dtypes="float32")
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder that holds the language and the operators."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+    (tmp_path / "formula_language.py").write_text(LANGUAGE, encoding="utf-8")
+    (tmp_path / "my_ops.py").write_text(OPERATORS, encoding="utf-8")
+    return tmp_path
+
+
+def command(*arguments):
+    """Runs a command in a process of its own: the backends of this one stay as they are."""
+    return processes.run("-m", "suites", *arguments)
+
+
+def statuses(run):
+    """The statuses of the cells of the toy backend in a run, by operator."""
+    found = {}
+    for record in read_run(run):
+        if record.cell.backend == "formula":
+            found.setdefault(record.cell.operator, set()).add(record.status)
+    return found
+
+
+def test_list_shows_its_kernels_and_dtypes():
+    done = command("list", "my_ops.py", "--format", "json")
+    assert done.returncode == Exit.FINE, done.stderr
+    rows = {row["backend"]: row for row in json.loads(done.stdout)}
+    assert rows["formula"]["operator"] == "polynomial"
+    assert rows["formula"]["dtypes"] == "f32"
+    assert "formulas have no float16" in rows["formula"]["skipped"]
+
+
+def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
+    (folder / "my_ops.py").write_text(WRONG, encoding="utf-8")
+    done = command("validate", "my_ops.py", "--dtype", "float32", "--jobs", "1")
+    assert done.returncode == Exit.WRONG, done.stderr
+    found = statuses(find_run())
+    assert Status.PASSED in found["polynomial"] <= {Status.PASSED, Status.SKIPPED}
+    assert Status.WRONG_VALUE in found["difference"]
+
+
+def test_bench_times_its_kernels():
+    done = command("bench", "my_ops.py", "--dtype", "float32", "--size", "64")
+    assert done.returncode == Exit.FINE, done.stderr
+    assert statuses(find_run()) == {"polynomial": {Status.PASSED}}
+    assert "formula" in done.stdout
+
+
+def test_an_error_about_its_kernel_names_the_language(folder):
+    (folder / "my_ops.py").write_text(OPERATORS.replace('"x * x + y"}', "3}"), encoding="utf-8")
+    done = command("list", "my_ops.py")
+    assert done.returncode == Exit.COULD_NOT_RUN
+    assert "kernels['formula'] is a int (3), expected arithmetic of x, y and z as text. Write it with x." in done.stderr
+
+
+def test_an_unknown_backend_is_answered_with_the_registered_ones(folder):
+    (folder / "my_ops.py").write_text(OPERATORS.replace('"formula":', '"formular":'), encoding="utf-8")
+    done = command("list", "my_ops.py")
+    assert done.returncode == Exit.COULD_NOT_RUN
+    assert "there is no backend 'formular'. Did you mean 'formula'? Known are jnp, numba," in done.stderr
+
+
+class _Nothing(Kernel):
+    def build(self, inputs, outs):
+        return lambda *arrays: []
+
+
+def _backend(**changes):
+    facts = {"id": "nothing", "targets": {"cpu": None}, "accept": lambda kernel: None, "expected": "it", "cure": "Go."}
+    return Backend(**(facts | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id": "numba"}, "Backend 'numba': the id is taken .registered: jnp, numba, "),
+        ({"id": "My-C"}, "Backend: id is 'My-C', expected lower case letters, digits and _."),
+        ({"targets": {"gpu": None}}, r"Backend 'nothing': targets has \['gpu'\], expected 'cpu', 'cuda' or both."),
+        ({"targets": {}}, r"Backend 'nothing': targets has \[\], expected 'cpu', 'cuda' or both."),
+    ],
+)
+def test_a_backend_that_makes_no_sense_is_refused(changes, message):
+    before = list(Backend)
+    with pytest.raises(OperatorError, match=message):
+        register_backend(_backend(**changes))
+    assert list(Backend) == before
+
+
+def test_backends_are_found_by_name_and_stay_themselves_in_other_processes():
+    assert [backend.id for backend in Backend][:3] == ["jnp", "numba", "numba_parallel"]
+    assert all(getattr(Backend, backend.id.upper()) is backend for backend in Backend)
+    assert all(pickle.loads(pickle.dumps(backend)) is backend for backend in Backend)
+    with pytest.raises(AttributeError, match="no backend is registered as 'nothing'"):
+        _ = Backend.NOTHING
+    with pytest.raises(OperatorError, match=r"no backend .* .nothing. in this process .* Import the file"):
+        pickle.loads(pickle.dumps(_backend()))
+
+
+def test_a_kernel_class_needs_no_more_than_build():
+    kernel = _Nothing()
+    assert (kernel.custom_calls, kernel.direct, kernel.atomic) == (1, True, False)
+    assert kernel.declared_dtypes() is None
+    assert not kernel.generates_adjoint("float32")
+    assert _backend().build(kernel, [])() == []
+    with pytest.raises(OperatorError, match=r"nothing: got a int, expected it\. Go\."):
+        _backend().build(3, [])
