@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from suites.backends.backend import Backend, Kernel, WarpCallable, WarpKernel
-from suites.checks.register import CHECKS
 from suites.declare import bare
 from suites.declare import fields as declaration
 from suites.declare.answers import ANSWERS, inputs_of
@@ -98,12 +97,11 @@ class Limitation:
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise OperatorError(f"Limitation: reason is {self.reason!r}, expected why it does not work.")
-        known = [check.name for check in CHECKS]
         normal = {
             "backends": declaration.backends("Limitation: backends", self.backends),
             "dtypes": declaration.dtypes("Limitation: dtypes", self.dtypes) if len(self.dtypes) else (),
             "edges": (self.edges,) if isinstance(self.edges, str) else tuple(self.edges),
-            "checks": declaration.names("Limitation: checks", self.checks, known, "check"),
+            "checks": (self.checks,) if isinstance(self.checks, str) else tuple(self.checks),
         }
         for name, value in normal.items():
             object.__setattr__(self, name, value)

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from rich.console import Console
 
-from suites.cells.selection import SelectionError
+from suites.errors import SelectionError
 from suites.dispatch import record, report
 from suites.dispatch.platforms import Platform
 from suites.dispatch.run import run

@@ -25,7 +25,7 @@ from reports import Cell, RunWriter, Status
 from reports.records.record import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from suites.cells.selection import Selection
-from suites.sessions import isolation as command
+from suites.sessions import isolation
 from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorded, Refused, Started, decode
 
 _NO_TESTS = 5  # pytest's exit code where a resumed run has all of its cells
@@ -63,7 +63,7 @@ def bench(
         verbose: With the output of pytest.
     """
     session = _Session(selection, timeout_s, verbose)
-    with command.isolated() as (variables, scratch):
+    with isolation.isolated() as (variables, scratch):
         try:
             return session.run(variables, scratch, resume)
         except KeyboardInterrupt:
@@ -102,7 +102,7 @@ class _Session:
         """Runs one process to its end; returns why the session cannot go on, if it cannot."""
         self._current = None
         read, write = os.pipe()
-        arguments = command.arguments(["bench/test_speed.py"], scratch)
+        arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
         arguments += ["--kb-bench", *self._selection.arguments(), "-q", "--no-header"]
         arguments += ["--kb-resume", resume] if resume else []
         with tempfile.TemporaryFile(dir=scratch) as log:
