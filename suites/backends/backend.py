@@ -10,8 +10,7 @@ from typing import Any
 
 import jax
 
-from bridge import cuda_raw_kernel, jax_kernel, numba_cuda_kernel, numba_kernel
-from bridge import numba_cuda_callable
+from bridge import cuda_raw_kernel, jax_kernel, numba_cuda_callable, numba_cuda_kernel, numba_kernel
 from suites.backends.numba_cuda_blocks import MISSING as NO_NUMBA_CUDA
 from suites.backends.numba_cuda_blocks import NO_CUDA_CORE
 

@@ -7,10 +7,10 @@ from importlib import import_module
 
 from rich.console import Console
 
-from suites.errors import SelectionError
 from suites.dispatch import record, report
 from suites.dispatch.platforms import Platform
 from suites.dispatch.run import run
+from suites.errors import SelectionError
 
 _PLATFORMS = {"cpu": ("suites.dispatch.paths_cpu", "CPU"), "cuda": ("suites.dispatch.paths_cuda", "CUDA")}
 

@@ -65,9 +65,8 @@ import numpy as np
 from numba import cuda
 
 import bridge
-from bridge import XLACustomKernel, numba_cuda_kernel, numba_kernel
+from bridge import XLACustomKernel, numba_cuda_callable, numba_cuda_kernel, numba_kernel
 from bridge.languages.launch_shape import launch_shape
-from bridge import numba_cuda_callable
 
 ON_GPU = not numba.config.ENABLE_CUDASIM
 random = np.random.default_rng(7)

@@ -17,12 +17,12 @@ from bridge import (
     export_checks,
     export_self_contained,
     jax_kernel,
+    numba_cuda_callable,
     numba_cuda_kernel,
 )
 from bridge.ffi.cuda import embedded
 from bridge.ffi.plans.device import DevicePlan
 from bridge.languages.cuda_cpp import _define
-from bridge import numba_cuda_callable
 from suites.unit.processes import output, run
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")

@@ -31,11 +31,11 @@ from bridge import (
     jax_kernel,
     jaxinfo_to_warpinfo,
     jaxtype_to_warptype,
+    numba_cuda_callable,
     numba_cuda_kernel,
     numba_kernel,
     use_backend,
 )
-from bridge import numba_cuda_callable
 from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import KernelCompileError, KernelTypeError, LaunchError, RecordingError, SignatureError, numba_cuda_kernel
+from bridge import (
+    KernelCompileError,
+    KernelTypeError,
+    LaunchError,
+    RecordingError,
+    SignatureError,
+    numba_cuda_callable,
+    numba_cuda_kernel,
+)
 from bridge.languages.numba_cpu.njit import DTYPES
-from bridge import numba_cuda_callable
 
 cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
 HAS_GPU = cuda.is_available()

@@ -424,10 +424,9 @@ class TestWarp:
 class TestNumbaCuda:
     def test_the_source_of_a_kernel_and_of_a_function_that_launches_some(self, monkeypatch):
         cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        from bridge import numba_cuda_kernel
+        from bridge import numba_cuda_callable, numba_cuda_kernel
         from bridge.ffi.kernel_call import Compiled
         from bridge.ffi.target import CUDA, Entry
-        from bridge import numba_cuda_callable
 
         def launch(x, out, stream):
             print(x)

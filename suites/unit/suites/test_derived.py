@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reports import Status
 from suites.backends.backend import Backend
 from suites.declare.operator import Inputs, Operator
-from suites.judging.cell_verdict import precision
+from suites.inputs.precision import precision
 from suites.ops import operators
 from suites.truth.derived import derived_truth, explain_truth
 from suites.truth.derived import reference as derived

@@ -16,7 +16,8 @@ from bridge.languages.launch_shape import Limits, check_limits, launch_shape
 from reports import Status
 from suites.backends.backend import Backend, specs
 from suites.inputs import strategies
-from suites.judging.cell_verdict import check, check_results, precision
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_kernel, judge_results
 from suites.ops import operators
 
 # Some examples compile a program, which takes as long as a thousand that do not.
@@ -49,7 +50,7 @@ def test_vectors_have_every_kind_of_special_value(wanted):
 def test_elementwise_operators_are_right_on_any_values(name, data):
     operator = operators()[name]
     inputs = data.draw(strategies.samples(operator, dtypes=("float32",), sizes=(5, 33)))
-    verdict = check(operator, Backend.NUMBA, inputs)
+    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
 
 
@@ -113,7 +114,7 @@ def test_sparse_product_is_right_on_any_structure(backend, data):
     matrix = data.draw(strategies.csr("float32", rows=(7,), nonzeros=(0, 33)))
     x = np.random.default_rng(data.draw(strategies.SEEDS)).standard_normal(matrix.columns).astype(np.float32)
     inputs = (matrix.data, matrix.indices, matrix.indptr, x)
-    verdict = check(operators()["csr_matvec"], backend, inputs)
+    verdict = judge_kernel(operators()["csr_matvec"], backend, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
 
 
@@ -160,7 +161,7 @@ def test_every_element_of_any_batch_is_right(backend, data):
     with precision("float32"):
         results = jax.tree.leaves(batch.apply(operator.build(backend, specs(first)))(*batch.operands))
     for index, inputs in batch.elements.items():
-        verdict = check_results(operator, inputs, [batch.element(np.asarray(leaf), index) for leaf in results])
+        verdict = judge_results(operator, inputs, [batch.element(np.asarray(leaf), index) for leaf in results])
         assert verdict.status is Status.PASSED, f"element {index}: {verdict.reason}"
 
 
