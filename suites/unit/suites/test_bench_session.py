@@ -44,6 +44,6 @@ def test_a_crash_whose_record_is_lost_ends_the_session(append, words, tmp_path, 
     monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(RunWriter, "append", append)  # in this process, which records crashes; not in the timing one
     Path("ops.py").write_text(CRASHES)
-    assert main(["bench", "ops.py", "--size", "64", "--backend", "numba"]) == Exit.COULD_NOT_RUN
+    assert main(["bench", "ops.py", "--size", "64"]) == Exit.COULD_NOT_RUN
     (line,) = [line for line in capfd.readouterr().err.splitlines() if words in line]
     assert "crash-numba-f32-64-cpu ended its process" in line
