@@ -10,6 +10,6 @@ pytest_plugins = ["suites.plugin"]
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if not config.option.kb_bench:
-        from suites.plugin import prepare
+        from suites.sessions.preparation import prepare
 
         prepare(config)

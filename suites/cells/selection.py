@@ -1,22 +1,19 @@
-"""Says which cells a command or a test session works on, and refuses names that nobody has."""
+"""Defines :class:`Selection`: which cells a command or a test session works on."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.records.cell import short_dtype
-from suites.errors import SelectionError as SelectionError
 
 if TYPE_CHECKING:
-    from suites.cells.params import Case
+    from suites.cells.case import Case
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is checked or timed; empty names mean all.
+    """Says what is checked or timed; an empty tuple of names means all.
 
     Attributes:
         sources: Python files or modules with operators; none for the built-in ones.
@@ -38,11 +35,11 @@ class Selection:
 
     @classmethod
     def of(cls, options: Any, prefix: str = "") -> Selection:
-        """The selection that parsed options hold; options that a command lacks keep their defaults.
+        """Reads a selection from parsed options; an option that the command lacks keeps its default.
 
         Args:
             options: An ``argparse.Namespace``.
-            prefix: What the names of the options begin with.
+            prefix: Precedes the name of each option.
         """
 
         def names(option: str) -> tuple[Any, ...]:
@@ -59,7 +56,7 @@ class Selection:
         )
 
     def arguments(self) -> list[str]:
-        """The same selection as options of the pytest plugin."""
+        """Returns the same selection as options of the pytest plugin."""
         found = ["--kb-device", self.device, "--kb-profile", self.profile]
         for option, values in (
             ("operators", self.sources),
@@ -71,24 +68,8 @@ class Selection:
             found += [part for value in values for part in (f"--kb-{option}", str(value))]
         return found
 
-    def check(self) -> None:
-        """Holds the names to those that there are.
-
-        Raises:
-            SelectionError: There is no such operator, backend or dtype.
-        """
-        from suites.backends.backend import Backend
-        from suites.cells.catalogue import operators
-
-        known = operators()
-        _check("operator", self.operators, known)
-        _check("backend", self.backends, [backend.id for backend in Backend])
-        own = [operator for name, operator in known.items() if not self.operators or name in self.operators]
-        dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
-        _check("dtype", self.dtypes, [*dtypes, *map(short_dtype, dtypes)], shown=dtypes)
-
     def has(self, case: Case) -> bool:
-        """Whether a cell belongs to the selection; its profile decides elsewhere."""
+        """Tells whether a case fits the names and sizes; the quick cells of a profile are up to each table."""
         return (
             (not self.operators or case.operator.name in self.operators)
             and (not self.backends or case.backend.id in self.backends)
@@ -97,7 +78,7 @@ class Selection:
         )
 
     def __str__(self) -> str:
-        """The options as typed, for messages."""
+        """Returns the options as typed, for messages."""
         words = [*self.sources]
         for option, values in (
             ("operator", self.operators),
@@ -107,14 +88,3 @@ class Selection:
         ):
             words += [f"--{option} {value}" for value in values]
         return " ".join([*words, f"--device {self.device}"])
-
-
-def _check(option: str, given: Sequence[str], known: Iterable[str], shown: Iterable[str] | None = None) -> None:
-    names = list(known)
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise SelectionError(
-                f"--{option} {name}: there is none of this name.{hint} Known: {', '.join(shown or names)}."
-            )

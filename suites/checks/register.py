@@ -1,145 +1,174 @@
-"""The checks that a kernel has to pass, by name: the test that makes each, and what it sees that no other does.
+"""Registers checks. A check is one file with one test, which the decorator :func:`check` describes.
 
-A check is a pytest test whose parameter is a :class:`suites.cells.params.Case`. Its name is the ``mode`` of its records, and
-a column of the kill matrix (:mod:`suites.mutants`), which proves what is said here.
+The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an ``evidence``::
+
+    @check("eager", sees="the call outside jit", cells=KERNELS, order=10)
+    def test_eager_call_is_right(case, evidence): ...
+
+The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``kernel-bridge mutants``)
+proves what the check sees. A new file needs no entry anywhere else: :func:`checks` imports every file of
+:mod:`suites.checks.folders`.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from suites.cells.case import Case
+from suites.cells.selection import Selection
+from suites.cells.table import Table
+from suites.checks import folders
+from suites.errors import SelectionError
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+LAST = 1000
 
 
-@dataclass(frozen=True)
+class CheckError(SelectionError):
+    """A file of checks cannot be imported, or holds a test that is not registered as it must be."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """One check.
 
     Attributes:
-        name: In records and tables.
-        test: The file and the function that make it.
-        sees: What it is there for.
+        name: Its name in records and tables.
+        sees: What it is there for: the faults that it finds, in a few words.
+        cells: The cells that it runs on.
+        order: Its place in tables: lower numbers come first, then names.
+        file: The file of its test.
+        function: The name of its test.
     """
 
     name: str
-    test: str
     sees: str
-
-    @property
-    def file(self) -> str:
-        """The file of its test, in this package."""
-        return self.test.partition("::")[0]
-
-    @property
-    def function(self) -> str:
-        """The name of its test."""
-        return self.test.partition("::")[2]
+    cells: Table
+    order: int
+    file: Path
+    function: str
 
 
-CHECKS = (
-    Check(
-        "eager",
-        "checks/test_forward.py::test_eager_call_is_right_and_leaves_inputs_alone",
-        "the call outside jit, in every dtype",
-    ),
-    Check(
-        "repeat",
-        "checks/test_forward.py::test_eager_call_repeats_its_bits",
-        "results that vary from call to call where they must not; the others run once or twice",
-    ),
-    Check(
-        "compiled",
-        "checks/test_jit.py::test_compiled_program_calls_the_kernel_and_writes_every_element_right",
-        "elements never written, changed inputs, a program without the kernel; at every size and dtype",
-    ),
-    Check(
-        "large",
-        "checks/test_jit.py::test_large_inputs_are_right",
-        "parallel parts and second passes, which small inputs never reach",
-    ),
-    Check(
-        "twice",
-        "checks/test_jit.py::test_jit_around_several_calls_keeps_all",
-        "calls that disturb each other in one program",
-    ),
-    Check("edges", "checks/test_edges.py::test_edge_case_is_right", "special values, empty inputs, degenerate structures"),
-    Check(
-        "drawn",
-        "checks/test_property.py::test_drawn_inputs_are_right",
-        "inputs that nobody thought of; other ones each time in the long profile",
-    ),
-    Check(
-        "drawn csr",
-        "checks/test_property.py::test_drawn_structure_is_right",
-        "sparse structures that nobody thought of; other ones each time in the long profile",
-    ),
-    Check(
-        "drawn vmap",
-        "checks/test_property.py::test_drawn_batch_is_right",
-        "axes, nesting and shared operands of batches in any combination, which vmap has five of",
-    ),
-    Check(
-        "vmap", "checks/test_vmap.py::test_each_element_of_a_batch_is_right", "strides and shared operands of batched calls"
-    ),
-    Check("vmap0", "checks/test_vmap.py::test_batch_of_none_gives_results_of_none", "batches without elements"),
-    Check("scan", "checks/test_control_flow.py::test_each_step_of_a_scan_is_right", "what one step leaves for the next"),
-    Check(
-        "cond",
-        "checks/test_control_flow.py::test_branch_that_is_taken_is_right",
-        "a call in a branch that may not be taken: XLA may move it out, or share its buffers",
-    ),
-    Check(
-        "donate",
-        "checks/test_donation.py::test_donated_inputs_give_right_results_and_others_stay",
-        "reading an input after XLA was allowed to reuse its memory, on versions that do",
-    ),
-    Check("shard", "checks/test_sharding.py::test_each_shard_is_right", "state of one device used on another"),
-    Check("export", "checks/test_export.py::test_exported_program_is_right", "what a serialised program does not carry along"),
-    Check("x64", "checks/test_x64.py::test_the_other_precision_mode_changes_nothing", "dtypes that follow JAX's x64 mode"),
-    Check(
-        "threads",
-        "checks/test_threads.py::test_concurrent_calls_are_right",
-        "state shared by calls that overlap on one device; shard overlaps those of several",
-    ),
-    Check(
-        "grad",
-        "checks/test_grad.py::test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel",
-        "the derivative at every size and dtype",
-    ),
-    Check(
-        "grad eager",
-        "checks/test_grad.py::test_eager_gradient_is_right_and_integers_have_none",
-        "the derivative outside jit, changed inputs, and cotangents of integers",
-    ),
-    Check(
-        "vmap grad",
-        "checks/test_grad.py::test_batch_of_gradients_is_right",
-        "batches of derivatives: the rule of the adjoint, which grad vmap need not use",
-    ),
-    Check(
-        "grad vmap",
-        "checks/test_grad.py::test_gradient_of_a_batch_is_right",
-        "derivatives of a batched call: the adjoint of the rule, which vmap grad need not use",
-    ),
-    Check(
-        "grad diff",
-        "checks/test_grad.py::test_gradient_agrees_with_differences",
-        "a reference whose own derivative is wrong",
-    ),
-    Check(
-        "errors",
-        "checks/test_errors.py::test_bad_inputs_are_refused_in_the_operators_own_words",
-        "bad inputs that are taken as good ones",
-    ),
-)
-"""All of them, in the order in which tables show them."""
+_REGISTERED: dict[str, Check] = {}
 
 
-def files() -> list[str]:
-    """The files of the tests, each once."""
-    return list(dict.fromkeys(check.file for check in CHECKS))
+def check(name: str, *, sees: str, cells: Table, order: int = LAST) -> Callable[[Test], Test]:
+    """Registers a test as a check; a decorator that returns the test itself.
+
+    Args:
+        name: A name that no other check has.
+        sees: What it is there for, in a few words.
+        cells: The cells that it runs on, from :mod:`suites.cells.tables` or a table of its own.
+        order: Its place in tables; without one it comes last.
+
+    Raises:
+        CheckError: The name is taken, ``sees`` is empty, or the test takes no ``case``.
+    """
+
+    def register(test: Test) -> Test:
+        found = Check(
+            name=name, sees=sees, cells=cells, order=order,
+            file=Path(inspect.getfile(sys.modules[test.__module__])).resolve(), function=test.__name__,
+        )  # fmt: skip
+        where = f"{found.file}: {found.function}"
+        if not sees.strip():
+            raise CheckError(f"{where}: says nothing of what it sees. Give @check its sees='...'.")
+        if "case" not in inspect.signature(test).parameters:
+            raise CheckError(f"{where}: has no parameter 'case'. A check takes the case that it runs on.")
+        other = _REGISTERED.get(name)
+        if other is not None and (other.file, other.function) != (found.file, found.function):
+            raise CheckError(f"{where}: {name!r} is the name of {other.function} in {other.file} already. Rename one.")
+        if any(each.function == found.function and each.name != name for each in _REGISTERED.values()):
+            raise CheckError(f"{where}: another check's test has this name too. Rename the function.")
+        _REGISTERED[name] = found
+        return test
+
+    return register
+
+
+def checks() -> tuple[Check, ...]:
+    """Returns all checks in the order of tables.
+
+    Raises:
+        CheckError: A file of checks cannot be imported, or holds a test that is not registered.
+    """
+    return _checks_of(tuple(folders.files()))
+
+
+def check_of(file: Path, function: str) -> Check | None:
+    """Returns the check that a test in an imported file makes; None if it is not registered."""
+    path = file.resolve()
+    return next((each for each in _REGISTERED.values() if (each.file, each.function) == (path, function)), None)
+
+
+def check_of_id(nodeid: str) -> Check | None:
+    """Returns the check that a test makes, by pytest's id of the test; None if it makes none."""
+    function = nodeid.partition("[")[0].rpartition("::")[2]
+    return next((each for each in checks() if each.function == function), None)
+
+
+def unregistered(file: Path, function: str) -> str:
+    """Says what to do about a test in a file of checks that is not registered."""
+    return (
+        f"{file}: {function} is not registered. Decorate it: @check('name', sees='what it is there for', "
+        "cells=KERNELS), from suites.checks.register import check."
+    )
 
 
 @functools.cache
-def by_test() -> dict[str, Check]:
-    """The checks by the names of their tests."""
-    return {check.function: check for check in CHECKS}
+def cases_by_id(selection: Selection) -> dict[str, Case]:
+    """Returns every case of every check by its id; equal ids are equal cases."""
+    return {cell.id: cell.values[0] for each in checks() for cell in each.cells.chosen(selection)}
+
+
+@functools.cache
+def _checks_of(files: tuple[Path, ...]) -> tuple[Check, ...]:
+    for file in files:
+        module = _imported(file)
+        for name, value in vars(module).items():
+            is_test = name.startswith("test") and inspect.isfunction(value) and value.__module__ == module.__name__
+            if is_test and check_of(file, name) is None:
+                raise CheckError(unregistered(file, name))
+    found = [each for each in _REGISTERED.values() if each.file in files]
+    return tuple(sorted(found, key=lambda each: (each.order, each.name)))
+
+
+def _imported(file: Path) -> ModuleType:
+    try:
+        if folders.is_built_in(file):
+            return importlib.import_module(f"{__package__}.{file.stem}")
+        return _of_file(file)
+    except CheckError:
+        raise
+    except Exception as error:
+        said = (str(error).strip() or "without a message").splitlines()[0]
+        raise CheckError(f"{file}: cannot be imported, {type(error).__name__}: {said}") from error
+
+
+def _of_file(file: Path) -> ModuleType:
+    # The digest keeps files of one name in two folders apart.
+    name = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,7 +1,12 @@
-"""On values and sizes that break careless kernels, every backend gives the true result."""
+"""Checks a kernel on the values and sizes that break careless kernels."""
 
-from suites.judging.cell_verdict import check
+from suites.cells.case import Case
+from suites.cells.tables.calls import EDGE_CASES
+from suites.checks.register import check
+from suites.judging.cell_verdict import judge_kernel
+from suites.judging.evidence import Evidence
 
 
-def test_edge_case_is_right(edge_case, evidence):
-    evidence.require(check(edge_case.operator, edge_case.backend, edge_case.inputs(), edge_case.device))
+@check("edges", sees="special values, empty inputs, degenerate structures", cells=EDGE_CASES, order=60)
+def test_edge_case_is_right(case: Case, evidence: Evidence) -> None:
+    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device))

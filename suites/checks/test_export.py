@@ -1,17 +1,23 @@
-"""Exported, serialised and read back, every kernel gives the true result in this process."""
+"""Checks that a kernel gives the true result after export, serialisation and reading back in this process."""
 
 import jax
 from jax import export
 
 import bridge
-from suites.judging.cell_verdict import check_results, precision
+from suites.cells.case import Case
+from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.register import check
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_results
+from suites.judging.evidence import Evidence
 
 
-def test_exported_program_is_right(kernel_case, evidence):
-    operator, inputs = kernel_case.operator, kernel_case.inputs()
-    with precision(kernel_case.dtype), jax.default_device(kernel_case.device):
-        call = jax.jit(operator.build(kernel_case.backend, inputs))
-        exported = export.export(call, platforms=[kernel_case.platform], disabled_checks=bridge.export_checks())
+@check("export", sees="what a serialised program does not carry along", cells=TRANSFORMED_KERNELS, order=160)
+def test_exported_program_is_right(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    with precision(case.dtype), jax.default_device(case.device):
+        call = jax.jit(operator.build(case.backend, inputs))
+        exported = export.export(call, platforms=[case.platform], disabled_checks=bridge.export_checks())
         program = export.deserialize(exported(*inputs).serialize())
         results = program.call(*map(jax.device_put, inputs))
-    evidence.require(check_results(operator, inputs, results))
+    evidence.require(judge_results(operator, inputs, results))

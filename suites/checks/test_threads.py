@@ -1,32 +1,44 @@
-"""Called from several threads at once on inputs of their own, every kernel gives each thread its true result."""
+"""Checks that each of several threads that call a kernel at once on its own inputs gets its own true result."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import jax
 
-from suites.cells.params import SEED
-from suites.judging.cell_verdict import check_results, precision
+from suites.cells.case import SEED, Case
+from suites.cells.tables.calls import KERNELS
+from suites.checks.register import check
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_results
+from suites.judging.evidence import Evidence
 
 THREADS = 4
 CALLS = 8
 
 
-def test_concurrent_calls_are_right(threads_case, evidence):
-    operator = threads_case.operator
-    own = [operator.sample(threads_case.dtype, threads_case.size, SEED + seed) for seed in range(THREADS)]
+@check(
+    "threads",
+    sees="state shared by calls that overlap on one device; shard overlaps those of several",
+    cells=KERNELS,
+    order=180,
+)
+def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
+    operator = case.operator
+    own = [operator.sample(case.dtype, case.size, SEED + seed) for seed in range(THREADS)]
     together = Barrier(THREADS)
-    with precision(threads_case.dtype), jax.default_device(threads_case.device):
-        call = operator.build(threads_case.backend, own[0])
+    with precision(case.dtype), jax.default_device(case.device):
+        call = operator.build(case.backend, own[0])
         program = jax.jit(call).lower(*own[0]).compile()
         arguments = [list(map(jax.device_put, inputs)) for inputs in own]
 
-        def work(thread):
+        def work(thread: int) -> list[Any]:
             together.wait()
-            return jax.block_until_ready([program(*arguments[thread]) for _ in range(CALLS)])
+            found: list[Any] = jax.block_until_ready([program(*arguments[thread]) for _ in range(CALLS)])
+            return found
 
         with ThreadPoolExecutor(THREADS) as pool:
             results = list(pool.map(work, range(THREADS)))
     for thread, inputs in enumerate(own):
         for number, result in enumerate(results[thread]):
-            evidence.require(check_results(operator, inputs, result), f"call {number} of thread {thread}")
+            evidence.require(judge_results(operator, inputs, result), f"call {number} of thread {thread}")

@@ -1,15 +1,20 @@
-"""With JAX's x64 mode on, kernels of 32 bits stay what they are; the cells of 64 bits have it on everywhere."""
+"""Checks that a kernel of 32 bits stays right with JAX's x64 mode on; cells of 64 bits have the mode on everywhere."""
 
 import jax
 
-from suites.judging.cell_verdict import check_results
+from suites.cells.case import Case
+from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.register import check
+from suites.judging.cell_verdict import judge_results
+from suites.judging.evidence import Evidence
 
 
-def test_the_other_precision_mode_changes_nothing(kernel_case, evidence):
-    operator, inputs = kernel_case.operator, kernel_case.inputs()
-    with jax.enable_x64(True), jax.default_device(kernel_case.device):
-        call = operator.build(kernel_case.backend, inputs)
+@check("x64", sees="dtypes that follow JAX's x64 mode", cells=TRANSFORMED_KERNELS, order=170)
+def test_the_other_precision_mode_changes_nothing(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    with jax.enable_x64(True), jax.default_device(case.device):
+        call = operator.build(case.backend, inputs)
         arguments = list(map(jax.device_put, inputs))
         eager, compiled = call(*arguments), jax.jit(call)(*arguments)
-    evidence.require(check_results(operator, inputs, eager), "eager")
-    evidence.require(check_results(operator, inputs, compiled), "compiled")
+    evidence.require(judge_results(operator, inputs, eager), "eager")
+    evidence.require(judge_results(operator, inputs, compiled), "compiled")

@@ -17,7 +17,8 @@ from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, seconds, whole
 from reports.records.store import RUNS_VARIABLE, read_run
-from suites.cells.selection import Selection, SelectionError
+from suites.cells.selection import Selection
+from suites.errors import SelectionError
 
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
 """What the user typed to reach this command line, such as ``nox -s bench --``; without it, ``kernel-bridge bench``."""
@@ -106,7 +107,7 @@ def _validate(options: argparse.Namespace) -> Exit:
 def _mutants(options: argparse.Namespace) -> Exit:
     _announce(f"running the checks on broken kernels on {options.device}")
     from reports.render.page import Page, show
-    from suites.mutants.matrix import matrix
+    from suites.commands.kill_matrix import matrix
     from suites.sessions.validate_command import Workers, validate
 
     options.operators = ["suites.mutants"]
@@ -139,13 +140,10 @@ def _special(options: argparse.Namespace) -> Exit:
 def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     """Shows the table of a selection, once its names are known to exist."""
     from reports.render.page import Page, show
-    from suites.cells import catalogue, params
+    from suites.sessions.preflight import require_sound
 
     selection = Selection.of(options)
-    catalogue.use(selection.sources)
-    selection.check()
-    params.require_device(selection)
-    catalogue.check(selection.device)
+    require_sound(selection)
     show(Page.of([make(selection)]), options)
     return Exit.FINE
 

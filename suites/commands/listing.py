@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from reports.records.cell import short_dtype
 from reports.render.layout import Column, Row, Style, Table, Text
 from suites.backends.backend import Backend
-from suites.cells import params
+from suites.cells.case import SEED, Case
 from suites.cells.catalogue import operators
+from suites.cells.grid import backends
+from suites.cells.marks import why_skipped
 from suites.cells.selection import Selection
 from suites.declare.operator import Operator
 from suites.truth.derived import explain_truth
@@ -26,7 +28,7 @@ def listing(selection: Selection) -> Table:
     rows = [
         _row(operator, backend, platform)
         for operator in operators().values()
-        for backend in params.backends(operator, platform)
+        for backend in backends(operator, platform)
         if (not selection.operators or operator.name in selection.operators)
         and (not selection.backends or backend.id in selection.backends)
     ]
@@ -37,7 +39,7 @@ def _truths(selection: Selection) -> Iterator[str]:
     """Says where truth comes from, for the operators that leave this to the suites."""
     for name, operator in operators().items():
         if operator.derives_truth and (not selection.operators or name in selection.operators):
-            inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], params.SEED)
+            inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
             found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
             yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
 
@@ -45,7 +47,7 @@ def _truths(selection: Selection) -> Iterator[str]:
 def _row(operator: Operator, backend: Backend, platform: str) -> Row:
     reasons: dict[str, list[str]] = {}
     for dtype in operator.dtypes:
-        why = params.why_skipped(params.Case(operator, backend, dtype, 1, platform))
+        why = why_skipped(Case(operator, backend, dtype, 1, platform))
         reasons.setdefault(why or "", []).append(short_dtype(dtype))
     runs = reasons.pop("", [])
     derivative = any(operator.has_gradient(backend, dtype) for dtype in operator.dtypes)

@@ -17,12 +17,14 @@ import numpy as np
 from reports.records.cell import short_dtype
 from reports.render.layout import Column, Row, Table, Text
 from suites.backends.backend import Backend
-from suites.cells import params
+from suites.cells.case import Case
 from suites.cells.catalogue import operators
-from suites.cells.selection import Selection, SelectionError
-from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
-from suites.judging.cell_verdict import precision
+from suites.cells.grid import backends
+from suites.cells.marks import why_skipped
+from suites.cells.selection import Selection
+from suites.declare.operator import Inputs, Operator
+from suites.errors import SelectionError
+from suites.inputs.precision import precision
 
 Array = np.ndarray[Any, Any]
 
@@ -45,9 +47,9 @@ def special_table(selection: Selection) -> Table:
     compared = 0
     for operator in operators().values():
         dtypes = [dtype for dtype in operator.dtypes if np.dtype(dtype).kind == "f"]
-        for backend in params.backends(operator, platform):
-            cases = [params.Case(operator, backend, dtype, 1, platform) for dtype in dtypes]
-            runnable = [case for case in cases if case.backend is not Backend.JNP and not params.why_skipped(case)]
+        for backend in backends(operator, platform):
+            cases = [Case(operator, backend, dtype, 1, platform) for dtype in dtypes]
+            runnable = [case for case in cases if case.backend is not Backend.JNP and not why_skipped(case)]
             for case in [case for case in runnable if replace(selection, sizes=()).has(case)][:1]:
                 compared += 1
                 rows += _rows(case)
@@ -60,7 +62,7 @@ def special_table(selection: Selection) -> Table:
     return Table(f"Special values on {platform}", columns, tuple(rows), notes, "operator")
 
 
-def _rows(case: params.Case) -> Iterator[Row]:
+def _rows(case: Case) -> Iterator[Row]:
     found: dict[str, tuple[list[str], str]] = {}
     for name, inputs in case.operator.edges(case.dtype).items():
         if case.operator.limitations and any(

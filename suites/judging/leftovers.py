@@ -1,7 +1,7 @@
-"""Memory that a kernel finds on a GPU and has not written: temporary arrays and shared memory, filled before it runs.
+"""Fills the memory that a kernel finds on a GPU before it runs: temporary arrays and shared memory.
 
-A GPU hands out memory as it is. In a process that has just begun that is mostly zeros, which hides a kernel that relies
-on them; here it is what another kernel might have left.
+A GPU hands out memory as it is. In a new process that is mostly zeros, which hides a kernel that relies on zeros. The
+filled memory is like memory that another kernel has used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from suites.backends.numba_cuda_blocks import MISSING, cuda
 
 _SHARED_BYTES = 48 * 1024
-"""Dynamic shared memory of a block that needs no permission."""
+"""Most dynamic shared memory that a block may use without opting in to more."""
 
 _BLOCKS_PER_PROCESSOR = 8
 _THREADS = 256
@@ -26,11 +26,13 @@ _THREADS = 256
 
 @contextlib.contextmanager
 def leftovers(program: Any, byte: int, device: jax.Device) -> Iterator[None]:
-    """Runs of a compiled program in the block find ``byte`` in every byte of its temporaries, and in shared memory.
+    """Fills three kinds of memory with ``byte`` for the runs of a compiled program inside the ``with`` block.
 
-    Three kinds of memory: what XLA allocates for the program, which it takes from where an array of that size was
-    just given back; what callables allocate while they run; and what blocks of threads share. On a CPU there is
-    nothing to fill: temporary arrays of kernels there are those of the language.
+    - Temporary arrays of the program. XLA takes them from memory of the same size that was just given back.
+    - Arrays that callables allocate while they run.
+    - Shared memory of the blocks of threads.
+
+    On a CPU it does nothing: the kernel language allocates temporary arrays there.
     """
     if device.platform == "cpu":
         yield
@@ -48,7 +50,7 @@ def leftovers(program: Any, byte: int, device: jax.Device) -> Iterator[None]:
 
 
 def _fill_shared_memory(ordinal: int, byte: int) -> None:
-    """Has blocks on every multiprocessor write to all the shared memory that they can have together, and waits."""
+    """Writes to all shared memory of every multiprocessor, and waits for the end."""
     with cuda.gpus[ordinal]:
         blocks = _BLOCKS_PER_PROCESSOR * cuda.get_current_device().MULTIPROCESSOR_COUNT
         _filler()[blocks, _THREADS, 0, _SHARED_BYTES](np.uint8(byte))

@@ -21,11 +21,12 @@ from select import select
 import msgspec
 from rich.console import Console
 
-from reports import Cell, CellResult, RunWriter, Status
+from reports import Cell, CellResult, ReportError, RunWriter, Status
 from reports.records.cell import short_dtype
+from reports.records.record import CellKey
 from reports.render.units import count_text, ratio_text, time_text
 from suites.cells.selection import Selection
-from suites.sessions import isolation as command
+from suites.sessions import isolation
 from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorded, Refused, Started, decode
 
 _NO_TESTS = 5  # pytest's exit code where a resumed run has all of its cells
@@ -63,7 +64,7 @@ def bench(
         verbose: With the output of pytest.
     """
     session = _Session(selection, timeout_s, verbose)
-    with command.isolated() as (variables, scratch):
+    with isolation.isolated() as (variables, scratch):
         try:
             return session.run(variables, scratch, resume)
         except KeyboardInterrupt:
@@ -80,6 +81,7 @@ class _Session:
         self._left = 0
         self._current: Cell | None = None
         self._ended = False
+        self._lost: set[CellKey] = set()
 
     def run(self, variables: dict[str, str], scratch: str, resume: str | None) -> Outcome:
         """Starts processes until every cell has a record."""
@@ -102,7 +104,7 @@ class _Session:
         """Runs one process to its end; returns why the session cannot go on, if it cannot."""
         self._current = None
         read, write = os.pipe()
-        arguments = command.arguments(["bench/test_speed.py"], scratch)
+        arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
         arguments += ["--kb-bench", *self._selection.arguments(), "-q", "--no-header"]
         arguments += ["--kb-resume", resume] if resume else []
         with tempfile.TemporaryFile(dir=scratch) as log:
@@ -135,16 +137,14 @@ class _Session:
         """Takes the events of a process until it ends."""
         for event in _events(pipe, self._deadline):
             if event is None:
-                self._lose(Status.TIMEOUT, f"ended after {self._timeout_s:g} s")
+                refusal = self._lose(Status.TIMEOUT, f"ended after {self._timeout_s:g} s")
                 _end(process)
-                return None if self._current else "the timing process hung before its first cell"
+                return refusal if self._current else "the timing process hung before its first cell"
             refusal = self._take(event)
             if refusal is not None:
                 return refusal
         process.wait()
-        if self._current is not None:
-            self._lose(Status.CRASHED, f"the process ended with {_described(process.returncode)}")
-        return None
+        return self._lose(Status.CRASHED, f"the process ended with {_described(process.returncode)}")
 
     def _deadline(self) -> float:
         return self._timeout_s if self._current is not None and not self._ended else _PATIENCE_S
@@ -169,14 +169,26 @@ class _Session:
                 self._left -= 1
         return None
 
-    def _lose(self, status: Status, reason: str) -> None:
-        """Records the cell that ended its process."""
+    def _lose(self, status: Status, reason: str) -> str | None:
+        """Records the cell that ended its process; returns why the session cannot go on, if it cannot.
+
+        The next process times the cells without a record. If this record is not written, it would time the same cell
+        again, and end again.
+        """
         if self._current is None or self._opened is None:
-            return
-        with RunWriter(self._opened.path, self._opened.run) as writer:
-            writer.append(CellResult(cell=self._current, shapes=[], dtypes=[], seed=0, status=status, reason=reason))
-        self._screen.ended(Ended(self._current, status, reason))
+            return None
+        cell, path = self._current, self._opened.path
+        if cell.key in self._lost:
+            return f"{cell.id} ended its process again, because {path} has no record of the first time"
+        self._lost.add(cell.key)
+        try:
+            with RunWriter(path, self._opened.run) as writer:
+                writer.append(CellResult(cell=cell, shapes=[], dtypes=[], seed=0, status=status, reason=reason))
+        except (ReportError, OSError) as error:
+            return f"{cell.id} ended its process, and {path} cannot be written: {error}"
+        self._screen.ended(Ended(cell, status, reason))
         self._left -= 1
+        return None
 
 
 def _events(pipe: int, seconds: Callable[[], float]) -> Iterator[Event | None]:

@@ -7,84 +7,33 @@ failure, unless somebody ended the session before.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from reports import Accuracy, Cell, CellResult, ReportError, Run, RunWriter, Status, read_run, run_path
-from reports.pages.compare import header_differences
+from reports import Cell, CellResult, ReportError, Run, RunWriter, Status, read_run, run_path
 from reports.pages.verdicts import PROFILE, validation_tables
 from reports.render.markdown import render as as_markdown
 from reports.render.terminal import render as as_text
-from suites.backends.backend import Backend
-from suites.cells import params
-from suites.cells.params import SEED, Case, input_types
-from suites.cells.selection import Selection, SelectionError
-from suites.checks import register as checks
-from suites.judging.evidence import Evidence, outcome
+from suites.cells.case import SEED
+from suites.cells.marks import no_device
+from suites.cells.runnable import require_runnable
+from suites.cells.selection import Selection
+from suites.checks.register import cases_by_id, check_of_id, checks
+from suites.errors import SelectionError
+from suites.sessions import run_header
+from suites.sessions.failure_lines import failure_lines
+from suites.sessions.finding import Finding, cell_of
+from suites.sessions.resuming import continued_header
 
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Where a CI job on GitHub takes its summary from; ``--summary`` takes precedence."""
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of a check; the report of the test carries it, as built-in types, under ``finding``."""
-
-    cell: Cell
-    status: Status
-    reason: str | None
-    accuracy: Accuracy | None = None
-    shapes: list[list[int]] = []
-    dtypes: list[str] = []
-
-
-def finding(
-    case: Case,
-    evidence: Evidence | None,
-    excinfo: pytest.ExceptionInfo[BaseException] | None,
-    report: pytest.TestReport,
-) -> Any:
-    """The :class:`Finding` of one phase of a test, as built-in types; None where the test is no check."""
-    check = check_of(report.nodeid)
-    if check is None:
-        return None
-    status, reason = outcome(excinfo)
-    known = getattr(report, "wasxfail", None)
-    if report.skipped and known is not None:
-        status, reason = Status.SKIPPED, f"known limitation: {known}"
-    elif report.failed and status is Status.PASSED:
-        status, reason = Status.RUNTIME_ERROR, str(report.longrepr)  # a strict xfail that passed
-    shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
-    found = Finding(
-        cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
-        accuracy=evidence.accuracy if evidence else None,
-    )  # fmt: skip
-    return msgspec.to_builtins(found)
-
-
-def check_of(nodeid: str) -> checks.Check | None:
-    """The check that a test makes, None if it makes none."""
-    return checks.by_test().get(nodeid.partition("[")[0].rpartition("::")[2])
-
-
-def cell_of(case: Case, check: checks.Check) -> Cell:
-    """The cell of one check of a case."""
-    variant = {} if case.variant is None else {"case": case.variant}
-    return msgspec.structs.replace(case.cell, mode=check.name, params=variant)
-
-
-def key_text(cell: Cell) -> str:
-    """The key of a cell as text, equal for equal cells."""
-    return json.dumps(cell.key)
 
 
 def _parameters(nodeid: str) -> str:
@@ -101,16 +50,14 @@ class ChecksSession:
     """
 
     def __init__(self, config: pytest.Config):
-        from suites.sessions import run_header as environment
-
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
         self.refusal: str | None = None
         self.left = 0
         try:
-            run = environment.header(self._selection, f"{PROFILE} {self._selection.profile}", False)
+            run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}", False)
         except RuntimeError as error:
-            raise pytest.UsageError(params.no_device(self._selection.device, error)) from error
+            raise pytest.UsageError(no_device(self._selection.device, error)) from error
         resumed = config.option.kb_resume
         try:
             self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(run_path(run.run_id), run)
@@ -124,22 +71,10 @@ class ChecksSession:
         self._begun = time.monotonic()
 
     def _continued(self, path: Path, run: Run) -> RunWriter:
-        records = read_run(path)
-        old = records[0].run if records else run
-        different = header_differences(old, run)
-        for name, then, now in (
-            ("profile", old.profile, run.profile),
-            ("commit", old.source.commit, run.source.commit),
-            ("versions", old.versions, run.versions),
-        ):
-            if then != now:
-                different.append(f"{name}: then {then!r}, now {now!r}")
-        if different:
-            raise pytest.UsageError(
-                f"--resume {path}: that run was made elsewhere or otherwise: {'; '.join(different)}."
-            )
-        same = {name: getattr(old, name) for name in ("run_id", "started")}
-        return RunWriter(path, msgspec.structs.replace(run, **same))
+        try:
+            return RunWriter(path, continued_header(str(path), read_run(path), run, same_code=True))
+        except SelectionError as error:
+            raise pytest.UsageError(str(error)) from error
 
     # What is to run: this process's own items, or those of the workers.
 
@@ -153,8 +88,8 @@ class ChecksSession:
         self._expect(ids)
 
     def _expect(self, ids: list[str]) -> None:
-        cells = params.by_id(self._selection)
-        self._expected |= dict.fromkeys(each for each in ids if check_of(each) and _parameters(each) in cells)
+        cells = cases_by_id(self._selection)
+        self._expected |= dict.fromkeys(each for each in ids if check_of_id(each) and _parameters(each) in cells)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Notes when a check began."""
@@ -190,9 +125,9 @@ class ChecksSession:
 
     def _cell(self, nodeid: str) -> Cell:
         """The cell of a test that left no finding, by its id."""
-        check = check_of(nodeid)
+        check = check_of_id(nodeid)
         assert check is not None
-        return cell_of(params.by_id(self._selection)[_parameters(nodeid)], check)
+        return cell_of(cases_by_id(self._selection)[_parameters(nodeid)], check)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Records cells that were lost, and fails the session because of them; one that was ended early has none."""
@@ -211,7 +146,7 @@ class ChecksSession:
 
     def _require_checks(self, session: pytest.Session) -> None:
         """Fails a session in which nothing was checked."""
-        cells = params.by_id(self._selection)
+        cells = cases_by_id(self._selection)
         made = {found.cell.key for found in self._recorded.values() if found.status is not Status.SKIPPED}
         if not self._expected and not self._config.option.kb_done:
             self.refusal = "no check is left: the arguments after -- deselect all of them."
@@ -219,7 +154,7 @@ class ChecksSession:
             return
         try:
             if not self._config.option.kb_done:
-                params.require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
+                require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
             if not made and not self._config.option.kb_done:
                 raise SelectionError(f"no check was made of {self._selection}: all {len(self._expected)} were skipped.")
         except SelectionError as error:
@@ -231,11 +166,11 @@ class ChecksSession:
         """Prints the failures, the grid, and where it is recorded."""
         if not self.writer.path.exists() or not self._recorded or self.refusal:
             return
-        order = [check.name for check in checks.CHECKS]
+        order = [check.name for check in checks()]
         records = read_run(self.writer.path)
         write = terminalreporter.write_line
         write("")
-        for line in self._failures():
+        for line in failure_lines(self._recorded.values(), self._selection):
             write(line, red=True)
         tables = validation_tables(records, order, failures=False)
         write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
@@ -245,46 +180,3 @@ class ChecksSession:
         if summary:
             with Path(summary).open("a", encoding="utf-8") as page:
                 page.write(as_markdown(validation_tables(records, order)))
-
-    def _failures(self) -> list[str]:
-        """A line for each failed check, at most :data:`FAILURES_SHOWN`; hints where the reference fails as well."""
-        failed = _varied([found for found in self._recorded.values() if found.status.failed])
-        lines = [
-            f"{found.cell.operator} {found.cell.backend} {found.cell.dtype}: {found.cell.mode}"
-            f"{''.join(f' {value}' for value in found.cell.params.values())}: {found.status}: {_line(found.reason)}"
-            for found in failed[:FAILURES_SHOWN]
-        ]
-        if len(failed) > FAILURES_SHOWN:
-            lines.append(f"... and {len(failed) - FAILURES_SHOWN} more; the records have them all")
-        if failed:
-            cell = failed[0].cell
-            words = ["kernel-bridge validate", *self._selection.sources, f"--operator {cell.operator}"]
-            words += [f"--backend {cell.backend} --dtype {cell.dtype} -v"]
-            lines.append(f"repeat one with source and traceback: {' '.join(words)}")
-        doubtful = sorted({found.cell.operator for found in failed if found.cell.backend == Backend.JNP.id})
-        lines += [
-            f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
-            for operator in doubtful
-        ]
-        return [*lines, ""] if lines else []
-
-
-FAILURES_SHOWN = 30
-BOUNDS_PAGE = "https://github.com/kernel-bridge/kernel-bridge/blob/main/docs/bounds.md"
-_LINE = 400
-
-
-def _varied(failed: list[Finding]) -> list[Finding]:
-    """The findings in such an order that the first ones are of as many kernels and kinds of failure as there are."""
-    seen: Counter[tuple[str, str, Status]] = Counter()
-    ranks = []
-    for found in failed:
-        kind = (found.cell.operator, found.cell.backend, found.status)
-        ranks.append(seen[kind])
-        seen[kind] += 1
-    return [found for _, found in sorted(zip(ranks, failed, strict=True), key=lambda pair: pair[0])]
-
-
-def _line(reason: str | None) -> str:
-    text = " ".join((reason or "without a message").split())
-    return text if len(text) <= _LINE else text[:_LINE] + "..."

@@ -20,17 +20,17 @@ HERE = Path(__file__).parents[1]
 _PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin", "suites.plugin")
 
 
-def arguments(tests: Sequence[str], scratch: str) -> list[str]:
+def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
     """The first arguments of pytest.
 
     Args:
-        tests: Files of tests, in this package.
+        tests: Files of tests.
         scratch: A folder for the files that plugins leave behind, see :func:`isolated`.
     """
     command = ["-c", str(HERE / "sessions" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
     command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
     command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
-    return [*command, *(str(HERE / test) for test in tests)]
+    return [*command, *map(str, tests)]
 
 
 @contextmanager
@@ -46,9 +46,10 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     variables["PYTHONSAFEPATH"] = "1"
     variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
-    # Where the project is not installed, a new process finds it by this.
+    # Where the project is not installed, a new process finds it by this. The current folder does not count: a new
+    # process does not import from there.
     root = str(HERE.parent)
-    if root not in sys.path[1:]:
+    if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
     try:
         yield variables, scratch

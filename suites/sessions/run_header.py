@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import platform
@@ -58,16 +57,6 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
             "malloc_keeps_pages": keeps_pages,
         },
     )
-
-
-CPU_DEVICES = 8
-"""How many devices JAX makes of the CPU for the tests of sharding; where cells are timed it has one, as for users."""
-
-
-def make_cpu_devices() -> None:
-    """Gives JAX several CPU devices; where it has its devices already, the tests of sharding run on those."""
-    with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
 
 
 def keep_freed_pages() -> bool:

@@ -1,7 +1,7 @@
-"""Records each timed cell as it ends: the half of ``bench`` that runs inside pytest.
+"""Records each timed cell as it ends: the part of ``bench`` that runs inside pytest.
 
-It tells the command what it does (:mod:`suites.sessions.events`). Without a command, in a session that somebody
-started with ``pytest --kb-bench``, it prints the table in the end.
+It sends the command events about its progress (:mod:`suites.sessions.events`). Without a command, in a session that
+somebody started with ``pytest --kb-bench``, it prints the table in the end.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pytest
 
 from reports import CellResult, Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
-from reports.pages.compare import header_differences
 from suites.bench import gpu
 from suites.bench.bandwidth import roof
-from suites.cells import catalogue, params
-from suites.cells.params import Case
-from suites.cells.selection import Selection, SelectionError
-from suites.inputs.arrays import Inputs
-from suites.sessions import run_header as environment
-from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
+from suites.cells import catalogue
+from suites.cells.case import SEED, Case
+from suites.cells.marks import no_device, why_skipped
+from suites.cells.runnable import require_device, require_runnable
+from suites.cells.selection import Selection
+from suites.errors import SelectionError
+from suites.sessions import run_header
+from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
+from suites.sessions.refusal import refusal
+from suites.sessions.resuming import continued_header
 
 LIMIT_S = {"quick": 0.2, "full": 3.0}
 """Seconds of sampling per cell, by profile."""
@@ -33,7 +35,12 @@ PLUGIN = "kernel-bridge-timing"
 
 @dataclass(frozen=True)
 class Recorder:
-    """Where a cell's evidence goes, and how long it may be sampled."""
+    """Writes the records of timed cells.
+
+    Attributes:
+        writer: Writes the run file.
+        limit_s: Seconds that a cell may be sampled.
+    """
 
     writer: RunWriter
     limit_s: float
@@ -55,18 +62,10 @@ class Recorder:
             send(Busy("measuring the memory bandwidth"))
             bandwidth, kind = (roof if case.platform == "cpu" else gpu.roof)(*moved)
             found |= {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind, "bytes": sum(moved)}
-        blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": params.SEED}
+        blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": SEED}
         record = self.writer.append(CellResult(cell=case.cell, **(blank | found)))
         send(Recorded())
         return record
-
-
-def work(case: Case, inputs: Inputs) -> dict[str, Any]:
-    """The fields of a record that say what a call has to do; ``moved`` are the bytes it reads and writes."""
-    shapes, dtypes = params.input_types(inputs)
-    operator = case.operator
-    moved = operator.bytes_read(*inputs), operator.bytes_written(*inputs)
-    return {"shapes": shapes, "dtypes": dtypes, "flops": operator.flops(*inputs), "moved": moved}
 
 
 class TimingSession:
@@ -77,7 +76,7 @@ class TimingSession:
         self._selection = Selection.of(config.option, "kb_")
         self._send = sender()
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
-            raise self._refusal(
+            raise refusal(
                 "--kb-bench was given together with xdist's -n: workers would time each other, and pytest-benchmark "
                 "switches itself off. Time on its own: kernel-bridge bench, or add -n 0."
             )
@@ -86,70 +85,61 @@ class TimingSession:
         self._writer: RunWriter | None = None
         self._done: set[Any] = set()
 
-    def _refusal(self, reason: str) -> pytest.UsageError:
-        self._send(Refused(reason))
-        return pytest.UsageError(reason)
-
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Drops the cells that the resumed run has."""
         timed = [item for item in items if "speed_case" in getattr(item, "fixturenames", ())]
         cells = {item: case for item in timed if (case := _case(item)) is not None}
         try:
-            params.require_device(self._selection)
+            require_device(self._selection)
             catalogue.check(self._selection.device)
-            params.require_runnable(self._selection, cells.values())
+            require_runnable(self._selection, cells.values())
         except SelectionError as error:
-            raise self._refusal(str(error)) from error
+            raise refusal(str(error)) from error
         self._open()
         assert self._writer is not None
         dropped = {*timed} - cells.keys()
         for item, case in cells.items():
-            reason = params.why_skipped(case)
+            reason = why_skipped(case)
             if case.cell.key in self._done:
                 dropped.add(item)
             elif reason:
                 dropped.add(item)
                 self._writer.append(
-                    CellResult(
-                        cell=case.cell, shapes=[], dtypes=[], seed=params.SEED, status=Status.SKIPPED, reason=reason
-                    )
+                    CellResult(cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reason)
                 )
         self._config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
         self._send(Opened(str(self._writer.path), self._writer.run, len(items)))
 
     def _open(self) -> None:
-        keeps_pages = environment.keep_freed_pages()
+        keeps_pages = run_header.keep_freed_pages()
         try:
-            run = environment.header(self._selection, self._selection.profile, keeps_pages)
+            run = run_header.header(self._selection, self._selection.profile, keeps_pages)
         except RuntimeError as error:
-            raise self._refusal(params.no_device(self._selection.device, error)) from error
+            raise refusal(no_device(self._selection.device, error)) from error
         name = self._config.option.kb_resume
         if name is None:
             try:
                 self._writer = RunWriter(run_path(run.run_id), run)
             except ReportError as error:
-                raise self._refusal(str(error)) from error
+                raise refusal(str(error)) from error
             return
         try:
             path = find_run(name)
             records = read_run(path)
         except ReportError as error:
-            raise self._refusal(f"--resume {name}: {error}") from error
-        old = records[0].run if records else run
-        different = header_differences(old, run)
-        if old.profile != run.profile:
-            different.append(f"profile: then {old.profile!r}, now {run.profile!r}")
-        if different:
-            raise self._refusal(f"--resume {name}: that run was made elsewhere or otherwise: {'; '.join(different)}.")
+            raise refusal(f"--resume {name}: {error}") from error
+        try:
+            header = continued_header(name, records, run, same_code=False)
+        except SelectionError as error:
+            raise refusal(str(error)) from error
         self._done = completed(records)
-        same = {name: getattr(old, name) for name in ("run_id", "started")}
-        self._writer = RunWriter(path, msgspec.structs.replace(run, **same))
+        self._writer = RunWriter(path, header)
 
-    @property
+    @pytest.fixture(scope="session")
     def recorder(self) -> Recorder:
-        """Where the cells of this session are recorded."""
+        """Records the cells of this session."""
         assert self._writer is not None
         return Recorder(self._writer, LIMIT_S[self._selection.profile])
 

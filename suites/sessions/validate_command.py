@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from reports import ReportError, find_run, last_by_cell, read_run
-from suites.cells.selection import Selection, SelectionError
-from suites.checks import register as checks
-from suites.sessions import isolation as command
+from suites.cells.selection import Selection
+from suites.checks import folders
+from suites.errors import SelectionError
+from suites.sessions import isolation
 
 MOST_JOBS = 8
 """Workers by default at most: each needs memory for JAX and, on a GPU, a context of its own."""
@@ -89,10 +90,10 @@ def validate(
     _require(selection)
     jobs = default_jobs() if workers.jobs is None else workers.jobs
     watcher = _Watcher(quietly)
-    with command.isolated() as (variables, scratch), _Environment(variables):
+    with isolation.isolated() as (variables, scratch), _Environment(variables):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        given = command.arguments(checks.files(), scratch)
+        given = isolation.arguments(folders.files(), scratch)
         given += ["--kb-record", *selection.arguments()]
         given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else []
         given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
@@ -110,20 +111,19 @@ def validate(
 
 def _require(selection: Selection) -> None:
     """Refuses a selection before anything is started for it."""
-    from suites.cells import catalogue, params
-    from suites.sessions.run_header import make_cpu_devices
+    from suites.cells.runnable import require_runnable
+    from suites.checks.register import cases_by_id
+    from suites.sessions.preflight import require_sound
+    from suites.sessions.preparation import make_cpu_devices
 
     make_cpu_devices()
-    catalogue.use(selection.sources)
-    selection.check()
-    catalogue.check(selection.device)
-    params.require_device(selection)
-    params.require_runnable(selection, params.by_id(selection).values())
+    require_sound(selection)
+    require_runnable(selection, cases_by_id(selection).values())
 
 
 def _resumed(name: str, scratch: str) -> list[str]:
     """The options that continue a run; its cells are listed in a file, so that all workers leave out the same ones."""
-    from suites.sessions.checks_plugin import key_text
+    from suites.sessions.finding import key_text
 
     try:
         path = find_run(name)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
-from suites.judging.cell_verdict import precision
+from suites.declare.operator import Inputs, Operator
+from suites.inputs.precision import precision
 from suites.ops import operators
 from suites.truth.derived import derived_truth, explain_truth
 from suites.truth.derived import reference as derived

@@ -1,4 +1,4 @@
-"""Drawn inputs keep their promises: kernels are right on all of them, and drawn mistakes are refused."""
+"""Strategies draw what they promise: kernels are right on all of it, and what must be refused is."""
 
 import functools
 
@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from bridge import LaunchError, jax_kernel
-from bridge.ffi.cuda.limits import Limits
-from bridge.languages.launch_shape import check_limits, launch_shape
+from bridge.languages.launch_shape import Limits, check_limits, launch_shape
 from reports import Status
 from suites.backends.backend import Backend
 from suites.inputs import drawn_arrays, drawn_batches, drawn_launches, drawn_sparse
 from suites.inputs.arrays import specs
-from suites.judging.cell_verdict import check, check_results, precision
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_kernel, judge_results
 from suites.ops import operators
 
 # Some examples compile a program, which takes as long as a thousand that do not.
@@ -51,7 +51,7 @@ def test_vectors_have_every_kind_of_special_value(wanted):
 def test_elementwise_operators_are_right_on_any_values(name, data):
     operator = operators()[name]
     inputs = data.draw(drawn_arrays.samples(operator, dtypes=("float32",), sizes=(5, 33)))
-    verdict = check(operator, Backend.NUMBA, inputs)
+    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
 
 
@@ -115,7 +115,7 @@ def test_sparse_product_is_right_on_any_structure(backend, data):
     matrix = data.draw(drawn_sparse.csr("float32", rows=(7,), nonzeros=(0, 33)))
     x = np.random.default_rng(data.draw(drawn_arrays.SEEDS)).standard_normal(matrix.columns).astype(np.float32)
     inputs = (matrix.data, matrix.indices, matrix.indptr, x)
-    verdict = check(operators()["csr_matvec"], backend, inputs)
+    verdict = judge_kernel(operators()["csr_matvec"], backend, inputs)
     assert verdict.status is Status.PASSED, verdict.reason
 
 
@@ -162,7 +162,7 @@ def test_every_element_of_any_batch_is_right(backend, data):
     with precision("float32"):
         results = jax.tree.leaves(batch.apply(operator.build(backend, specs(first)))(*batch.operands))
     for index, inputs in batch.elements.items():
-        verdict = check_results(operator, inputs, [batch.element(np.asarray(leaf), index) for leaf in results])
+        verdict = judge_results(operator, inputs, [batch.element(np.asarray(leaf), index) for leaf in results])
         assert verdict.status is Status.PASSED, f"element {index}: {verdict.reason}"
 
 

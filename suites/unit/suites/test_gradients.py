@@ -10,10 +10,11 @@ import pytest
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.backends.warp import WarpKernel, wp
-from suites.cells.params import gradients
+from suites.backends.warp import WarpKernel
+from suites.backends.warp_blocks import wp
+from suites.cells.tables.derivatives import gradients
 from suites.declare.gradient import Gradient, no_sums
-from suites.declare.limitation import Limitation
+from suites.declare.operator import Limitation
 from suites.judging.gradients import random_cotangents, true_cotangents
 from suites.ops import operators
 from suites.truth.verdict import judge
@@ -123,7 +124,7 @@ def test_gradients_are_of_kernels_with_an_adjoint_and_of_the_reference():
 
 def test_limitation_of_a_gradient_is_an_expected_failure_of_its_cells_alone(monkeypatch):
     limitation = Limitation("its adjoint is wrong", (Backend.WARP,), ("float32",))
-    monkeypatch.setattr("suites.cells.params.operators", lambda: {"limited": _limited(limitation)})
+    monkeypatch.setattr("suites.cells.catalogue.operators", lambda: {"limited": _limited(limitation)})
     marked = {param.values[0].backend: param.marks for param in gradients("cpu") if param.values[0].dtype == "float32"}
     assert [mark.name for mark in marked[Backend.WARP]] == ["xfail"]
     assert marked[Backend.JNP] == []

@@ -9,10 +9,10 @@ from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
-from suites.checks.test_ptx import _launches, _ptx
-from suites.judging.cell_verdict import precision
+from suites.inputs.precision import precision
 from suites.mutants import mutants
 from suites.ops import operators
+from suites.unit.suites.ptx import launches_of, ptx_of
 
 
 def kernel_of(mutant):
@@ -63,10 +63,10 @@ def test_mutant_for_the_cpu_builds(mutant):
 @pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 @named(ON_CUDA)
 def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
-    launches = _launches(mutant.operator, kernel_of(mutant), mutant.operator.dtypes[0], monkeypatch)
+    launches = launches_of(mutant.operator, kernel_of(mutant), mutant.operator.dtypes[0], monkeypatch)
     assert launches
     for dispatcher, arrays, readonly in launches:
-        ptx = _ptx(dispatcher, arrays, readonly, (9, 0), monkeypatch)
+        ptx = ptx_of(dispatcher, arrays, readonly, (9, 0), monkeypatch)
         assert re.search(r"st\.global|red\.|atom\.", ptx)
 
 

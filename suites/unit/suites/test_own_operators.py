@@ -12,12 +12,11 @@ from hypothesis import find
 
 from reports import Status
 from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, vectors, wide
-from suites.bench import timing
-from suites.cells import params
+from suites.bench.timing_plan import plan
 from suites.declare.contradictions import verify
-from suites.inputs.drawn_arrays import elements, special_values
+from suites.inputs import drawn_arrays
 from suites.inputs.precision import precision
-from suites.judging.cell_verdict import check
+from suites.judging.cell_verdict import judge_kernel
 from suites.unit.suites.ops_small import OPERATORS, cube, gather
 
 BY_NAME = {operator.name: operator for operator in OPERATORS}
@@ -37,7 +36,7 @@ def _cube(**changes):
 @pytest.mark.parametrize(("operator", "backend", "dtype"), CELLS)
 def test_right_kernels_pass_on_samples_and_edge_cases(operator, backend, dtype):
     for inputs in (operator.sample(dtype, 257, 0), *operator.edges(dtype).values()):
-        verdict = check(operator, backend, inputs)
+        verdict = judge_kernel(operator, backend, inputs)
         assert verdict.status is Status.PASSED, verdict.reason
 
 
@@ -53,7 +52,7 @@ def test_wrong_kernel_fails():
             out[i] = x[i] * x[i]
 
     operator = _cube(kernels={"numba": square})
-    assert check(operator, Backend.NUMBA, operator.sample("float32", 33, 0)).status is Status.WRONG_VALUE
+    assert judge_kernel(operator, Backend.NUMBA, operator.sample("float32", 33, 0)).status is Status.WRONG_VALUE
 
 
 @pytest.mark.parametrize("name", ["gather", "exclusive_or", "total", "sine_cosine"])
@@ -62,10 +61,10 @@ def test_they_are_timed_whatever_their_first_input_is(name):
     inputs = operator.sample(operator.dtypes[0], 4096, 0)
     before = [array.copy() for array in inputs]
     with precision(operator.dtypes[0]):
-        plan = timing.plan(operator, Backend.NUMBA, inputs)
-        results = plan.run()
-    assert plan.method == "carried_loop"
-    verdict = check(operator, Backend.NUMBA, inputs)
+        how = plan(operator, Backend.NUMBA, inputs)
+        results = how.run()
+    assert how.method == "carried_loop"
+    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
     assert verdict.status is Status.PASSED
     for result, expected in zip(results, operator.truth(*inputs).outputs, strict=True):
         assert np.allclose(np.asarray(result, np.float64), np.asarray(expected.value, np.float64))
@@ -223,7 +222,7 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
         sample=lambda dtype, size, seed: (np.arange(size) % 3, np.full(3, 1e9, dtype)),
     )
     inputs = operator.sample("float32", 4096, 0)
-    (result,) = timing.plan(operator, Backend.NUMBA, inputs).run()
+    (result,) = plan(operator, Backend.NUMBA, inputs).run()
     assert np.array_equal(result, np.full(4096, 1e9, np.float32))
 
 
@@ -231,17 +230,6 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
 def test_drawn_values_and_edge_cases_are_of_any_dtype(dtype):
     assert values(dtype, 3, np.random.default_rng(0)).dtype == dtype
     assert {vector.dtype.name for vector in vectors(dtype).values()} == {dtype}
-    special = special_values(dtype)
+    special = drawn_arrays.special_values(dtype)
     assert {np.asarray(value).dtype.name for value in special} == {dtype}
-    assert find(elements(dtype), lambda value: value == special[1]) == special[1]
-
-
-def test_checks_of_errors_leave_out_what_cannot_fail(monkeypatch):
-    """Integers are no half precision, and an adjoint that nobody declared is there all the same."""
-    monkeypatch.setattr(params, "operators", lambda: BY_NAME)
-    halves = {param.values[0].operator.name for param in params.without_half("cpu")}
-    assert {"cube", "gather"} <= halves
-    assert not {"powers", "exclusive_or", "twice"} & halves
-    ruleless = {(param.values[0].operator.name, param.values[0].backend.id) for param in params.without_gradient("cpu")}
-    assert {("cube", "numba"), ("gather", "numba")} <= ruleless
-    assert not {("gather", "warp"), ("twice", "warp"), ("positive", "numba")} & ruleless
+    assert find(drawn_arrays.elements(dtype), lambda value: value == special[1]) == special[1]

@@ -70,7 +70,7 @@ def test_her_tests_run_beside_the_checks(hers):
     (hers / "ops.py").write_text("from suites.ops.relu import OPERATOR as RELU\n")
     arguments = [
         "--pyargs",
-        "suites.checks.test_donation",
+        "suites.checks.test_donate",
         "test_hers.py",
         "--kb-operators",
         "ops.py",
@@ -100,7 +100,7 @@ def test_importing_the_plugin_imports_nothing_heavy():
 def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     (hers / "reports").mkdir()
     (hers / "reports" / "__init__.py").write_text("")
-    done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donation")
+    done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donate")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (line,) = done.stderr.strip().splitlines()
     assert f"the package 'reports' of kernel-bridge is hidden by {hers / 'reports'}" in line
@@ -116,7 +116,7 @@ def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     ],
 )
 def test_mistakes_are_one_line(tmp_path, arguments, words):
-    done = session(tmp_path, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donation", *arguments)
+    done = session(tmp_path, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donate", *arguments)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

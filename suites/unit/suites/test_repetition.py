@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.judging import repetition
+from suites.cells import repeated_inputs
+from suites.judging.repetition import judge_all
 from suites.ops import operators
 
 ELEMENTWISE = {name: operator for name, operator in operators().items() if operator.elementwise}
@@ -13,8 +14,8 @@ SIZE = 5 * 11**2 + 7
 
 @pytest.fixture(autouse=True)
 def small_periods(monkeypatch):
-    monkeypatch.setattr(repetition, "REPEATED_ABOVE", 200)
-    monkeypatch.setattr(repetition, "PERIOD", 11**2)
+    monkeypatch.setattr(repeated_inputs, "REPEATED_ABOVE", 200)
+    monkeypatch.setattr(repeated_inputs, "PERIOD", 11**2)
 
 
 def _right_results(operator, inputs):
@@ -25,19 +26,21 @@ def _right_results(operator, inputs):
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_right_results_pass_and_a_change_in_any_period_is_found(name):
     operator = ELEMENTWISE[name]
-    inputs = repetition.sample(operator, "float32", SIZE, 3)
+    inputs = repeated_inputs.sample(operator, "float32", SIZE, 3)
     shapes = [array.shape for array in operator.sample("float32", SIZE, 3)]
     assert [array.shape for array in inputs] == shapes
     results = _right_results(operator, inputs)
-    assert repetition.judge_all(operator, results, inputs).status is Status.PASSED
+    assert judge_all(operator, results, inputs).status is Status.PASSED
     for place in (5, 11**2 + 5, results[0].size - 1):
         wrong = [result.copy() for result in results]
         wrong[0].flat[place] += 1
-        verdict = repetition.judge_all(operator, wrong, inputs)
+        verdict = judge_all(operator, wrong, inputs)
         assert verdict.status is Status.WRONG_VALUE
         assert str(place) in verdict.reason
 
 
 def test_operators_that_are_not_elementwise_have_samples_of_their_own():
     operator = operators()["sum"]
-    assert np.array_equal(repetition.sample(operator, "float32", SIZE, 3)[0], operator.sample("float32", SIZE, 3)[0])
+    assert np.array_equal(
+        repeated_inputs.sample(operator, "float32", SIZE, 3)[0], operator.sample("float32", SIZE, 3)[0]
+    )

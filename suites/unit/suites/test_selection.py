@@ -5,8 +5,12 @@ import argparse
 import pytest
 
 from suites.backends.backend import Backend
-from suites.cells import params
-from suites.cells.selection import Selection, SelectionError
+from suites.cells.case import Case
+from suites.cells.runnable import require_known_names, require_runnable
+from suites.cells.selection import Selection
+from suites.cells.tables.calls import SAMPLES
+from suites.cells.timed import timed_cells
+from suites.errors import SelectionError
 from suites.ops import operators
 
 
@@ -27,11 +31,11 @@ from suites.ops import operators
 )
 def test_unknown_names_are_refused_with_the_known_ones(names, words):
     with pytest.raises(SelectionError, match=words):
-        Selection(**names).check()
+        require_known_names(Selection(**names))
 
 
 def test_known_names_are_taken_short_or_long():
-    Selection(operators=("add",), backends=("numba",), dtypes=("f32", "float64"), sizes=(7,)).check()
+    require_known_names(Selection(operators=("add",), backends=("numba",), dtypes=("f32", "float64"), sizes=(7,)))
 
 
 def test_a_selection_comes_from_options_and_goes_to_options():
@@ -47,49 +51,49 @@ def test_a_selection_comes_from_options_and_goes_to_options():
 
 
 def case(backend, platform="cpu", dtype="float32"):
-    return params.Case(operators()["add"], backend, dtype, 33, platform)
+    return Case(operators()["add"], backend, dtype, 33, platform)
 
 
 def test_nothing_to_check_is_refused():
     with pytest.raises(SelectionError, match="no cell fits --operator add --device cpu"):
-        params.require_runnable(Selection(operators=("add",)), [])
+        require_runnable(Selection(operators=("add",)), [])
 
 
 def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
     half = [case(Backend.NUMBA, dtype="float16"), case(Backend.JNP)]
     with pytest.raises(SelectionError, match=r"operator 'add' has no kernel that can run \(.*no float16"):
-        params.require_runnable(Selection(operators=("add",)), half)
-    params.require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
+        require_runnable(Selection(operators=("add",)), half)
+    require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
 
 
 def test_an_operator_that_nobody_named_may_be_unable_to_run():
     half = [case(Backend.NUMBA, dtype="float16")]
-    relu = params.Case(operators()["relu"], Backend.NUMBA, "float32", 33, "cpu")
-    params.require_runnable(Selection(sources=("ops.py",)), [*half, relu])
+    relu = Case(operators()["relu"], Backend.NUMBA, "float32", 33, "cpu")
+    require_runnable(Selection(sources=("ops.py",)), [*half, relu])
     with pytest.raises(SelectionError, match="operator 'add' has no kernel"):
-        params.require_runnable(Selection(sources=("ops.py",)), half)
+        require_runnable(Selection(sources=("ops.py",)), half)
 
 
 def test_a_named_operator_is_not_hidden_by_another():
     selection = Selection(operators=("add", "relu"))
     with pytest.raises(SelectionError, match="operator 'relu' has no kernel"):
-        params.require_runnable(selection, [case(Backend.NUMBA)])
+        require_runnable(selection, [case(Backend.NUMBA)])
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_sizes_that_are_named_take_the_place_of_the_profile(profile):
     selection = Selection(operators=("add",), backends=("numba",), sizes=(12345,), profile=profile)
-    assert {cell.values[0].size for cell in params.speeds(selection)} == {12345}
-    assert {cell.values[0].size for cell in params.checked("sample_case", selection)} == {12345}
+    assert {cell.values[0].size for cell in timed_cells(selection)} == {12345}
+    assert {cell.values[0].size for cell in SAMPLES.chosen(selection)} == {12345}
 
 
 def test_dtypes_that_are_named_take_the_place_of_the_profile():
     selection = Selection(operators=("add",), backends=("numba",), dtypes=("i64",))
-    assert {cell.values[0].dtype for cell in params.speeds(selection)} == {"int64"}
-    assert {cell.values[0].dtype for cell in params.checked("sample_case", selection)} == {"int64"}
+    assert {cell.values[0].dtype for cell in timed_cells(selection)} == {"int64"}
+    assert {cell.values[0].dtype for cell in SAMPLES.chosen(selection)} == {"int64"}
 
 
 def test_the_quick_profile_times_one_dtype_of_each_operator():
-    cells = [cell.values[0] for cell in params.speeds(Selection())]
+    cells = [cell.values[0] for cell in timed_cells(Selection())]
     assert {cell.operator.name for cell in cells} == set(operators())
     assert all(len({cell.dtype for cell in cells if cell.operator.name == name}) == 1 for name in operators())

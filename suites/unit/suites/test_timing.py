@@ -1,4 +1,4 @@
-"""Timing measures what it says: every call in the loop happens, and sampling ends for a stated reason."""
+"""Timing measures what it says: every call in the loop happens, on unchanged inputs."""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.bench import timing
 from suites.bench.bandwidth import cache_bytes, level_of
-from suites.cells.params import backends
-from suites.judging.cell_verdict import missing_custom_call
+from suites.bench.chained_calls import UNCHANGED, can_chain, chain, written_input
+from suites.bench.first_call import stages
+from suites.bench.timing_plan import plan
+from suites.cells.grid import backends
+from suites.judging.custom_calls import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
 
@@ -40,9 +42,9 @@ def test_chained_calls_all_happen_on_unchanged_integers():
     indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
     outs = [_struct(indices.shape, np.float32)]
     call = Backend.NUMBA.build(counted_gather, outs)
-    program = timing.chain(call, outs, (indices, x))
+    program = chain(call, outs, (indices, x))
     calls, unequal = _count(CALLS), _count(UNEQUAL)
-    (result,) = program(17, timing.UNCHANGED, [indices, x])
+    (result,) = program(17, UNCHANGED, [indices, x])
     assert np.array_equal(result, x[indices])
     assert (_count(CALLS) - calls, _count(UNEQUAL) - unequal) == (17, 0)
 
@@ -51,7 +53,7 @@ def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
     outs = [_struct((8,), np.float32)]
     call = Backend.NUMBA.build(operators()["relu"].kernels[Backend.NUMBA], outs)
     x = jnp.arange(1.0, 9.0)
-    program = timing.chain(lambda x: [2 * each for each in jax.tree.leaves(call(x))], outs, [x])
+    program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x))], outs, [x])
     assert [float(program(4, changes, [x])[0][0]) for changes in (False, True)] == [2, 16]
 
 
@@ -70,8 +72,8 @@ def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
 def test_element_would_be_written_where_it_fits_best(inputs, out, index):
     arrays = [_struct(shape, np.dtype(dtype)) for shape, dtype in inputs]
     outs = [_struct(out[0], np.dtype(out[1]))]
-    assert timing._written_input(outs, arrays) == index
-    assert timing.can_chain(outs, arrays) == (index is not None)
+    assert written_input(outs, arrays) == index
+    assert can_chain(outs, arrays) == (index is not None)
 
 
 @pytest.mark.parametrize("name", operators())
@@ -79,8 +81,8 @@ def test_loop_of_every_operator_contains_one_call(name):
     operator = operators()[name]
     inputs = operator.sample("float32", 4096, 0)
     call = operator.build(Backend.NUMBA, inputs)
-    program = timing.chain(call, operator.outputs(*inputs), inputs)
-    text = program.lower(10, timing.UNCHANGED, list(map(jnp.asarray, inputs))).compile().as_text()
+    program = chain(call, operator.outputs(*inputs), inputs)
+    text = program.lower(10, UNCHANGED, list(map(jnp.asarray, inputs))).compile().as_text()
     assert missing_custom_call(text, Backend.NUMBA, "cpu") is None
     body = text[: text.index("ENTRY")]
     assert "custom-call" in body  # inside the loop, not before it
@@ -91,8 +93,8 @@ def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
     operator = operators()[name]
     inputs = operator.sample("float32", 4096, 0)
     call = operator.build(Backend.JNP, inputs)
-    program = timing.chain(call, operator.outputs(*inputs), inputs)
-    results = program(5, timing.UNCHANGED, list(map(jnp.asarray, inputs)))
+    program = chain(call, operator.outputs(*inputs), inputs)
+    results = program(5, UNCHANGED, list(map(jnp.asarray, inputs)))
     for result, expected in zip(results, jax.jit(call)(*inputs), strict=True):
         assert np.array_equal(result, expected)
 
@@ -101,37 +103,14 @@ def test_backends_of_a_cell_share_one_method():
     operator = operators()["sum"]
     for size, method in ((4096, "carried_loop"), (2**18, "wall")):
         inputs = operator.sample("float32", size, 0)
-        assert {timing.plan(operator, backend, inputs).method for backend in backends(operator, "cpu")} == {method}
+        assert {plan(operator, backend, inputs).method for backend in backends(operator, "cpu")} == {method}
 
 
 def test_stages_are_told_apart():
     operator = operators()["add"]
-    stages, program = timing.stages(operator, Backend.JNP, operator.sample("float32", 10, 0))
-    assert all(ms > 0 for ms in (stages.trace_ms, stages.lower_ms, stages.compile_ms, stages.first_call_ms))
+    found, program = stages(operator, Backend.JNP, operator.sample("float32", 10, 0))
+    assert all(ms > 0 for ms in (found.trace_ms, found.lower_ms, found.compile_ms, found.first_call_ms))
     assert program.as_text()
-
-
-class TestStopRule:
-    def test_goes_on_below_the_least_number_of_samples(self):
-        assert timing.StopRule(60).reason([1.0] * (timing.LEAST_SAMPLES - 1)) is None
-
-    def test_stops_when_the_median_is_known(self):
-        assert timing.StopRule(60).reason([1.0] * timing.LEAST_SAMPLES) == "median known to 0.5 %"
-
-    def test_goes_on_while_noise_shrinks(self):
-        noisy = [1.0, 2.0] * timing.LEAST_SAMPLES
-        assert timing.StopRule(60).reason(noisy) is None
-
-    def test_stops_when_more_samples_do_not_help(self):
-        rule, samples, reason = timing.StopRule(60), [], None
-        while reason is None:
-            samples += [1.0, 2.0] * timing.LEAST_SAMPLES
-            reason = rule.reason(samples)
-        assert reason == "stable noise"
-
-    def test_stops_when_time_is_up(self):
-        assert timing.StopRule(0).reason([1.0, 2.0] * timing.LEAST_SAMPLES) == "time limit"
-        assert timing.StopRule(-1).reason([1.0]) == "time limit"
 
 
 def test_levels_of_the_memory_hierarchy_are_ordered():

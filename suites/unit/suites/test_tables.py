@@ -7,12 +7,20 @@ import re
 import pytest
 
 from suites.backends.backend import Backend
-from suites.backends.numba_cuda import MISSING
-from suites.cells import params
+from suites.backends.numba_cuda_blocks import MISSING
+from suites.cells import catalogue, marks
+from suites.cells.case import Case
+from suites.cells.grid import backends
 from suites.cells.selection import Selection
+from suites.cells.tables.batches import batches
+from suites.cells.tables.calls import samples
+from suites.cells.tables.derivatives import gradients
+from suites.cells.timed import timed_cells
+from suites.checks.register import checks
 from suites.ops import operators
 
-ALL = [table(platform) for table in params.TABLES.values() for platform in ("cpu", "cuda")]
+TABLES = {check.name: check.cells for check in checks()}
+ALL = [table.cells(platform) for table in TABLES.values() for platform in ("cpu", "cuda")]
 
 
 @pytest.mark.parametrize("table", ALL)
@@ -23,30 +31,28 @@ def test_ids_are_unique_and_read_aloud(table):
 
 
 def test_id_of_a_cell_is_that_of_its_record():
-    case = params.Case(operators()["lif_step"], Backend.NUMBA, "float32", 4096, "cpu")
+    case = Case(operators()["lif_step"], Backend.NUMBA, "float32", 4096, "cpu")
     assert case.id == case.cell.id == "lif_step-numba-f32-4096-cpu"
 
 
 def test_every_operator_backend_and_dtype_is_in_the_matrix():
-    found = {(p.values[0].operator.name, p.values[0].backend, p.values[0].dtype) for p in params.samples("cpu")}
-    declared = {
-        (o.name, b, dtype) for o in operators().values() for b in params.backends(o, "cpu") for dtype in o.dtypes
-    }
+    found = {(p.values[0].operator.name, p.values[0].backend, p.values[0].dtype) for p in samples("cpu")}
+    declared = {(o.name, b, dtype) for o in operators().values() for b in backends(o, "cpu") for dtype in o.dtypes}
     assert found == declared
 
 
 def test_every_built_in_operator_has_a_kernel_in_the_languages_of_the_cpu():
     expected = {Backend.JNP, Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
-    assert all(expected <= set(params.backends(operator, "cpu")) for operator in operators().values())
+    assert all(expected <= set(backends(operator, "cpu")) for operator in operators().values())
 
 
 def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
-    monkeypatch.setattr(params, "_absent", lambda platform: f"no {platform} device")
-    marks = [mark for param in params.samples("cuda") for mark in param.marks]
-    assert marks
-    assert all(mark.name == "skip" and mark.kwargs["reason"] for mark in marks)
+    monkeypatch.setattr(marks, "missing_device", lambda platform: f"no {platform} device")
+    found = [mark for param in samples("cuda") for mark in param.marks]
+    assert found
+    assert all(mark.name == "skip" and mark.kwargs["reason"] for mark in found)
     # Without numba-cuda that is what is missing.
-    assert "no cuda device" in {mark.kwargs["reason"] for mark in marks}
+    assert "no cuda device" in {mark.kwargs["reason"] for mark in found}
 
 
 CANNOT_EXIST = r"no derivative is declared for \w+|\w+ kernels have no derivative of their own \(.*\)|adds floats up .*"
@@ -54,7 +60,7 @@ CANNOT_EXIST = r"no derivative is declared for \w+|\w+ kernels have no derivativ
 
 def _marked(platform):
     """Marked cells by the reason of their marks, without those that cannot exist anywhere."""
-    cells = [param for table in params.TABLES.values() for param in table(platform) if param.marks]
+    cells = [param for table in TABLES.values() for param in table.cells(platform) if param.marks]
     reasons = [(mark.kwargs["reason"], param.values[0]) for param in cells for mark in param.marks]
     return [(reason, case) for reason, case in reasons if not re.fullmatch(CANNOT_EXIST, reason)]
 
@@ -66,7 +72,7 @@ def test_nothing_but_half_precision_is_skipped_on_the_cpu():
 
 
 def test_kernels_without_a_derivative_are_listed_once_with_the_reason():
-    skipped = {param.values[0].id: param.marks for param in params.gradients("cpu") if param.marks}
+    skipped = {param.values[0].id: param.marks for param in gradients("cpu") if param.marks}
     named = {name: marks[0].kwargs["reason"] for name, marks in skipped.items() if name.startswith(("add-", "max-"))}
     assert named == {
         "add-numba-f32-1-cpu": "numba kernels have no derivative of their own (def_vjp gives an operator one)",
@@ -81,21 +87,21 @@ def test_kernels_without_a_derivative_are_listed_once_with_the_reason():
 
 def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
     single = dataclasses.replace(operators()["add"], name="single", batchable=False)
-    monkeypatch.setattr(params, "operators", lambda: {"single": single})
-    reasons = {param.values[0].backend: param.marks[0].kwargs["reason"] for param in params.batches("cpu")}
+    monkeypatch.setattr(catalogue, "operators", lambda: {"single": single})
+    reasons = {param.values[0].backend: param.marks[0].kwargs["reason"] for param in batches("cpu")}
     assert set(reasons) == {Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
     assert set(reasons.values()) == {"jax.vmap over single makes no sense"}
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_cells_are_those_of_the_backends_of_the_platform(platform):
-    backends = {param.values[0].backend for param in params.samples(platform)}
+    backends = {param.values[0].backend for param in samples(platform)}
     assert backends == {backend for backend in Backend if platform in backend.platforms}
 
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(params, "_absent", lambda platform: None)
+    monkeypatch.setattr(marks, "missing_device", lambda platform: None)
     assert {(case.backend, case.dtype) for _, case in _marked("cuda")} == {
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),
@@ -105,15 +111,15 @@ def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkey
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_backends_of_a_timed_cell_follow_each_other_reference_first(platform, profile):
-    cells = [param.values[0] for param in params.speeds(Selection(device=platform, profile=profile))]
+    cells = [param.values[0] for param in timed_cells(Selection(device=platform, profile=profile))]
     groups = itertools.groupby(cells, lambda case: (case.operator, case.dtype, case.size))
     for (operator, _, _), group in groups:
-        assert [case.backend for case in group] == params.backends(operator, platform)
+        assert [case.backend for case in group] == backends(operator, platform)
     assert len({case.id for case in cells}) == len(cells)
 
 
 def test_samples_are_shared_and_read_only():
-    case = params.samples("cpu")[0].values[0]
+    case = samples("cpu")[0].values[0]
     assert case.inputs() is case.inputs()
     with pytest.raises(ValueError, match="read-only"):
         case.inputs()[0][0] = 1
@@ -123,10 +129,15 @@ def test_samples_are_shared_and_read_only():
 def tables(request):
     """By name, all cells of a table, and the quick ones of them."""
     found = {}
-    for name, table in params.TABLES.items():
-        cells = table(request.param)
-        found[name] = tuple([param.values[0] for param in some] for some in (cells, params.quick(name, cells)))
+    for name, table in TABLES.items():
+        cells = table.cells(request.param)
+        found[name] = tuple([param.values[0] for param in some] for some in (cells, table.quick(cells)))
     return found
+
+
+TRANSFORMATIONS = {
+    *("twice", "drawn", "drawn vmap", "vmap", "vmap0", "scan", "cond", "donate", "shard", "export", "x64")
+}
 
 
 class TestQuick:
@@ -136,12 +147,11 @@ class TestQuick:
         for name, (cells, quick) in tables.items():
             lost = {(case.operator.name, case.backend) for case in cells}
             lost -= {(case.operator.name, case.backend) for case in quick}
-            transformed = name in ("kernel_case", "batch_case", "drawn_batch_case")
-            allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if transformed else {Backend.JNP}
+            allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if name in TRANSFORMATIONS else {Backend.JNP}
             assert {backend for _, backend in lost} <= allowed, name
 
     def test_every_edge_and_error_case_of_the_first_dtype_stays(self, tables):
-        for name in ("edge_case", "error_case"):
+        for name in ("edges", "errors"):
             cells, quick = (
                 {
                     (case.operator.name, case.backend, case.variant)
@@ -153,10 +163,10 @@ class TestQuick:
             assert {cell for cell in cells if cell[1] is not Backend.JNP} == quick
 
     def test_one_dtype_and_size_of_a_kernel(self, tables):
-        for cells in (quick for name, (_, quick) in tables.items() if name != "error_case"):
+        for cells in (quick for name, (_, quick) in tables.items() if name != "errors"):
             seen = {(case.operator.name, case.backend, case.dtype, case.size) for case in cells}
             assert len(seen) == len({kernel[:2] for kernel in seen})
 
     def test_batches_keep_two_layouts(self, tables):
-        _, quick = tables["batch_case"]
+        _, quick = tables["vmap"]
         assert {case.variant for case in quick} == {"nested", "only_last_input"}

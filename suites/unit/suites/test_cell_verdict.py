@@ -10,15 +10,10 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
 from suites.declare.operator import Operator
-from suites.judging.cell_verdict import (
-    POISONS,
-    check,
-    compile_poisoned,
-    fingerprint,
-    missing_custom_call,
-    run_poisoned,
-    with_reference,
-)
+from suites.judging.bits import fingerprint
+from suites.judging.cell_verdict import judge_kernel, with_reference
+from suites.judging.custom_calls import missing_custom_call
+from suites.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
 from suites.truth.error_model import Truth, exact
 
 
@@ -127,7 +122,7 @@ INPUTS = (np.arange(1, 9, dtype=np.float32),)
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
-    verdict = check(_operator(kernel), Backend.NUMBA, INPUTS)
+    verdict = judge_kernel(_operator(kernel), Backend.NUMBA, INPUTS)
     assert verdict.status is status
     assert reason is None or reason in verdict.reason
 
@@ -144,13 +139,13 @@ def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
     ids=lambda value: getattr(value, "key", None),
 )
 def test_each_way_of_being_wrong_in_warp_has_its_status(kernel, status, reason):
-    verdict = check(_operator(kernel), Backend.WARP, INPUTS)
+    verdict = judge_kernel(_operator(kernel), Backend.WARP, INPUTS)
     assert verdict.status is status
     assert reason is None or reason in verdict.reason
 
 
 def test_output_of_the_wrong_dtype_is_reported():
-    assert check(_operator(copy, np.int32), Backend.NUMBA, INPUTS).status is Status.WRONG_DTYPE
+    assert judge_kernel(_operator(copy, np.int32), Backend.NUMBA, INPUTS).status is Status.WRONG_DTYPE
 
 
 def test_poison_shows_through_an_output_that_nothing_writes():
@@ -176,7 +171,7 @@ def test_reference_that_calls_a_kernel_is_no_reference():
 
 def test_error_of_xlas_own_result_stands_beside():
     operator = _operator(copy)
-    verdict = with_reference(check(operator, Backend.NUMBA, INPUTS), operator, INPUTS)
+    verdict = with_reference(judge_kernel(operator, Backend.NUMBA, INPUTS), operator, INPUTS)
     assert verdict.accuracy.reference_budget_used == 0.0
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from reports import read_run
 from reports.pages.kills import kill_tables, survivors
 from reports.render.layout import Table
-from suites.checks import register as checks
+from suites.checks.register import checks
 from suites.mutants import mutants
 
 
 def matrix(path: Path, platform: str) -> tuple[list[Table], list[str]]:
-    """The tables of a run, and the names of the mutants that no check caught."""
+    """Returns the tables of a run, and the names of the mutants that no check caught."""
     records = read_run(path)
     faults = {name: mutant.fault for name, mutant in mutants().items() if platform in mutant.backend.platforms}
-    sees = {check.name: check.sees for check in checks.CHECKS}
+    sees = {check.name: check.sees for check in checks()}
     return kill_tables(records, sees, faults), survivors(records)

@@ -1,10 +1,8 @@
-"""Every kernel for CUDA compiles for three generations of GPUs, on any machine, and does what its dtype says."""
+"""Every CUDA kernel of the built-in operators compiles for three generations of GPUs, with no GPU present."""
 
 from __future__ import annotations
 
-import functools
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,14 +14,13 @@ from suites.backends.backend import Backend
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
 from suites.backends.warp import WarpKernel
 from suites.ops import operators
+from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
 CUDA_BACKENDS = (Backend.NUMBA_CUDA, Backend.NUMBA_CUDA_CALLABLE)
 WARP_BACKENDS = (Backend.WARP, Backend.WARP_TILE)
-SIZE = 1 << 20
-"""Enough for reductions to take two passes."""
 
 
 def _cases(backends: tuple[Backend, ...]) -> list[Any]:
@@ -34,79 +31,6 @@ def _cases(backends: tuple[Backend, ...]) -> list[Any]:
         if backend in operator.kernels
         for dtype in operator.dtypes
     ]
-
-
-class _Recorded:
-    """Stands in for a dispatcher that is launched, and notes its arguments."""
-
-    def __init__(self, dispatcher: Any, launches: list[Any]):
-        self._dispatcher, self._launches = dispatcher, launches
-
-    def __getitem__(self, launch: Any) -> Any:
-        grid, block, _ = launch
-        assert grid > 0
-        assert block > 0
-        return lambda *arrays: self._launches.append((self._dispatcher, arrays))
-
-
-def _launches(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The dispatchers that an operator launches, each with its arrays and how many of them are read-only."""
-    inputs = operator.sample(dtype, SIZE, 0)
-    outs = operator.outputs(*inputs)
-    if isinstance(kernel, CudaKernel):
-        assert kernel.launch(inputs, outs)["grid"]
-        return [(kernel.dispatcher, (*inputs, *outs), len(inputs))]
-    launches: list[Any] = []
-    function = kernel.function
-    dispatchers = {name: value for name, value in function.__globals__.items() if hasattr(value, "py_func")}
-    for name, dispatcher in dispatchers.items():
-        if name in function.__code__.co_names:
-            monkeypatch.setitem(function.__globals__, name, _Recorded(dispatcher, launches))
-    fake = SimpleNamespace(device_array=lambda size, dtype: SimpleNamespace(shape=(size,), dtype=dtype))
-    monkeypatch.setitem(function.__globals__, "cuda", fake)
-    function(*inputs, *[SimpleNamespace(shape=out.shape, dtype=out.dtype) for out in outs], None)
-    monkeypatch.undo()
-    return [(dispatcher, arrays, 0) for dispatcher, arrays in launches]
-
-
-@functools.cache
-def _driverless(capability: tuple[int, int]) -> Any:
-    return SimpleNamespace(compute_capability=capability)
-
-
-def _ptx(dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, int], monkeypatch: Any) -> str:
-    from numba import cuda
-    from numba.cuda import dispatcher as dispatchers
-
-    from bridge.languages.numba_cuda.cuda_compilation import numba_type
-    from bridge.signature.array_types import ArrayType
-
-    function = dispatcher.py_func
-    types = tuple(
-        numba_type(function.__name__, ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly))
-        for index, array in enumerate(arrays)
-    )
-    # Numba asks the current device what to compile device functions for, and keeps what it compiled.
-    monkeypatch.setattr(dispatchers, "get_current_device", lambda: _driverless(capability))
-    _forget(function)
-    try:
-        ptx, _ = cuda.compile(function, types, device=False, abi="numba", cc=capability, output="ptx")
-    finally:
-        _forget(function)
-    return str(ptx)
-
-
-def _forget(function: Any, seen: set[int] | None = None) -> None:
-    """Drops what was compiled of the device functions that a function calls."""
-    seen = set() if seen is None else seen
-    for name in function.__code__.co_names:
-        value = function.__globals__.get(name)
-        called = getattr(value, "py_func", None)
-        if called is None or id(value) in seen or not value.targetoptions.get("device"):
-            continue
-        seen.add(id(value))
-        value.overloads.clear()
-        _forget(called, seen)
 
 
 def _name(capability: tuple[int, int]) -> str:
@@ -120,8 +44,8 @@ def test_kernel_compiles_and_computes_in_its_own_precision(
     operator: Any, backend: Backend, dtype: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = operator.kernels[backend]
-    for dispatcher, arrays, readonly in _launches(operator, kernel, dtype, monkeypatch):
-        ptx = _ptx(dispatcher, arrays, readonly, capability, monkeypatch)
+    for dispatcher, arrays, readonly in launches_of(operator, kernel, dtype, monkeypatch):
+        ptx = ptx_of(dispatcher, arrays, readonly, capability, monkeypatch)
         assert re.search(rf"^\.target {_name(capability)}$", ptx, re.MULTILINE)
         assert ".visible .entry" in ptx
         assert re.search(r"st\.global|red\.|atom\.", ptx)

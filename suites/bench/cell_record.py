@@ -1,0 +1,73 @@
+"""Checks a cell, times it if it is right, and returns the fields of its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from reports import Status, Timing
+from suites.bench.first_call import stages
+from suites.bench.sampling import PerCallClock, sample
+from suites.bench.timing_plan import plan
+from suites.cells.case import Case, input_types
+from suites.cells.repeated_inputs import REPEATED_ABOVE
+from suites.declare.operator import Inputs
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_kernel, with_reference
+from suites.judging.reasons import described
+
+
+def cell_record(case: Case, benchmark: Any, clock: PerCallClock, limit_s: float) -> dict[str, Any]:
+    """Returns the fields of :class:`reports.Record` for one cell; a failure is a status with a reason.
+
+    ``moved``, the bytes that a call reads and writes, is in addition to these fields.
+
+    Args:
+        case: The cell.
+        benchmark: The fixture of pytest-benchmark.
+        clock: Its timer.
+        limit_s: Seconds that sampling may take.
+    """
+    try:
+        inputs = case.inputs()
+        return _measured(case, inputs, benchmark, clock, limit_s) | _work(case, inputs)
+    except Exception as error:  # an operator's own function raised; every cell leaves a record
+        return {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+
+
+def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, limit_s: float) -> dict[str, Any]:
+    """Returns status, reason, accuracy, stages and timing, as far as the cell got."""
+    with precision(case.dtype), jax.default_device(case.device):
+        try:
+            until_first_call, _ = stages(case.operator, case.backend, inputs)
+        except Exception as error:
+            return {"status": Status.COMPILE_ERROR, "reason": described(error)}
+        verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
+        if case.size <= REPEATED_ABOVE:  # XLA's own error on more would take seconds, and shows in smaller cells
+            verdict = with_reference(verdict, case.operator, inputs)
+        found: dict[str, Any] = {
+            "status": verdict.status,
+            "reason": verdict.reason,
+            "accuracy": verdict.accuracy,
+            "stages": until_first_call,
+        }
+        if verdict.status is not Status.PASSED:
+            return found
+        try:
+            how = plan(case.operator, case.backend, inputs)
+            seconds, stop = sample(benchmark, clock, how, limit_s)
+        except Exception as error:
+            return found | {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+    samples_ns = [1e9 * each for each in seconds]
+    return found | {
+        "timing": Timing(method=how.method, cache=how.cache, samples_ns=samples_ns, loops=how.loops, stop=stop)
+    }
+
+
+def _work(case: Case, inputs: Inputs) -> dict[str, Any]:
+    """Returns what a call has to do: shapes, dtypes, floating-point operations, bytes."""
+    shapes, dtypes = input_types(inputs)
+    operator = case.operator
+    moved = operator.bytes_read(*inputs), operator.bytes_written(*inputs)
+    return {"shapes": shapes, "dtypes": dtypes, "flops": operator.flops(*inputs), "moved": moved}

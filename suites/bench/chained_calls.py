@@ -1,0 +1,66 @@
+"""Chains calls in a loop inside one program, so that a call far shorter than a dispatch can be timed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+UNCHANGED = np.False_
+"""Tells a program of :func:`chain`, when it runs, that no input changes."""
+
+
+def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Returns a program that runs ``call`` a number of times, always on the same inputs.
+
+    The program takes ``loops``, the number of calls, ``changes``, which is :data:`UNCHANGED`, and the list of
+    ``arguments``. If ``changes`` were true, the first element of the first output would replace the first element of an
+    input after each call. XLA cannot rule that out, so it must keep every call, in order. In fact no input ever
+    changes, so a kernel whose inputs are indices stays within its arrays. Writing the element back where it lies costs
+    next to nothing. The loop carries all outputs, so that each call computes all of them, and the barrier keeps XLA
+    from computing only the one element.
+
+    Args:
+        call: Takes the inputs and returns the outputs.
+        outs: The outputs, anything with shape and dtype.
+        inputs: The inputs, likewise. See :func:`can_chain`.
+    """
+    index = written_input(outs, inputs)
+
+    def body(_: Any, carried: Any) -> Any:
+        (arguments, changes, element), _ = carried
+        results = jax.tree.leaves(call(*arguments))
+        arguments, results = jax.lax.optimization_barrier((list(arguments), results))
+        if index is not None:
+            new = results[0].reshape(-1)[0]
+            new = (new.real if element.dtype.kind != "c" else new).astype(element.dtype)
+            old = arguments[index]
+            arguments[index] = old.at[(0,) * old.ndim].set(jnp.where(changes, new, element))
+        return (arguments, changes, element), results
+
+    @jax.jit
+    def program(loops: Any, changes: Any, arguments: list[jax.Array]) -> Any:
+        zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
+        # Read before the loop: reading it in each turn would cost as much as a short kernel.
+        element = arguments[index].reshape(-1)[0] if index is not None else None
+        return jax.lax.fori_loop(0, loops, body, ((list(arguments), changes, element), zeros))[1]
+
+    return program
+
+
+def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Tells whether :func:`chain` keeps every call: with no element to hand on, XLA would make one before the loop."""
+    return written_input(outs, inputs) is not None
+
+
+def written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
+    """Returns the input that an element would be written to: the largest of the first output's dtype, or of all."""
+    if not outs or not math.prod(outs[0].shape):
+        return None
+    sizes = {index: math.prod(array.shape) for index, array in enumerate(inputs) if math.prod(array.shape)}
+    alike = [index for index in sizes if inputs[index].dtype == outs[0].dtype]
+    return max(alike or sizes, key=lambda index: sizes[index], default=None)

@@ -1,0 +1,28 @@
+"""Spans the full matrix of cases: every operator in use, backend, dtype and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from suites.backends.backend import Backend
+from suites.cells import catalogue
+from suites.cells.case import Case
+from suites.declare.operator import Operator
+
+
+def backends(operator: Operator, platform: str) -> list[Backend]:
+    """Returns the backends of an operator on a platform: the reference and its kernels, or those that it tests."""
+    tested = operator.backends() if operator.tested is None else operator.tested
+    return [backend for backend in Backend if platform in backend.platforms and backend in tested]
+
+
+def grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
+    """Yields every backend and dtype of every operator at the sizes that a function of the operator returns.
+
+    The cases of one kernel follow each other, so that it is compiled once.
+    """
+    for operator in catalogue.operators().values():
+        for backend in backends(operator, platform):
+            for dtype in operator.dtypes:
+                for size in sizes(operator):
+                    yield Case(operator, backend, dtype, size, platform)

@@ -1,0 +1,80 @@
+"""Refuses a selection with unknown names, or with no cell that can run, and says why."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from reports.records.cell import short_dtype
+from suites.backends.backend import Backend
+from suites.cells import catalogue
+from suites.cells.case import Case
+from suites.cells.grid import backends
+from suites.cells.marks import missing_device, why_skipped
+from suites.cells.selection import Selection
+from suites.errors import SelectionError
+
+
+def require_known_names(selection: Selection) -> None:
+    """Requires that every operator, backend and dtype that the selection names exists.
+
+    Raises:
+        SelectionError: One does not; the message lists the known ones.
+    """
+    known = catalogue.operators()
+    _require_known("operator", selection.operators, known)
+    _require_known("backend", selection.backends, [backend.id for backend in Backend])
+    own = [operator for name, operator in known.items() if not selection.operators or name in selection.operators]
+    dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
+    _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], shown=dtypes)
+
+
+def require_device(selection: Selection) -> None:
+    """Requires that JAX has a device of the selection's platform here.
+
+    Raises:
+        SelectionError: There is none; the message says what to install.
+    """
+    reason = missing_device(selection.device)
+    if reason:
+        raise SelectionError(reason)
+
+
+def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
+    """Requires a kernel that can run: of every operator that the selection names, else of at least one.
+
+    Raises:
+        SelectionError: There are no cells, or none of these operators can run; the message says why.
+    """
+    by_operator: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.backend is not Backend.JNP or selection.backends:
+            by_operator.setdefault(case.operator.name, []).append(case)
+    if not by_operator:
+        raise SelectionError(f"no cell fits {selection}. {_available(selection)}")
+    idle = {name: own for name, own in by_operator.items() if all(map(why_skipped, own))}
+    named = bool(selection.operators) and not selection.backends
+    idle |= {name: [] for name in selection.operators if named and name not in by_operator}
+    if idle and (named or len(idle) == len(by_operator)):
+        name, own = next(iter(idle.items()))
+        reasons = "; ".join(dict.fromkeys(str(why_skipped(case)) for case in own)) or "no kernel in this selection"
+        raise SelectionError(f"operator {name!r} has no kernel that can run ({reasons}).")
+
+
+def _available(selection: Selection) -> str:
+    """Names the backends and dtypes of the first operator in a selection."""
+    known = catalogue.operators()
+    name = next(name for name in known if name in (selection.operators or known))
+    found = ", ".join(backend.id for backend in backends(known[name], selection.device))
+    return f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}."
+
+
+def _require_known(option: str, given: Sequence[str], known: Iterable[str], shown: Iterable[str] | None = None) -> None:
+    names = list(known)
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise SelectionError(
+                f"--{option} {name}: there is none of this name.{hint} Known: {', '.join(shown or names)}."
+            )

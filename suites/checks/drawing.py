@@ -1,0 +1,29 @@
+"""Runs the body of a check on inputs that Hypothesis draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from suites.checks.drawn_profile import HYPOTHESIS_PROFILE
+
+
+def for_drawn(body: Callable[[Any], None], *, share: int = 1) -> None:
+    """Calls ``body`` with Hypothesis's ``data`` for each example of the session's profile.
+
+    The profile is read when the check runs, because a session may change it after this file was imported.
+
+    Args:
+        body: Draws inputs and checks them.
+        share: Divides the number of examples, for a body whose examples take long.
+    """
+    profile = settings.get_profile(HYPOTHESIS_PROFILE)
+    few = settings(
+        profile,
+        max_examples=max(1, profile.max_examples // share),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    few(given(st.data())(body))()

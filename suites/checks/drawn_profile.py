@@ -1,0 +1,22 @@
+"""Registers the Hypothesis profile of the checks that draw their inputs, and leaves the default profile alone."""
+
+from __future__ import annotations
+
+HYPOTHESIS_PROFILE = "kernel-bridge"
+"""The name of the profile."""
+
+EXAMPLES = 10
+"""Inputs that are drawn for one check unless ``--kb-examples`` asks for another number."""
+
+
+def register_profile(examples: int | None = None) -> None:
+    """Registers the profile: few inputs, the same ones each time, unless a number of other ones is given."""
+    from hypothesis import settings  # late: importing it takes longer than the pytest plugin may
+
+    settings.register_profile(
+        HYPOTHESIS_PROFILE,
+        max_examples=examples or EXAMPLES,
+        derandomize=not examples,
+        database=None,
+        deadline=None,
+    )

@@ -1,0 +1,74 @@
+"""Takes and judges derivatives for the checks of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suites.cells.case import SEED, Case
+from suites.declare.operator import Inputs, Operator
+from suites.judging.evidence import Evidence
+from suites.judging.gradients import random_cotangents, true_cotangents
+from suites.truth.verdict import Verdict, judge
+
+Call = Callable[..., Any]
+
+EXTENT = 3
+"""Elements of a batch."""
+
+
+def differentiable(operator: Operator) -> list[int]:
+    """Returns the indices of the inputs that have a derivative."""
+    assert operator.gradient is not None
+    return list(operator.gradient.terms)
+
+
+def with_floats(call: Call, operator: Operator, inputs: Sequence[Any]) -> tuple[Call, list[Any]]:
+    """Returns the call as a function of the inputs that have a derivative, and those inputs."""
+    indices = differentiable(operator)
+
+    def function(*floats: Any) -> Any:
+        arguments = list(inputs)
+        for index, each in zip(indices, floats, strict=True):
+            arguments[index] = each
+        return call(*map(jnp.asarray, arguments))
+
+    return function, [inputs[index] for index in indices]
+
+
+def pullback(call: Call, operator: Operator) -> Call:
+    """Returns a function of inputs and output cotangents that returns the outputs and the input cotangents."""
+
+    def function_of_both(inputs: Sequence[Any], cotangents: Any) -> Any:
+        function, floats = with_floats(call, operator, inputs)
+        outs, vjp = jax.vjp(function, *floats)
+        return outs, vjp(cotangents)
+
+    return function_of_both
+
+
+def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[Any], found: Sequence[Any]) -> Verdict:
+    """Judges the cotangents of the inputs that have a derivative."""
+    return judge([np.asarray(each) for each in found], true_cotangents(operator, inputs, cotangents))
+
+
+def batch(case: Case) -> tuple[list[tuple[Inputs, list[Any]]], list[list[Any]]]:
+    """Returns inputs and cotangents of each element of a batch, and those of all elements stacked."""
+    operator = case.operator
+    elements = [operator.sample(case.dtype, case.size, SEED + seed) for seed in range(EXTENT)]
+    cotangents = [random_cotangents(operator, inputs, seed) for seed, inputs in enumerate(elements)]
+    stacked = [[np.stack(column) for column in zip(*each, strict=True)] for each in (elements, cotangents)]
+    return list(zip(elements, cotangents, strict=True)), stacked
+
+
+def require_each(
+    evidence: Evidence, operator: Operator, elements: list[tuple[Inputs, list[Any]]], found: Sequence[Any]
+) -> None:
+    """Requires that the cotangents of each element of a batch are right."""
+    for index, (inputs, cotangents) in enumerate(elements):
+        verdict = judge_cotangents(operator, inputs, cotangents, [leaf[index] for leaf in found])
+        evidence.require(verdict, f"element {index}")

@@ -1,0 +1,34 @@
+"""Checks a kernel of a sparse operator on CSR structures that Hypothesis draws."""
+
+from typing import Any
+
+import numpy as np
+
+from suites.cells.case import Case
+from suites.cells.tables.calls import SPARSE_KERNELS
+from suites.checks.drawing import for_drawn
+from suites.checks.register import check
+from suites.inputs.drawn_arrays import SEEDS
+from suites.inputs.drawn_sparse import csr
+from suites.judging.cell_verdict import judge_kernel
+from suites.judging.evidence import Evidence
+
+
+@check(
+    "drawn csr",
+    sees="sparse structures that nobody thought of; other ones each time in the long profile",
+    cells=SPARSE_KERNELS,
+    order=80,
+)
+def test_drawn_structure_is_right(case: Case, evidence: Evidence) -> None:
+    after_csr = case.operator.after_csr
+    assert after_csr is not None  # as the table says
+
+    def each(data: Any) -> None:
+        matrix = data.draw(csr(case.dtype))
+        random = np.random.default_rng(data.draw(SEEDS))
+        others = after_csr(case.dtype, matrix.lengths.size, matrix.columns, random)
+        inputs = (matrix.data, matrix.indices, matrix.indptr, *others)
+        evidence.require(judge_kernel(case.operator, case.backend, inputs, case.device))
+
+    for_drawn(each)

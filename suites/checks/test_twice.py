@@ -1,0 +1,25 @@
+"""Checks that several calls in one compiled program do not disturb each other."""
+
+import jax
+
+from suites.cells.case import SEED, Case
+from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.register import check
+from suites.inputs.precision import precision
+from suites.judging.cell_verdict import judge_results
+from suites.judging.evidence import Evidence
+
+
+@check("twice", sees="calls that disturb each other in one program", cells=TRANSFORMED_KERNELS, order=50)
+def test_jit_around_several_calls_keeps_all(case: Case, evidence: Evidence) -> None:
+    """Makes one call on the inputs, and one for each input that differs from them in that input alone."""
+    operator, inputs = case.operator, case.inputs()
+    other = operator.sample(case.dtype, case.size, SEED + 1)
+    variants = [inputs, *((*inputs[:i], other[i], *inputs[i + 1 :]) for i in range(len(inputs)))]
+    with precision(case.dtype), jax.default_device(case.device):
+        call = operator.build(case.backend, inputs)
+        program = jax.jit(lambda variants: [call(*each) for each in variants]).lower(variants).compile()
+        results = program(jax.device_put(variants))
+    evidence.require_calls(program, case, times=len(variants))
+    for number, (each, result) in enumerate(zip(variants, results, strict=True)):
+        evidence.require(judge_results(operator, each, result), f"call {number}")

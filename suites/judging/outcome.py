@@ -1,0 +1,26 @@
+"""Translates the exception that ended a test into the status and the reason of a record."""
+
+from __future__ import annotations
+
+import jax
+import pytest
+
+from reports import Status
+from suites.judging.evidence import CheckFailed
+from suites.judging.reasons import described
+
+
+def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status, str | None]:
+    """Returns the status and the reason of a test that ended with this exception, or without one."""
+    if excinfo is None:
+        return Status.PASSED, None
+    error = excinfo.value
+    if isinstance(error, CheckFailed):
+        return error.verdict.status, error.verdict.reason
+    if isinstance(error, pytest.skip.Exception):
+        return Status.SKIPPED, str(error)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    ):
+        return Status.OOM, described(error)
+    return Status.RUNTIME_ERROR, described(error)

@@ -1,0 +1,61 @@
+"""Defines :class:`Finding`: the result of one check on one cell, as a worker process reports it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from reports import Accuracy, Cell, Status
+from suites.cells.case import Case, input_types
+from suites.checks.register import Check, check_of_id
+from suites.judging.evidence import Evidence
+from suites.judging.outcome import outcome
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check; the report of its test carries it, as built-in types, in the attribute ``finding``."""
+
+    cell: Cell
+    status: Status
+    reason: str | None
+    accuracy: Accuracy | None = None
+    shapes: list[list[int]] = []
+    dtypes: list[str] = []
+
+
+def finding(
+    case: Case,
+    evidence: Evidence | None,
+    excinfo: pytest.ExceptionInfo[BaseException] | None,
+    report: pytest.TestReport,
+) -> Any:
+    """Returns the :class:`Finding` of one phase of a test, as built-in types; None where the test is no check."""
+    check = check_of_id(report.nodeid)
+    if check is None:
+        return None
+    status, reason = outcome(excinfo)
+    known = getattr(report, "wasxfail", None)
+    if report.skipped and known is not None:
+        status, reason = Status.SKIPPED, f"known limitation: {known}"
+    elif report.failed and status is Status.PASSED:
+        status, reason = Status.RUNTIME_ERROR, str(report.longrepr)  # a strict xfail that passed
+    shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
+    found = Finding(
+        cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
+        accuracy=evidence.accuracy if evidence else None,
+    )  # fmt: skip
+    return msgspec.to_builtins(found)
+
+
+def cell_of(case: Case, check: Check) -> Cell:
+    """Identifies one check of a case in a record."""
+    variant = {} if case.variant is None else {"case": case.variant}
+    return msgspec.structs.replace(case.cell, mode=check.name, params=variant)
+
+
+def key_text(cell: Cell) -> str:
+    """Returns the key of a cell as text, equal for equal cells."""
+    return json.dumps(cell.key)

@@ -1,0 +1,21 @@
+"""Refuses a selection before anything is started for it: unknown names, no device, contradicting operators."""
+
+from __future__ import annotations
+
+from suites.cells import catalogue
+from suites.cells.runnable import require_device, require_known_names
+from suites.cells.selection import Selection
+from suites.checks.limitations import require_known_checks
+
+
+def require_sound(selection: Selection) -> None:
+    """Loads the operators of a selection, and requires that they can be tested and that its names exist.
+
+    Raises:
+        SelectionError: A source, a name, a limitation, the device or an operator is at fault; the message says which.
+    """
+    catalogue.use(selection.sources)
+    require_known_names(selection)
+    require_known_checks(catalogue.operators().values())
+    require_device(selection)
+    catalogue.check(selection.device)

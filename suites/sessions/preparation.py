@@ -1,0 +1,62 @@
+"""Prepares the process of a pytest session: for checks, and against traces of other plugins and modules."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from suites.checks.drawn_profile import register_profile
+from suites.sessions.refusal import refusal
+
+CPU_DEVICES = 8
+"""CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
+
+_PROJECT = Path(__file__).parents[2]
+_PREPARED = pytest.StashKey[bool]()
+
+
+def prepare(config: pytest.Config) -> None:
+    """Prepares this process for checks, once: several CPU devices, drawn inputs, and no memory of tuned operators."""
+    if _PREPARED in config.stash:
+        return
+    config.stash[_PREPARED] = True
+    os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
+    make_cpu_devices()
+    register_profile(config.option.kb_examples)
+
+
+def make_cpu_devices() -> None:
+    """Gives JAX several CPU devices; where it has its devices already, the checks of sharding run on those."""
+    import jax  # late: a session without checks must not pay for it
+
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
+
+
+def leave_no_folder(config: pytest.Config) -> None:
+    """Keeps pytest-benchmark from making its folder ``.benchmarks`` in a session that saves and compares nothing."""
+    option = config.option
+    uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
+    if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
+        option.benchmark_storage = Path(tempfile.mkdtemp(prefix="kernel-bridge-")).as_uri()
+
+
+def require_own_packages() -> None:
+    """Refuses a session in which modules of the user hide packages of this project, which have common names.
+
+    Raises:
+        pytest.UsageError: ``bridge`` or ``reports`` is another package.
+    """
+    for name in ("bridge", "reports"):
+        spec = find_spec(name)
+        place = Path(spec.origin).parent if spec is not None and spec.origin else None
+        if place != _PROJECT / name:
+            raise refusal(
+                f"the package {name!r} of kernel-bridge is hidden by {place or 'a folder'}: pytest imports from the "
+                "folder of a conftest.py first. Run kernel-bridge validate instead: its import path is its own."
+            )

@@ -1,0 +1,16 @@
+"""Refuses a session that cannot run, to pytest and to the command that started the session."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+
+def refusal(reason: str) -> pytest.UsageError:
+    """Returns the error to raise, after telling the command."""
+    with contextlib.suppress(ImportError):  # a package that is missing may be the reason
+        from suites.sessions.events import Refused, sender
+
+        sender()(Refused(reason))
+    return pytest.UsageError(reason)

@@ -1,0 +1,49 @@
+"""A timing session ends, whatever becomes of the record of a cell that brought its process down."""
+
+from pathlib import Path
+
+import pytest
+
+from reports import RunUnwritable, RunWriter
+from reports.options import Exit
+from suites.commands.command_line import main
+
+CRASHES = """\
+import ctypes
+import numba
+from suites import Operator
+
+abort = ctypes.CDLL(None).abort
+abort.argtypes = []
+
+@numba.njit
+def crash(x, out):
+    abort()
+
+CRASH = Operator(name="crash", reference=lambda x: x, kernels={"numba": crash}, dtypes=("float32",))
+"""
+
+
+def _drop(self, **fields):
+    """Loses a record without a word."""
+
+
+def _refuse(self, **fields):
+    raise RunUnwritable("no space left on device")
+
+
+@pytest.mark.parametrize(
+    ("append", "words"),
+    [
+        (_drop, "crash-numba-f32-64-cpu ended its process again, because"),
+        (_refuse, "cannot be written: no space left on device"),
+    ],
+)
+def test_a_crash_whose_record_is_lost_ends_the_session(append, words, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(RunWriter, "append", append)  # in this process, which records crashes; not in the timing one
+    Path("ops.py").write_text(CRASHES)
+    assert main(["bench", "ops.py", "--size", "64"]) == Exit.COULD_NOT_RUN
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if words in line]
+    assert "crash-numba-f32-64-cpu ended its process" in line
