@@ -12,7 +12,7 @@ from suites.bench.sampling import PerCallClock, sample
 from suites.bench.timing_plan import plan
 from suites.cells.case import Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE
-from suites.declare.operator import Inputs
+from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 from suites.judging.cell_verdict import judge_kernel, with_reference
 from suites.judging.reasons import described

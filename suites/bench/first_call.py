@@ -10,7 +10,8 @@ import jax
 
 from reports import Stages
 from suites.backends.backend import Backend
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 
 
 def stages(operator: Operator, backend: Backend, inputs: Inputs) -> tuple[Stages, Any]:

@@ -13,7 +13,9 @@ from reports import Cell
 from reports.records.cell import short_dtype
 from suites.backends.backend import Backend
 from suites.cells import repeated_inputs
-from suites.declare.operator import ErrorCase, Inputs, Operator
+from suites.declare.error_case import ErrorCase
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 
 SEED = 20_260
 """Seed of all sample inputs."""

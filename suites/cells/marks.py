@@ -14,7 +14,7 @@ import jax
 import pytest
 
 from suites.cells.case import Case
-from suites.declare.operator import Limitation
+from suites.declare.limitation import Limitation
 
 
 def as_parameter(case: Case, limitations: Sequence[Limitation] = ()) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 
 REPEATED_ABOVE = 1 << 24
 """Larger inputs repeat with period :data:`PERIOD`, in elements."""

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.cells.case import SEED, Case
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.judging.evidence import Evidence
 from suites.judging.gradients import random_cotangents, true_cotangents
 from suites.truth.verdict import Verdict, judge

@@ -11,7 +11,7 @@ from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
 from suites.checks.register import check
-from suites.declare.operator import Inputs
+from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 from suites.judging.bits import fingerprint
 from suites.judging.cell_verdict import judge_results

@@ -11,7 +11,7 @@ import numpy as np
 from suites.cells.case import SEED, Case
 from suites.cells.tables.batches import BATCHES
 from suites.checks.register import check
-from suites.declare.operator import Inputs
+from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 from suites.judging.cell_verdict import judge_results
 from suites.judging.evidence import Evidence

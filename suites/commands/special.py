@@ -22,8 +22,9 @@ from suites.cells.catalogue import operators
 from suites.cells.grid import backends
 from suites.cells.marks import why_skipped
 from suites.cells.selection import Selection
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
 from suites.errors import SelectionError
+from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 
 Array = np.ndarray[Any, Any]

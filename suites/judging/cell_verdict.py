@@ -13,8 +13,8 @@ import numpy as np
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.declare.operator import Inputs, Operator
-from suites.inputs.arrays import specs
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs, specs
 from suites.inputs.precision import precision
 from suites.judging.bits import fingerprint, same_bits
 from suites.judging.custom_calls import missing_custom_call

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from reports import Status
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.truth.verdict import Verdict
 
 Array = np.ndarray[Any, Any]

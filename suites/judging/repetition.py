@@ -11,7 +11,8 @@ import numpy as np
 
 from reports import Status
 from suites.cells import repeated_inputs
-from suites.declare.operator import Inputs, Operator
+from suites.declare.operator import Operator
+from suites.inputs.arrays import Inputs
 from suites.truth.verdict import Verdict, judge
 
 Array = np.ndarray[Any, Any]

@@ -22,8 +22,7 @@ import msgspec
 from rich.console import Console
 
 from reports import Cell, CellResult, ReportError, RunWriter, Status
-from reports.records.cell import short_dtype
-from reports.records.record import CellKey
+from reports.records.cell import CellKey, short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from suites.cells.selection import Selection
 from suites.sessions import isolation

@@ -4,7 +4,7 @@ import pytest
 
 from suites.unit.structure.house import arrows, circle, folders, imports, modules
 
-ROOMS = {
+ROOMS: dict[str, object] = {
     "bridge": {},
 }
 
