@@ -14,8 +14,9 @@ from bridge.ffi.kernel_call import available
 from bridge.languages.release import kept
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.parameters import Role
-from bridge.languages.warp.planned import Options, plan_call
+from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.static_values import Static
+from bridge.languages.warp.wrapper_options import Options
 from bridge.signature.arguments import Traced, is_array, kind_of
 from bridge.signature.call_options import check_vmap_method
 from bridge.source.unwritten import is_empty, warn_unwritten

@@ -14,9 +14,9 @@ from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, Si
 from bridge.languages.warp.compiled import has_adjoint
 from bridge.languages.warp.fallback import is_understood, warps_own
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import Options, check_dims, check_output_dims
 from bridge.languages.warp.programs import OPTIONS_OF_A_CALL, Programs, passed_names
 from bridge.languages.warp.warp_language import define
+from bridge.languages.warp.wrapper_options import Options, check_dims, check_output_dims
 from bridge.signature.arguments import positional
 from bridge.signature.call_options import check_vmap_method
 
