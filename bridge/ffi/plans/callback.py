@@ -21,7 +21,7 @@ _HEADER_WORDS = 6
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""Type of ``f(identity, words)``, which returns 0 or the address of a C string that describes an error. ``words`` points
+"""Type of ``f(identity, words)``. It returns 0, or the address of a C string that describes an error. ``words`` points
 to the stream, the device ordinal and the address of each buffer."""
 
 

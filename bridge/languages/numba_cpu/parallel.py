@@ -29,8 +29,9 @@ SPINS = 3000
 # Numba may run parallel loops on GNU's OpenMP. Its threads spin while they wait, by default for milliseconds. Each XLA
 # thread that runs a parallel kernel gets its own set of these threads. On few cores the spinning threads then keep the
 # working ones from running: a call takes 8 ms instead of 0.1. Without spinning, waking a thread costs 0.1 ms a call. A
-# short spin nearly always avoids both. OpenMP reads the variable when the first parallel kernel of the process loads it.
-# A kernel with explicit signatures does that where it is defined, before it reaches the bridge. So it is set here.
+# short spin nearly always avoids both. The first parallel kernel of the process loads OpenMP, which then reads the
+# variable. A kernel with explicit signatures does that where it is defined, before it reaches the bridge: so it is set
+# here.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 

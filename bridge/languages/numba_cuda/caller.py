@@ -46,7 +46,7 @@ class Caller:
 
     @property
     def function_address(self) -> int:
-        """Address of the function for a :class:`~bridge.ffi.plans.callback.CallbackPlan`, to be called with :attr:`identity`."""
+        """Address of the :data:`~bridge.ffi.plans.callback.FUNCTION` that calls this object, given :attr:`identity`."""
         address = ctypes.cast(_call, ctypes.c_void_p).value
         assert address is not None
         return address
