@@ -38,14 +38,14 @@ def export_self_contained(
     along, because their code refers to addresses in Numba's and Warp's libraries: the process has to define them.
 
     Args:
-        function: What to export: a function of arrays and pytrees of them, jitted or not.
+        function: The function to export, of arrays and pytrees of them, jitted or not.
         platforms: As for ``jax.export.export``.
-        disabled_checks: The same; those of :func:`export_checks` are disabled anyway.
+        disabled_checks: As for ``jax.export.export``, added to the checks of :func:`export_checks`.
 
     Returns:
         A function of the arguments, or of their shapes and dtypes, that returns a ``jax.export.Exported``. It raises a
-        PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: those of
-        ``numba_cuda_callable``, and of Warp before 1.19.
+        PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: a kernel of
+        ``numba_cuda_callable``, or of Warp before 1.19.
 
     Raises:
         SignatureError: ``function`` cannot be called, or ``platforms`` is no list.

@@ -45,7 +45,7 @@ def warn_unwritten_outputs(
 
     Args:
         name: The kernel, for the warning.
-        function: What the user wrote.
+        function: The Python function that the user wrote.
         input_count: How many inputs it takes.
         shapes: The shape of each output. One without elements need not be written.
         aliased: Indices of outputs that share a buffer with an input, through which they may be written.
@@ -67,7 +67,7 @@ def warn_unwritten(name: str, function: types.FunctionType, parameters: Sequence
 
     Args:
         name: The kernel, for the warning.
-        function: What the user wrote.
+        function: The Python function that the user wrote.
         parameters: Names of outputs.
     """
     code = function.__code__

@@ -47,7 +47,7 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
 def _gradients(
     planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The gradient of each input array; None for those of integers and booleans."""
+    """The gradient of each input array; None for integers and booleans."""
     inputs, outputs = planned.inputs, planned.outputs
     # The inputs of the call: the arrays, the outputs, and the adjoints, each of which shares its buffer with a result.
     pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]

@@ -24,7 +24,7 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
     """The identity of a kernel by content, from Warp's own hash of its code and the options it is compiled with.
 
     Raises:
-        KernelCompileError: Warp cannot evaluate what the kernel refers to.
+        KernelCompileError: Warp cannot evaluate a value that the kernel refers to.
         AbiError: Warp has no such hash.
     """
     if block_dim is None:

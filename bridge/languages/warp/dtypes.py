@@ -68,8 +68,8 @@ def jaxinfo_to_warpinfo(info: Any) -> Any:
         info: A ``jax.ShapeDtypeStruct``, or anything with ``shape`` and ``dtype``. Its extents do not matter.
 
     Raises:
-        SignatureError: As for :func:`jaxtype_to_warptype`; or Warp has no arrays of this rank: it has those of one to
-            four dimensions.
+        SignatureError: As for :func:`jaxtype_to_warptype`; or the rank is not between one and four, as Warp's arrays
+            require.
     """
     if not (hasattr(info, "shape") and hasattr(info, "dtype") and hasattr(info.shape, "__len__")):
         raise SignatureError(

@@ -32,13 +32,13 @@ class Planned:
     """A call whose types are known.
 
     Attributes:
-        options: What it was made from.
+        options: The options of the call.
         kernel: Not generic.
         parameters: With concrete types.
         values: The memory of each parameter that is a value, by name.
         shapes: Of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
-        checks: What to check when the kernel or its adjoint runs.
+        checks: The checks to make when the kernel or its adjoint runs.
     """
 
     options: Options

@@ -33,7 +33,7 @@ def passed_names(options: Options) -> list[str]:
 
 
 class Programs:
-    """Finds the program for the values that a call passes, and for what it sets otherwise than the wrapper."""
+    """Finds the program for the values that a call passes, and for the options that it overrides."""
 
     def __init__(self, options: Options, differentiable: bool, everywhere: bool):
         self._options = options
@@ -122,7 +122,7 @@ def _program(
                 code.entry(platform)
         if not (differentiable and has_derivative):
             return planned.forward(*arrays)
-        # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
+        # Aligned outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
         return with_adjoint(planned)(*align_varying(arrays))
 
     program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))

@@ -17,7 +17,7 @@ Dims = tuple[int, ...]
 OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
 """Shapes of the outputs: one for all, or one for each name."""
 
-_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with those of a matrix
+_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with the dimensions of a matrix
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Options:
     has_side_effect: bool
 
     def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
-        """These options with what a single call sets otherwise."""
+        """These options with the ones that a single call overrides."""
         changes: dict[str, Any] = {}
         if launch_dims is not None:
             changes["launch_dims"] = check_dims(self.kernel.key, "launch_dims", launch_dims)
@@ -59,7 +59,7 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
 
     Args:
         name: The kernel, for errors.
-        option: What they were passed as, for errors.
+        option: Name of the option, for errors.
         dims: An int, or a sequence of one to ``most``.
         most: How many there may be.
 

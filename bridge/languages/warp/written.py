@@ -44,12 +44,12 @@ def _tree(kernel: wp.Kernel) -> ast.AST:
 
 
 def called_name(node: ast.Call) -> str:
-    """Name of the function that is called, without that of its module."""
+    """Name of the called function, without the name of its module."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _changed(node: ast.Call) -> list[ast.expr]:
-    """What a function of Warp that writes to an array writes to: its first argument."""
+    """The array that one of Warp's writing functions writes to: its first argument."""
     return [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in ("a", "arr"))]
 
 
