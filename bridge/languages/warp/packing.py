@@ -95,14 +95,14 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
 
 
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
-    """The error of a kernel that Warp cannot compile."""
+    """The error for a kernel that Warp cannot compile."""
     return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
 
 
 def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
-    """The error of a kernel that uses a JAX array which it is not passed; None if that is not what Warp refused.
+    """The error for a kernel that uses a JAX array which it is not passed; None if Warp refused something else.
 
-    Warp compiles the kernels of a module together, so the one at fault may be another one.
+    Warp compiles all kernels of a module together, so another kernel may be at fault.
     """
     for each in (kernel, *kernel.module.kernels.values()):
         for found in captured_arrays(each.func):
@@ -122,7 +122,7 @@ def _address(index: int) -> int:
 
 
 def _value(argument: Argument, annotation: Any, index: int, device: Any) -> Any:
-    """What ``warp.launch`` takes for an argument."""
+    """The value to pass to ``warp.launch`` for an argument."""
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
     if argument.inner:

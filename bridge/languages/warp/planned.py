@@ -139,7 +139,7 @@ class Planned:
 
 
 def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:
-    """Fits a call to the types of its arrays.
+    """Plans a call for the types of its arrays.
 
     Args:
         options: The kernel and how it is launched.

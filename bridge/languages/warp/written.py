@@ -1,4 +1,4 @@
-"""Finds out from the source of a Warp kernel which of its parameters it writes to, and how."""
+"""Finds the parameters that a Warp kernel writes to, from its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge.source.parsing import parse
 
 
 def written_names(kernel: wp.Kernel) -> set[str]:
-    """Names that the kernel itself assigns elements of, or changes atomically; functions it calls are not followed."""
+    """Names of arrays whose elements the kernel assigns or changes atomically. Does not look into called functions."""
     found = set()
     for node in ast.walk(_tree(kernel)):
         targets: list[ast.expr] = []
