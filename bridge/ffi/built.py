@@ -1,4 +1,4 @@
-"""Holds what a kernel language built of one kernel, for the FFI targets to run."""
+"""Holds a kernel that a kernel language has compiled, for the FFI targets to run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Built:
     """A kernel that is compiled and loaded.
 
     Attributes:
-        plan: What the target executes.
-        alive: What owns the memory and the machine code that the plan refers to.
-        scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
+        plan: The plan that the target executes.
+        alive: Owns the memory and the machine code that the plan refers to.
+        scratch: Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel.
         images: Returns the machine code by compute capability for each launch of the plan, so that an exported program
             can carry it. None if the machine code cannot leave this process.
     """

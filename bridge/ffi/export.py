@@ -1,4 +1,4 @@
-"""Exported programs: what ``jax.export`` needs to know about the bridge, and programs that carry their machine code."""
+"""Exports programs that call kernels: with ``jax.export``, or with the machine code of their CUDA kernels."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def export_self_contained(
     """``jax.export.export`` for programs that carry the machine code of their CUDA kernels along.
 
     A process that runs such a program needs ``import bridge`` and a GPU of an architecture that the exporting process
-    had, but neither the kernels' source nor Numba-CUDA, Warp or a compiler. Kernels for the CPU are not carried along:
-    their code refers to addresses in Numba's and Warp's libraries. The process that runs them defines them.
+    had. It needs neither the kernels' source nor Numba-CUDA, Warp or a compiler. Kernels for the CPU are not carried
+    along, because their code refers to addresses in Numba's and Warp's libraries: the process has to define them.
 
     Args:
-        function: What to export: a function of arrays and pytrees of them, jitted or not.
+        function: The function to export, of arrays and pytrees of them, jitted or not.
         platforms: As for ``jax.export.export``.
-        disabled_checks: The same; those of :func:`export_checks` are disabled anyway.
+        disabled_checks: As for ``jax.export.export``, added to the checks of :func:`export_checks`.
 
     Returns:
         A function of the arguments, or of their shapes and dtypes, that returns a ``jax.export.Exported``. It raises a
-        PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: those of
-        ``numba_cuda_callable``, and of Warp before 1.19.
+        PlatformError if there is no GPU to compile for, or a kernel cannot be carried along: a kernel of
+        ``numba_cuda_callable``, or of Warp before 1.19.
 
     Raises:
         SignatureError: ``function`` cannot be called, or ``platforms`` is no list.
@@ -64,7 +64,7 @@ def export_self_contained(
             f"export_self_contained got the platforms {platforms!r}, expected a list of names, or None."
         )
 
-    # A function that JAX has not seen: it would otherwise take what it has lowered of `function` before.
+    # JAX has not seen this function before. It would reuse an earlier lowering of `function`, without machine code.
     def fresh(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 

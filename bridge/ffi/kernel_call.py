@@ -31,7 +31,7 @@ class Code(Protocol):
 
     @property
     def scratch(self) -> tuple[int, ...]:
-        """Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel."""
+        """Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel."""
 
     @property
     def derivative_advice(self) -> str:
@@ -74,7 +74,7 @@ class Call:
 
     Attributes:
         name: The kernel, for error messages.
-        code: What to call.
+        code: The kernel to call.
         outputs: Shape and dtype of each result, without batch dimensions.
         aliases: Pairs of input and output index that share one buffer.
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
@@ -216,7 +216,7 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
-    """Integers and booleans do not vary with what they are computed from."""
+    """Results that are integers or booleans have zero tangents; others have no derivative."""
     if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs):
         _no_derivative(call=call)
     results = kernel_call_p.bind(*primals, call=call)

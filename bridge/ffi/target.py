@@ -44,7 +44,7 @@ class Entry:
         description: The kernel, its options and its argument types, as text.
         key: ``key_of(description)``.
         address: Where the plan that the target executes lies in native memory.
-        scratch: Bytes of each temporary buffer that a call needs: uint8 results after those of the kernel.
+        scratch: Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel.
     """
 
     __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "key", "scratch")

@@ -263,7 +263,7 @@ def _compiler() -> Any:
 
 
 def _compiler_options(name: str, options: Any) -> tuple[tuple[str, Any], ...]:
-    """Compiler options in a form that can be compared: sorted, with tuples in place of lists."""
+    """Compiler options in a form that can be compared: sorted, with tuples instead of lists."""
     if not isinstance(options or {}, Mapping) or not all(isinstance(option, str) for option in options or {}):
         raise SignatureError(
             f"{name}: options is {options!r}, expected a mapping from fields of cuda.core.ProgramOptions to values."

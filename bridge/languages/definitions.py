@@ -15,7 +15,7 @@ from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.source.content import PROCESS_LOCAL
 
-D = TypeVar("D", bound=Definition)
+DefinitionT = TypeVar("DefinitionT", bound=Definition)
 
 
 class Definitions:
@@ -26,7 +26,9 @@ class Definitions:
         self._languages: dict[str, NativeLanguage[Any, Any]] = {}
         self._definitions: weakref.WeakValueDictionary[tuple[str, Hashable], Definition] = weakref.WeakValueDictionary()
 
-    def define(self, language: NativeLanguage[D, Any], content: Hashable, make: Callable[[], D]) -> D:
+    def define(
+        self, language: NativeLanguage[DefinitionT, Any], content: Hashable, make: Callable[[], DefinitionT]
+    ) -> DefinitionT:
         """The definition of this content; made now if it is new.
 
         Args:
@@ -39,7 +41,7 @@ class Definitions:
             known = self._definitions.get((language.name, content))
             if known is None:
                 known = self._definitions[language.name, content] = make()
-            return cast(D, known)
+            return cast(DefinitionT, known)
 
     def resolve(self, platform: str, text: str) -> Entry:
         """The entry of a call that another process described, compiled now if it is new.

@@ -47,7 +47,7 @@ def without_warp(what: str, why: object = "no module named 'warp'") -> WarpUnava
 
 
 def stand_in(name: str, why: ImportError) -> Callable[..., NoReturn]:
-    """A function that takes the place of one that needs Warp: when called, it says what to install."""
+    """Stands in for a function that needs Warp. When called, it raises the error that says what to install."""
 
     def missing(*args: Any, **options: Any) -> NoReturn:
         raise without_warp(name, why) from None

@@ -66,7 +66,7 @@ class NativeCode:
 
     @property
     def scratch(self) -> tuple[int, ...]:
-        """Bytes of each temporary buffer: only known at tracing, and only had, where the kernel is compiled then."""
+        """Bytes of each temporary buffer. Only kernels that are compiled when traced have any: JAX needs them then."""
         if not self.language.compiles_when_traced:
             return ()
         (platform,) = self.platforms

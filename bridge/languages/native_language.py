@@ -26,7 +26,7 @@ class NoOptions(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """One kernel as its user defined it. Languages add what they compile it from.
+    """One kernel as its user defined it. Subclasses add the source that they compile.
 
     Two definitions are equal only if they are the same object: there is one for each content, see
     :class:`bridge.languages.definitions.Definitions`.
@@ -49,12 +49,12 @@ class Definition:
         return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-D = TypeVar("D", bound=Definition)
-O = TypeVar("O")  # noqa: E741
+DefinitionT = TypeVar("DefinitionT", bound=Definition)
+OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NativeLanguage(Language, abc.ABC, Generic[D, O]):
+class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     """A language whose kernels become machine code that XLA calls without Python.
 
     Subclasses say what identifies a kernel (:meth:`identity`) and compile it (:meth:`build`). All methods get the
@@ -75,24 +75,24 @@ class NativeLanguage(Language, abc.ABC, Generic[D, O]):
     kernel_kind: str
     wrapper: str
     compiler: str
-    options_type: type[O]
+    options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
     compiles_when_traced: bool = True
 
     @abc.abstractmethod
-    def identity(self, definition: D, options: O, signature: Signature, platform: str) -> str:
+    def identity(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> str:
         """A digest of the machine code: the same in every process for the same code, different for different code."""
 
     @abc.abstractmethod
-    def build(self, definition: D, options: O, signature: Signature, platform: str) -> Built:
+    def build(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Built:
         """Compiles and loads a kernel for one platform.
 
         Raises:
             KernelCompileError: The compiler refuses the kernel for these types.
         """
 
-    def check(self, definition: D, options: O, signature: Signature) -> None:
+    def check(self, definition: DefinitionT, options: OptionsT, signature: Signature) -> None:
         """Refuses a call when it is traced, before anything is compiled. By default it checks the dtypes.
 
         Raises:
@@ -107,10 +107,10 @@ class NativeLanguage(Language, abc.ABC, Generic[D, O]):
                 )
                 raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
 
-    def target(self, options: O, platform: str) -> Target:
+    def target(self, options: OptionsT, platform: str) -> Target:
         """The FFI target that runs the plans of this language."""
         return _TARGETS[platform]
 
-    def derivative_advice(self, definition: D, options: O) -> str:
+    def derivative_advice(self, definition: DefinitionT, options: OptionsT) -> str:
         """Tells the user, in an error, how to attach a derivative to a kernel that has none."""
         return ATTACH_A_RULE

@@ -1,7 +1,7 @@
-"""The arguments of a call in words: what a kernel calls them, and what is wrong with one that is no array.
+"""Refuses arguments that are no arrays, with errors that name the kernel and its parameters.
 
-A wrapper is a ``jax.jit`` function, which a compiled call enters without any Python. JAX refuses an argument that is no
-array before it traces; :class:`Traced` lets that refusal name the kernel and its parameter too.
+A wrapper is a ``jax.jit`` function, so a compiled call runs no Python of ours. JAX refuses an argument that is no array
+before it traces. :class:`Traced` makes that refusal name the kernel and its parameter too.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def parameter_names(function: Callable[..., Any]) -> tuple[list[str], bool]:
 
 
 def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ()) -> None:
-    """Holds arguments to what JAX takes for an array.
+    """Checks that JAX takes all arguments for arrays.
 
     Args:
-        args: What was passed.
+        args: The arguments.
         name: The kernel or operator, for errors.
         parameters: Names of its parameters, for errors.
 
     Raises:
-        SignatureError: One is something else.
+        SignatureError: One of them is no array.
     """
     for index, arg in enumerate(args):
         if not isinstance(arg, jax.Array) and not is_array(arg):
@@ -45,7 +45,7 @@ def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ())
 
 
 def is_array(arg: Any) -> bool:
-    """Whether JAX takes it for an array: one of its own, a tracer, NumPy's, a number, or a shape and dtype."""
+    """Whether JAX takes it for an array: a JAX or NumPy array, a tracer, a number, or a shape and dtype."""
     try:
         jax.typeof(arg)
     except TypeError:
@@ -54,7 +54,7 @@ def is_array(arg: Any) -> bool:
 
 
 def kind_of(arg: Any) -> str:
-    """What an argument is, in words."""
+    """The type of an argument in words, with its dtype if it has one."""
     return f"{type(arg).__name__} of {arg.dtype}" if hasattr(arg, "dtype") else type(arg).__name__
 
 
@@ -72,18 +72,18 @@ def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], vari
 
 
 class Traced:
-    """A function for ``jax.jit`` to trace, whose arguments have the names of a kernel's parameters in JAX's errors.
+    """A function for ``jax.jit`` to trace. JAX's errors call its arguments by the names of the kernel's parameters.
 
-    JAX words its refusal of an argument that is no array with the text of the function. It does so while it handles the
-    refusal, where this text is an error of ours instead, which says the same in the words of the kernel.
+    When JAX refuses an argument, it formats the function for its error message. At that moment :meth:`__repr__` raises
+    the error of :func:`check_arrays` instead, in which the kernel and the parameter have their names.
 
     Args:
-        function: What to trace.
+        function: The function to trace.
         name: The kernel.
         inputs: Names of the inputs.
         check: Raises a SignatureError if one of the arguments is no array.
         variadic: Whether there may be more inputs than names.
-        documentation: What ``help`` says of it.
+        documentation: The docstring that ``help`` shows.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Traced:
 
 
 class _Signature(inspect.Signature):
-    """A signature that remembers, for the thread, what was wrong with the arguments that were last bound to it."""
+    """A signature that remembers, for each thread, the error for the arguments that were last bound to it."""
 
     _check: Callable[[Sequence[Any], Mapping[str, Any]], None]
 
@@ -138,7 +138,7 @@ class _Signature(inspect.Signature):
         return super().bind(*args, **keywords)
 
     def take_refused(self) -> SignatureError | None:
-        """The error for the arguments that were last bound, if they were bound here and there is one; only once."""
+        """The error for the arguments that were last bound, if they were bound to this signature; only once."""
         refused: SignatureError | None = getattr(_latest, "refused", None)
         if refused is None or _latest.signature is not self:
             return None

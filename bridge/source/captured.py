@@ -1,4 +1,4 @@
-"""JAX arrays that a kernel takes from its closure or its globals, where a compiled kernel can have none."""
+"""Finds JAX arrays that a kernel takes from its closure or its globals, which a compiled kernel cannot use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import jax
 from bridge.errors import KernelCompileError
 
 _LIBRARIES = frozenset({"jax", "numba", "numba_cuda", "numpy", "scipy", "warp", *sys.stdlib_module_names})
-"""What these define holds none of the user's arrays."""
+"""Functions of these modules hold none of the user's arrays."""
 
 _MOST_FUNCTIONS = 256
-"""Looked at, lest a function of a large library lead through all of it."""
+"""The most functions to look at: a function of a large library may lead through all of it."""
 
 _LOADS_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _LOADS_CELL = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF"})
@@ -31,7 +31,7 @@ class Captured:
 
     Attributes:
         function: The function that uses it: the kernel, or a function that the kernel calls.
-        name: What the source calls it.
+        name: Its name in the source.
         source: "closure", "globals" or "defaults".
         value: The array, or a container that holds it.
         array: The array.
@@ -61,12 +61,12 @@ class Captured:
 
 
 def captured_error(name: str, place: str, function: types.FunctionType) -> KernelCompileError | None:
-    """The error for a kernel that failed to compile and uses a JAX array which it is not passed; None if it uses none.
+    """The error for a kernel that uses a JAX array which it is not passed; None if it uses none.
 
     Args:
         name: The kernel.
         place: File and line of it.
-        function: What the user wrote.
+        function: The Python function that the user wrote.
     """
     found = next(captured_arrays(function), None)
     return None if found is None else error_of(name, place, function, found)
@@ -104,7 +104,7 @@ def captured_arrays(function: types.FunctionType) -> Iterator[Captured]:
 
 
 def _references(function: types.FunctionType) -> Iterator[tuple[str, str, Any, int]]:
-    """Name, source, value and line of what the code of a function, and of functions inside it, refers to."""
+    """Name, source, value and line of all references in the code of a function and of functions inside it."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.default is not parameter.empty:
             yield name, "defaults", parameter.default, function.__code__.co_firstlineno

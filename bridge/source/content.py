@@ -109,7 +109,7 @@ class ContentWalk:
             case _ if isinstance(function := getattr(value, "py_func", None), types.FunctionType):
                 self._sequence("dispatcher", (function, getattr(value, "targetoptions", {})))
             case _ if _is_library(type(value).__module__):
-                # What a library defines is known by name: NumPy's array functions, Numba's intrinsics.
+                # Objects of a library are identified by name: NumPy's array functions, Numba's intrinsics.
                 name = getattr(value, "__qualname__", None) or getattr(value, "_name", None) or repr(value)
                 self._tag("library", type(value).__module__, type(value).__qualname__, name)
             case _:

@@ -1,7 +1,4 @@
-"""Kernels that import inside their body: the imports are carried out here and become global names of the kernel.
-
-Kernel compilers reject the import statement. A kernel without one is returned as it is.
-"""
+"""Moves the imports in the body of a kernel to its globals, because kernel compilers reject import statements."""
 
 from __future__ import annotations
 

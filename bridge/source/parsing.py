@@ -1,4 +1,4 @@
-"""The source of functions as syntax trees."""
+"""Parses the source of functions into syntax trees, safely with several threads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import textwrap
 import threading
 
 PARSING = threading.RLock()
-"""Held while source is parsed: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth mismatch") in a
-thread that another one, which is in it as well, takes over from."""
+"""Held while source is parsed. In Python 3.11, ``ast.parse`` fails ("AST constructor recursion depth mismatch") if the
+interpreter switches between two threads that are both in it."""
 
 
 def parse(source: str) -> ast.Module:

@@ -1,8 +1,8 @@
-"""Notices outputs that a kernel never writes, from its source: a warning for what otherwise is silent garbage.
+"""Warns of outputs that a kernel never writes, from its source. Such an output would return whatever was in memory.
 
-An output counts as written wherever it might be: it is assigned to by element, passed to a call, given another name,
-viewed, returned, or used in any way that is not known to only read it. What remains is a parameter that the source
-leaves alone, only reads, or only rebinds (``out = 2 * x`` makes a new variable, and the caller's array stays as it is).
+An output counts as written if it may be: if the source assigns to its elements, passes it to a call, gives it another
+name, views or returns it, or uses it in any way that is not known to only read it. The warning is for outputs that the
+source does not use, only reads, or only rebinds: ``out = 2 * x`` makes a new variable, and does not change the array.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bridge.errors import UnwrittenOutputWarning
 from bridge.source.parsing import parse
 
 _READ = frozenset({"shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides"})
-"""Attributes of an array through which nothing can be written to it."""
+"""Attributes of an array that cannot be used to write to it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Unwritten:
 
     Attributes:
         parameter: Its name.
-        line: Where it is rebound, in the file; that of the function if it is not.
+        line: The line of the file that rebinds it; the line of the function if none does.
         rebound: Whether it is assigned another value.
     """
 
@@ -45,7 +45,7 @@ def warn_unwritten_outputs(
 
     Args:
         name: The kernel, for the warning.
-        function: What the user wrote.
+        function: The Python function that the user wrote.
         input_count: How many inputs it takes.
         shapes: The shape of each output. One without elements need not be written.
         aliased: Indices of outputs that share a buffer with an input, through which they may be written.
@@ -67,7 +67,7 @@ def warn_unwritten(name: str, function: types.FunctionType, parameters: Sequence
 
     Args:
         name: The kernel, for the warning.
-        function: What the user wrote.
+        function: The Python function that the user wrote.
         parameters: Names of outputs.
     """
     code = function.__code__
@@ -89,7 +89,7 @@ def warn_unwritten(name: str, function: types.FunctionType, parameters: Sequence
 
 
 _shown: dict[Any, Any] = {}
-"""What has been shown, as the warnings filter "default" asks for: each place once."""
+"""The registry of shown warnings, with which the filter "default" shows each place once."""
 
 
 @functools.lru_cache(maxsize=1024)

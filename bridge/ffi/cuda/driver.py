@@ -1,4 +1,4 @@
-"""Calls the CUDA driver library through ctypes: loads kernels, and reads their attributes and those of devices."""
+"""Calls the CUDA driver library through ctypes: loads kernels, and reads attributes of kernels and devices."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def allow_shared_bytes(function: int, size: int) -> None:
 
 
 def limits(function: int, ordinal: int) -> Limits:
-    """What a launch of this function on this device may ask for."""
+    """The limits of a launch of this function on this device."""
     block_x, block_y, block_z = (_device_attribute(number, ordinal) for number in _DEVICE_BLOCK)
     grid_x, grid_y, grid_z = (_device_attribute(number, ordinal) for number in _DEVICE_GRID)
     return Limits(

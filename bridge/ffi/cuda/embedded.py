@@ -30,8 +30,8 @@ class Image(msgspec.Struct, frozen=True):
     content: bytes
 
 
-class _Launch(msgspec.Struct, frozen=True):
-    """A :class:`~bridge.ffi.plans.device.Launch` with images in place of handles."""
+class _EmbeddedLaunch(msgspec.Struct, frozen=True):
+    """A :class:`~bridge.ffi.plans.device.Launch` with images instead of handles."""
 
     name: str
     images: tuple[Image, ...]
@@ -43,13 +43,13 @@ class _Launch(msgspec.Struct, frozen=True):
     patches: tuple[tuple[int, int, int], ...]
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _EmbeddedPlan(msgspec.Struct, frozen=True):
     """A :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
     name: str
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[int, int], ...]
-    launches: tuple[_Launch, ...]
+    launches: tuple[_EmbeddedLaunch, ...]
 
 
 _wanted: contextvars.ContextVar[bool] = contextvars.ContextVar("carrying", default=False)
@@ -78,7 +78,7 @@ def write(plan: DevicePlan, images: Sequence[Mapping[int, Image]]) -> str:
         images: For each of its launches, the machine code by compute capability.
     """
     launches = tuple(
-        _Launch(
+        _EmbeddedLaunch(
             name=launch.name,
             images=tuple(of.values()),
             grid=launch.grid,
@@ -90,7 +90,7 @@ def write(plan: DevicePlan, images: Sequence[Mapping[int, Image]]) -> str:
         )
         for launch, of in zip(plan.launches, images, strict=True)
     )
-    embedded = _Plan(plan.name, tuple(plan.inputs), tuple(plan.outputs), launches)
+    embedded = _EmbeddedPlan(plan.name, tuple(plan.inputs), tuple(plan.outputs), launches)
     return base64.b64encode(msgspec.msgpack.encode(embedded)).decode()
 
 
@@ -100,7 +100,7 @@ def read(text: str) -> DevicePlan:
     Raises:
         PlatformError: A GPU has another architecture than the program was exported for.
     """
-    plan = msgspec.msgpack.decode(base64.b64decode(text), type=_Plan)
+    plan = msgspec.msgpack.decode(base64.b64decode(text), type=_EmbeddedPlan)
     launches = [
         Launch(
             name=launch.name,
@@ -117,7 +117,7 @@ def read(text: str) -> DevicePlan:
     return DevicePlan(plan.name, plan.inputs, plan.outputs, launches)
 
 
-def _handles(launch: _Launch) -> tuple[int, ...]:
+def _handles(launch: _EmbeddedLaunch) -> tuple[int, ...]:
     images = {image.capability: image for image in launch.images}
 
     def load(ordinal: int) -> int:

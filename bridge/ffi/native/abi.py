@@ -1,8 +1,8 @@
-"""The layout of XLA's FFI structs, read from the C header that the installed jaxlib ships.
+"""Reads the layout of XLA's FFI structs from the C header that the installed jaxlib ships.
 
-Native handlers address a struct as an array of 8-byte words, so most offsets here are word indices; 32-bit fields have
-byte offsets and say so. Nothing is assumed about a struct except what the header says: a header that cannot be read, or
-that lacks a field the handlers need, raises :class:`~bridge.errors.AbiError` when this module is imported.
+Native handlers address a struct as an array of 8-byte words, so most offsets here are word indices. Fields of 32 bits
+have byte offsets, and names that end in ``_BYTE``. All offsets come from the header. If it cannot be read, or lacks a
+field that the handlers need, importing this module raises :class:`~bridge.errors.AbiError`.
 """
 
 from __future__ import annotations

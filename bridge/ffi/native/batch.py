@@ -1,7 +1,8 @@
-"""Where the elements of a batch lie in a buffer: what ``vmap`` means to native code.
+"""Finds the elements of a batch in a buffer, so that native code can run ``vmap``.
 
-A buffer has the dimensions of its array, preceded by the same number of batch dimensions in all buffers of a call; each
-of these is either the extent of the batch (always, in outputs) or 1 (the array is not batched there).
+A buffer has batch dimensions and then the dimensions of its array. All buffers of a call have the same number of batch
+dimensions. In outputs each of them has the extent of the batch. In inputs it may also be 1: every element of the batch
+then uses the same array.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def batch_elements(output, batch_rank):
 
 @native
 def batch_offset(buffer, rank, item_bytes, output, batch_rank, element):
-    """Bytes from the start of a buffer to one element of the batch; ``rank`` is that of the array without the batch."""
+    """Bytes from the start of a buffer to one element of the batch; ``rank`` does not count batch dimensions."""
     dims, extents = load(buffer, BUFFER.DIMS), load(output, BUFFER.DIMS)
     stride = item_bytes
     for axis in range(batch_rank, batch_rank + rank):

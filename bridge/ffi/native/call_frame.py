@@ -1,4 +1,4 @@
-"""What native code reads from a call frame: its buffers, its attributes, its stream and its device."""
+"""Reads the buffers, attributes, stream and device of a call frame in native code."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ from bridge.ffi.native.handler import c_string, native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256
-"""Arrays of a call, inputs and outputs together."""
+"""The largest number of arrays of a call, inputs and outputs together."""
 
 
 def check_count(name: str, count: int) -> None:
-    """Refuses a call that has more arrays than native code can hold, before anything is compiled for it.
-
-    Raises:
-        SignatureError: It has.
-    """
+    """Raises SignatureError if a call has more arrays than native code can hold."""
     if count > MAX_BUFFERS:
         raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
 
 
 def miscounted(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> int:
-    """Address of the message for a frame that has other numbers of buffers.
+    """Address of the error message for a frame whose numbers of buffers are wrong.
 
     Raises:
         SignatureError: There are more buffers than native code can hold.
@@ -35,7 +31,7 @@ def miscounted(name: str, inputs: Sequence[object], outputs: Sequence[object]) -
 
 @native
 def collect_buffers(frame, inputs, outputs, buffers):
-    """Writes the addresses of the buffers, inputs then outputs; whether the frame has as many as expected."""
+    """Writes the addresses of the buffers, inputs then outputs. Returns False if the frame has more or fewer."""
     if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
         return False
     for index in range(inputs):
@@ -47,7 +43,7 @@ def collect_buffers(frame, inputs, outputs, buffers):
 
 @native
 def array_attribute(frame, dtype):
-    """Address of the array among the attributes whose elements have this type (there is one at most), or 0."""
+    """Address of the array attribute with elements of this type, or 0. A call has at most one of each type."""
     for index in range(load(frame, FRAME.ATTR_COUNT)):
         if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.ARRAY_TYPE:
             array = load(load(frame, FRAME.ATTRS), index)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any = None) -> str:
-    """Says in one line what a kernel raised, and where if that is known.
+    """The exception of a kernel in one line, with its place if that is known.
 
     Args:
         name: The kernel.

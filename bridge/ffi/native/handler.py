@@ -1,8 +1,8 @@
-"""The native FFI handler behind a target: machine code that XLA calls with a call frame, compiled from Python by Numba.
+"""Compiles the native FFI handler of a target: machine code that XLA calls with a call frame.
 
-It answers the metadata handshake, reads the key of the call from the frame's attributes, finds the *plan* of that key
-and executes it. A plan is a block of words that says what to run; its layout belongs to the module that executes it,
-such as :mod:`bridge.ffi.plans.host`. Nothing here takes the GIL.
+The handler answers the metadata handshake, reads the key of the call from the frame's attributes, finds the *plan* of
+that key and executes it. A plan is a block of words that describes the kernel to run. The module that executes a plan
+defines its layout, such as :mod:`bridge.ffi.plans.host`. The handler does not take the GIL.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from bridge.ffi.native.table import lookup
 from bridge.ffi.native.words import call, call2, load, load_int32, stack_words, store, store_int32
 
 HANDLER = types.int64(types.int64)
-"""Type of a handler: the address of a frame in, that of an ``XLA_FFI_Error`` or 0 out."""
+"""Type of a handler: takes the address of a frame, returns the address of an ``XLA_FFI_Error`` or 0."""
 
 RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 """Type of the C function that a target asks about an unknown key, see :func:`compile_target`."""
 
 native = numba.njit(error_model="numpy", forceinline=True)
-"""Compiles word-level code: it raises nothing, and is inlined, since LLVM would not inline Numba's weak functions."""
+"""Compiles code that works on words. It raises nothing. It is always inlined: LLVM does not inline Numba's functions
+by itself, because they are weak symbols."""
 
 _texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
@@ -37,7 +38,7 @@ def c_string(text: str) -> int:
 
 
 def c_function(function: Any) -> int:
-    """Address of a C function that ctypes has found or made; the caller keeps the latter alive."""
+    """Address of a C function that ctypes has found or made. The caller keeps a function that ctypes has made alive."""
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address

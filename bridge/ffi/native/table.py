@@ -1,4 +1,4 @@
-"""A process-wide hash table that Python fills and native code reads without a lock: content key to address."""
+"""Maps keys to addresses in a hash table that Python fills and native code reads without a lock."""
 
 from __future__ import annotations
 

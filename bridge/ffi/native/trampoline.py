@@ -1,4 +1,4 @@
-"""A native function that jumps to whatever address a word of memory holds: registered now, filled in later."""
+"""Makes native functions whose code is set later: XLA gets their address before the handler is compiled."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""LLVM intrinsics for code that Numba compiles: words of memory in, words of memory out.
+"""Reads and writes words of memory, and calls C functions, in code that Numba compiles.
 
-An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside Numba-compiled code and check
+An address is an ``int64``; a *word* is 8 bytes. These functions exist only inside code that Numba compiles. They check
 nothing: the caller owns the memory and knows its layout (:mod:`bridge.ffi.native.abi`).
 """
 
@@ -155,8 +155,8 @@ def call5(typingctx, function, first, second, third, fourth, fifth):
 def call_launch(typingctx, launch, kernel, dimensions, stream, parameters):
     """Calls ``cuLaunchKernel`` at the address ``launch``; its 32-bit result.
 
-    ``dimensions`` is the address of seven words: grid (x, y, z), block (x, y, z) and dynamic shared memory in bytes;
-    ``parameters`` that of the addresses of the kernel's parameters.
+    ``dimensions`` is the address of seven words: grid (x, y, z), block (x, y, z) and dynamic shared memory in bytes.
+    ``parameters`` is the address of an array with the addresses of the kernel's parameters.
     """
 
     def codegen(context, builder, signature, args):

@@ -1,4 +1,4 @@
-"""Plans that call Python, for functions that must run anew at each call: the only path that takes the GIL."""
+"""Executes plans that call a Python function at each call. This is the only kind of plan that takes the GIL."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _HEADER_WORDS = 6
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""Type of ``f(identity, words)``: ``words`` points to stream, device ordinal and the address of each buffer; the result
-is 0 or the address of a C string that describes an error."""
+"""Type of ``f(identity, words)``. It returns 0, or the address of a C string that describes an error. ``words`` points
+to the stream, the device ordinal and the address of each buffer."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CallbackPlan:
     outputs: Sequence[tuple[int, int]]
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The plan in native memory, and what else must stay alive."""
+        """The plan in native memory, and the other memory that the caller has to keep alive."""
         buffers = [word for buffer in (*self.inputs, *self.outputs) for word in buffer]
         sizes = (ctypes.c_int64 * len(buffers))(*buffers)
         words = (ctypes.c_int64 * _HEADER_WORDS)()

@@ -1,7 +1,7 @@
-"""Plans that launch CUDA kernels on XLA's stream, once for each element of a batch, and the code that executes them.
+"""Executes plans that launch CUDA kernels on XLA's stream, once for each element of a batch.
 
-What a launch needs is known when a call is lowered, but for the addresses of the buffers: the parameters are a blob of
-words that is copied and patched. So one piece of native code serves every CUDA kernel language.
+When a call is lowered, everything about its launches is known but the addresses of the buffers. So the parameters are a
+blob of words, which native code copies and patches with the addresses. The same code serves every CUDA kernel language.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Launch:
         shared_bytes: Dynamic shared memory of a block.
         blob: The parameters as 64-bit words.
         parameters: Byte offset of each parameter in the blob.
-        patches: Where addresses of buffers go.
+        patches: The words that hold addresses of buffers.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Launch:
     patches: tuple[Patch, ...]
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The launch in native memory, and what else must stay alive."""
+        """The launch in native memory, and the other memory that the caller has to keep alive."""
         if len(self.blob) > _MAX_BLOB_WORDS or len(self.parameters) > _MAX_PARAMETERS:
             raise SignatureError(
                 f"{self.name} takes {len(self.blob) * WORD_BYTES} bytes of parameters, expected at most "
@@ -100,7 +100,7 @@ class DevicePlan:
         name: The kernel, for error messages.
         inputs: Rank (without batch dimensions) and item size in bytes of each input.
         outputs: The same of each output; at least one.
-        launches: What to launch; nothing, if every output is empty.
+        launches: The launches; none if every output is empty.
     """
 
     name: str
@@ -109,7 +109,7 @@ class DevicePlan:
     launches: Sequence[Launch]
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The plan in native memory, and what else must stay alive.
+        """The plan in native memory, and the other memory that the caller has to keep alive.
 
         Raises:
             SignatureError: The kernel has more arrays or parameters than a plan can hold.

@@ -1,4 +1,4 @@
-"""Plans that call a C function on the host, once for each element of a batch; the native code that executes them."""
+"""Executes plans that call a C function on the host, once for each element of a batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Mutex:
 
     @classmethod
     def new(cls) -> Mutex:
-        """One of CPython's, because those exist on every platform; taking one needs no GIL. It is never freed."""
+        """A mutex of CPython, which exists on every platform and needs no GIL. It is never freed."""
         allocate = ctypes.pythonapi.PyThread_allocate_lock
         allocate.restype = ctypes.c_void_p
         acquire, release = ctypes.pythonapi.PyThread_acquire_lock, ctypes.pythonapi.PyThread_release_lock
@@ -47,7 +47,7 @@ class HostPlan:
         name: The kernel, for error messages.
         function: Address of ``int64_t f(frame, buffers, data, batch_rank, context)``, which runs the kernel once and
             returns 0 or the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then
-            outputs), ``data`` to those of this element's data.
+            outputs), ``data`` to the addresses of their data for this element of the batch.
         inputs: Rank and item size in bytes of each input.
         outputs: The same of each output; at least one.
         mutex: Held during the call, if given.

@@ -16,8 +16,8 @@ from bridge.ffi.native.words import call2, call3, call4, load, stack_words, stor
 
 PATTERNS = (0xFF, 0x5A)
 """The byte that fills the outputs in the first run, and in the second. The first makes NaN (or -1), the second a large
-ordinary number. An element that holds the pattern after both runs was not written: a kernel writes the same value in
-both."""
+ordinary number. An element that holds the pattern of each run after that run was not written: a kernel writes the same
+value in both runs."""
 
 BOOL_PATTERNS = (0, 1)
 """The same for booleans, which are true for every byte other than 0."""

@@ -26,7 +26,7 @@ class NumbaDefinition(Definition):
     """A function that is decorated with ``numba.njit``.
 
     Attributes:
-        dispatcher: What the decorator made of it.
+        dispatcher: Numba's dispatcher, which the decorator made.
         digest: Identifies its content.
     """
 

@@ -109,7 +109,7 @@ class _Words:
 
 
 def _array(context, builder, words, array, buffer, data, batch_rank):
-    """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` that follow its batch dimensions."""
+    """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` without its batch dimensions."""
     dims = words.at(buffer, BUFFER.DIMS)
     shape = [words.at(dims, builder.add(batch_rank, _I64(axis))) for axis in range(array.ndim)]
     item_bytes = _I64(_item_bytes(array.dtype))

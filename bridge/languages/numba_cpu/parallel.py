@@ -1,9 +1,9 @@
-"""What kernels with ``parallel=True`` need beyond serial ones: their exceptions found, their entry serialised.
+"""Reports exceptions of parallel Numba kernels, and lets one thread at a time enter them where that is necessary.
 
-Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops and the function returns
-as if it had finished. Kernels compiled here count such exceptions, so that the entry can tell.
+Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops, and the function
+returns as if it had finished. Kernels that are compiled here count such exceptions, so that the call can fail.
 
-Importing this module also limits how long GNU's OpenMP spins, see ``SPINS``.
+Importing this module also limits how long GNU's OpenMP spins, see :data:`SPINS`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from bridge.ffi.plans.host import Mutex
 from bridge.languages.numba_cpu.raised import emit_report
 
 SPINS = 3000
-"""What GOMP_SPINCOUNT is set to, unless the user has set it or OMP_WAIT_POLICY."""
+"""The value of GOMP_SPINCOUNT, unless the user has set it or OMP_WAIT_POLICY."""
 
-# The threads of GNU's OpenMP, a layer that Numba may use, spin while they wait, by default for milliseconds, and each
-# XLA thread that runs a parallel kernel gets a set of its own. On few cores the spinning ones then keep the working
-# ones off: 8 ms a call where 0.1 would do. Not spinning at all costs 0.1 ms per call to wake a thread; a short spin
-# avoids both, nearly always. The library reads the variable when it is loaded, which the first parallel kernel of the
-# process does: one with explicit signatures where it is defined, before the bridge has seen it. So it is set here.
+# Numba may run parallel loops on GNU's OpenMP. Its threads spin while they wait, by default for milliseconds. Each XLA
+# thread that runs a parallel kernel gets its own set of these threads. On few cores the spinning threads then keep the
+# working ones from running: a call takes 8 ms instead of 0.1. Without spinning, waking a thread costs 0.1 ms a call. A
+# short spin nearly always avoids both. The first parallel kernel of the process loads OpenMP, which then reads the
+# variable. A kernel with explicit signatures does that where it is defined, before it reaches the bridge: so it is set
+# here.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
@@ -49,7 +50,7 @@ class Failures:
 
     @property
     def count_address(self) -> int:
-        """Address of the count; it changes while the kernel runs if a parallel loop of it raises."""
+        """Address of the count, which grows if a parallel loop of the kernel raises."""
         return ctypes.addressof(self._count)
 
     @property
@@ -105,7 +106,7 @@ def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type
 
 
 def entry_mutex() -> Mutex | None:
-    """What serialises parallel kernels under the threading layer in use, if it needs that.
+    """The mutex that parallel kernels hold while they run, if the threading layer in use requires one.
 
     Numba's workqueue layer aborts the process when a second thread enters it.
     """

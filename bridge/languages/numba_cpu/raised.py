@@ -16,8 +16,8 @@ _I64 = ir.IntType(64)
 def emit_report(context: Any, builder: Any, api: Any, report: Callable[..., int], subject: str) -> Any:
     """Emits code that clears the current Python exception and reports it.
 
-    The code runs with the GIL held and an exception set. It calls ``report(subject, kind, value, traceback)``, a public
-    function of a module, imported by name; the last two arguments may be missing.
+    The code runs with the GIL held and an exception set. It imports ``report``, a public function of a module, by name
+    and calls ``report(subject, kind, value, traceback)``. The last two arguments may be missing.
 
     Returns:
         The 64-bit result of ``report``, or the address of a C string if it failed.

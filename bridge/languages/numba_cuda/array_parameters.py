@@ -16,7 +16,7 @@ def array_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, arrays
 
     Args:
         name: The kernel.
-        handles: Its function handle on each device.
+        handles: Its function handle on each device, by ordinal.
         shape: Grid, block and shared memory.
         arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
     """

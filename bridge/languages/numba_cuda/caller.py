@@ -1,7 +1,4 @@
-"""Calls a Python function with device arrays over XLA's buffers, at each call: the other end of a callback plan.
-
-Needs numba-cuda to import.
-"""
+"""Calls a Python function with device arrays over XLA's buffers, for callback plans. Imports numba-cuda."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class Caller:
 
     @property
     def function_address(self) -> int:
-        """What a :class:`~bridge.ffi.plans.callback.CallbackPlan` calls, with :attr:`identity`."""
+        """Address of the :data:`~bridge.ffi.plans.callback.FUNCTION` that calls this object, given :attr:`identity`."""
         address = ctypes.cast(_call, ctypes.c_void_p).value
         assert address is not None
         return address
@@ -60,7 +57,7 @@ class Caller:
             hook(context)
             self._streams[ordinal, stream] = context, cuda.external_stream(stream), _memory(stream, ordinal)
         context, numba_stream, memory = self._streams[ordinal, stream]
-        # XLA has made the context current. Attaching it spares Numba asking the driver at each array and launch.
+        # XLA has made the context current. With it attached, Numba does not ask the driver at each array and launch.
         devices._runtime._set_attached_context(context)
         set_device(ordinal)
         try:

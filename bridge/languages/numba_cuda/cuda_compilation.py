@@ -28,7 +28,7 @@ class CudaDefinition(Definition):
     """A function that is decorated with ``numba.cuda.jit``.
 
     Attributes:
-        dispatcher: What the decorator made of it.
+        dispatcher: Numba's dispatcher, which the decorator made.
         digest: Identifies its content.
     """
 

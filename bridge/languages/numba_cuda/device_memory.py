@@ -1,9 +1,8 @@
-"""Temporary device arrays of callables: what ``numba.cuda.device_array`` gets while a callable runs or is recorded.
+"""Allocates the temporary device arrays that callables make with ``numba.cuda.device_array``. Imports numba-cuda.
 
 Numba allocates with ``cuMemAlloc`` and frees with ``cuMemFree``, which waits for the whole device. While a callable
-runs, memory is taken and given back in the order of its stream instead: what is launched on the stream after a
-temporary was dropped may use its memory, and runs after the work that used it before. So a temporary lives until that
-work is done, and neither side waits.
+runs, memory is instead allocated and freed in the order of its stream. Work that is launched after a temporary was
+dropped may reuse its memory: on one stream it also runs after the work that used the temporary. So nothing waits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numba.cuda.cudadrv.driver import AutoFreePointer
 from bridge.errors import PlatformError
 
 Allocate = Callable[[Any, int], Any]
-"""From a Numba context and a size in bytes to a Numba ``MemoryPointer``."""
+"""Takes a Numba context and a size in bytes; returns a Numba ``MemoryPointer``."""
 
 _KEPT_BYTES = 256 * 2**20
 
@@ -42,7 +41,7 @@ def allocating_with(allocate: Allocate) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filled_with(byte: int) -> Iterator[None]:
-    """Temporaries of calls in the block, from whatever thread, begin with this byte everywhere: for tests."""
+    """Fills temporaries that any thread makes in the block with this byte, for tests."""
     global _pattern
     previous, _pattern = _pattern, byte
     try:
@@ -68,8 +67,8 @@ def hook(context: Any) -> None:
 class StreamMemory:
     """Memory for the temporaries of one stream: an :data:`Allocate`.
 
-    What one temporary leaves, the next of its size takes. That is safe without waiting, because whatever is launched on
-    a stream later also runs later.
+    The memory of a dropped temporary serves the next temporary of its size. That is safe without waiting, because work
+    that is launched later on a stream also runs later.
 
     Args:
         stream: XLA's stream.
@@ -81,7 +80,7 @@ class StreamMemory:
         self._ordinal = ordinal
         self._free: dict[int, list[Any]] = {}
         self._free_bytes = 0
-        # Numba's pointers refer to their owner weakly: somebody else has to keep it until it is freed.
+        # Numba's pointers refer to their owner weakly, so the owner is kept here until it is freed.
         self._in_use: dict[int, AutoFreePointer] = {}
 
     def __call__(self, context: Any, size: int) -> Any:

@@ -1,8 +1,8 @@
-"""A Numba-CUDA kernel that is launched from Python in microseconds: what callables get in place of their kernels.
+"""Launches Numba-CUDA kernels from Python in microseconds, for callables. Imports numba-cuda.
 
-Numba types, converts and passes the arguments anew at each launch, for some 25 us. Here the parameters of a launch are
-prepared once for each set of argument types and shapes; after that a launch writes the addresses and calls the driver.
-Arguments other than contiguous device arrays and plain numbers take Numba's own way. Needs numba-cuda to import.
+At each launch Numba types, converts and passes all arguments again, which takes about 25 us. A launcher prepares the
+parameters once for each set of argument types and shapes. Each launch then only writes the addresses and calls the
+driver. Arguments other than contiguous device arrays and plain numbers are launched by Numba itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def set_device(ordinal: int | None) -> None:
 
 @contextlib.contextmanager
 def only_on(stream: int) -> Iterator[None]:
-    """Refuses launches of this thread on other streams in the block: they would escape the recording.
+    """Refuses launches of this thread on other streams in the block, which the recording would miss.
 
     Raises:
         RecordingError: In the block, at such a launch.
@@ -56,7 +56,7 @@ def only_on(stream: int) -> Iterator[None]:
 
 
 class Launcher:
-    """A kernel as a callable sees it: ``kernel[grid, block, stream, shared](*args)``; all else is the dispatcher's."""
+    """A kernel for callables: ``kernel[grid, block, stream, shared](*args)``. It has the dispatcher's attributes."""
 
     def __init__(self, dispatcher: CUDADispatcher):
         function = hoist_imports(dispatcher.py_func)
@@ -156,7 +156,7 @@ def _launch() -> Any:
 
 
 def _type_of(arg: Any) -> Any:
-    """What a prepared launch depends on; None for an argument that only Numba can pass."""
+    """The type that a prepared launch is valid for; None for an argument that only Numba can pass."""
     kind = type(arg)
     if kind is DeviceNDArray:
         known = arg.__dict__.get("_bridge_type")

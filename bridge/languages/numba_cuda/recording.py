@@ -1,8 +1,8 @@
-"""From a Python function that launches CUDA kernels to the launches it makes: recorded once, replayed without Python.
+"""Records the launches of a Python function once, so that native code can replay them. Imports numba-cuda.
 
-The function runs with a stream that captures: CUDA notes each launch with its parameters and executes nothing. The
-parameters are then searched for addresses inside the arrays the function was given and the temporaries it made; the
-rest is constant. This holds for functions whose launches depend on the shapes of their arguments alone.
+The function runs on a stream that captures: CUDA notes each launch with its parameters and executes nothing. Words of
+the parameters that are addresses in the function's arrays or temporaries are patched at each call. All others are
+constant. This is right for functions whose launches depend only on the shapes of their arguments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class Recording:
-    """What a function did.
+    """The launches and temporaries of one function.
 
     Attributes:
         launches: In order. Buffers are numbered: the arrays given to the function, then its temporaries.
@@ -60,11 +60,11 @@ def record(
         name: The function, for errors.
         function: Called as ``function(array, ..., stream)``.
         shapes: Shape and dtype of each array.
-        ordinals: The devices to record on; the launches must be the same on all but for the kernels' handles.
-        may_launch_nothing: Whether there is nothing to write, so that a function without launches is right.
+        ordinals: The devices to record on. The launches must be the same on all of them, except for handles.
+        may_launch_nothing: Whether all outputs are empty, so that a function without launches is right.
 
     Raises:
-        RecordingError: The function raised, did something that cannot be replayed, or did not do the same everywhere.
+        RecordingError: The function raised, did something that cannot be replayed, or differs between devices.
     """
     recordings = [_record_on(name, function, shapes, ordinal) for ordinal in ordinals]
     first = recordings[0]
@@ -97,7 +97,7 @@ def _record_on(
         ranges: list[tuple[int, int]] = []
 
         def allocate(size: int) -> Any:
-            # Memory of its own, so that even a launch that escapes the recording does no harm.
+            # Memory that nothing else uses, so that a launch which escapes the recording does no harm.
             status, pointer = cu.cuMemAlloc(max(1, size))
             check(status, f"{name}: allocating {size} bytes to record with")
             cleanup.callback(cu.cuMemFree, pointer)
@@ -120,7 +120,7 @@ def _record_on(
 
 
 def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: Callable[[int], Any]) -> Any:
-    """A Numba device array over memory of somebody else; ``pointer_of`` maps its size in bytes to the address."""
+    """A Numba device array over memory that it does not own; ``pointer_of`` maps its size in bytes to the address."""
     strides: list[int] = []
     size = dtype.itemsize
     for extent in reversed(shape):

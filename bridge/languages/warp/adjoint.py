@@ -1,16 +1,18 @@
-"""Reverse-mode derivatives of Warp kernels, from the adjoints that Warp generates.
+"""Differentiates calls of Warp kernels in reverse mode, with the adjoints that Warp generates.
 
-The adjoint of a kernel is a kernel too. It takes the arrays of the forward launch and, for each of them, an adjoint: it
-reads those of what the kernel wrote, and adds to those of what it read. What is passed is therefore
+The adjoint of a kernel is a kernel too. It takes the arrays of the forward launch, and an adjoint for each of them. It
+reads the adjoints of the arrays that the kernel wrote, and adds to the adjoints of the arrays that the kernel read. The
+call passes these adjoints:
 
 - for an input: zeros, which become its gradient;
-- for an output: its cotangent. A store in the kernel clears the adjoint of the element it overwrites, so that a value
-  which did not last contributes nothing; the buffer is the call's own, because JAX's arrays do not change;
-- for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument the cotangent
-  stays, and where it stores it is cleared and replaced by what flows back through the value.
+- for an output: its cotangent, in a buffer of the call, because JAX's arrays do not change. Where the kernel stores,
+  the adjoint clears the element, so that values which the kernel overwrote later contribute nothing;
+- for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument, the
+  cotangent stays. Where the kernel stores, it is cleared and replaced by the gradient through the stored value.
 
-An in/out argument is seen by the adjoint as it was before the forward launch; one that the kernel uses for maxima or
-minima alone, as it was afterwards, because the adjoint of ``atomic_max`` finds the values that won by comparing.
+The adjoint sees an in/out argument as it was before the forward launch. There is one exception: an argument that the
+kernel uses only for maxima or minima is passed as it was after the launch, because the adjoint of ``atomic_max``
+compares values with the result to find the one that won.
 """
 
 from __future__ import annotations
@@ -45,9 +47,9 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
 def _gradients(
     planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The gradient of each input array; None for those of integers and booleans."""
+    """The gradient of each input array; None for integers and booleans."""
     inputs, outputs = planned.inputs, planned.outputs
-    # The call: arrays, pure outputs, and then the adjoints, each of which shares its buffer with a result.
+    # The inputs of the call: the arrays, the outputs, and the adjoints, each of which shares its buffer with a result.
     pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
     adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]
     adjoints += [
@@ -71,7 +73,7 @@ def _gradients(
     gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
     by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
     for p, array in zip(inputs, arrays, strict=True):
-        if p.name in extremes and p.is_float:  # an initial value that did not last contributes nothing
+        if p.name in extremes and p.is_float:  # an initial value that was exceeded contributes nothing
             by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
     return tuple(
         _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
@@ -79,7 +81,7 @@ def _gradients(
 
 
 def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
-    """The gradient in the sharding of its array, where that is part of its type: on a mesh with explicit axes."""
+    """The gradient in the sharding of its array, which is part of the type on a mesh with explicit axes."""
     wanted = jax.typeof(array).sharding
     if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
         return gradient

@@ -24,7 +24,7 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
     """The identity of a kernel by content, from Warp's own hash of its code and the options it is compiled with.
 
     Raises:
-        KernelCompileError: Warp cannot evaluate what the kernel refers to.
+        KernelCompileError: Warp cannot evaluate a value that the kernel refers to.
         AbiError: Warp has no such hash.
     """
     if block_dim is None:
@@ -43,6 +43,6 @@ def digest_of(kernel: wp.Kernel, platform: str, block_dim: int | None) -> str:
     if not isinstance(content, bytes):
         raise AbiError(f"Warp {wp.__version__} gives no hash of the kernel {kernel.key}. Use its own warp.jax_kernel.")
     options = {**kernel.module.options, **kernel.options}
-    options.pop("block_dim", None)  # that of the module's latest compilation
+    options.pop("block_dim", None)  # it belongs to the module's latest compilation
     compiled = [sorted(map(repr, options.items())), wp.config.mode, wp.config.verify_fp]
     return hashlib.sha256(content + repr(compiled).encode()).hexdigest()

@@ -14,9 +14,9 @@ from bridge.languages.warp.parameters import Parameter, Role
 
 
 def concrete(kernel: wp.Kernel, parameters: Sequence[Parameter], arrays: Sequence[Any]) -> tuple[Parameter, ...]:
-    """The parameters of a call: those of a generic kernel take their types from the arrays.
+    """The parameters of a call. The parameters of a generic kernel take their types from the arrays.
 
-    An output, and a value, takes the dtype of the first array whose type the kernel leaves open.
+    Outputs and values take the dtype of the first array whose type the kernel leaves open.
 
     Args:
         kernel: The kernel.

@@ -1,4 +1,4 @@
-"""JAX's dtypes and shapes as Warp's types."""
+"""Converts JAX's dtypes and shapes to Warp's types."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bridge.errors import SignatureError
 from bridge.source.parsing import PARSING
 
 LOCK = PARSING
-"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module: it expects one thread, and
-parses source itself."""
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. Warp expects one thread there,
+and parses source itself."""
 
 MAX_DIMENSIONS = 4
-"""Of a Warp array, and of a launch."""
+"""The largest number of dimensions of a Warp array, and of a launch."""
 
 MAX_EXTENT = 2**31 - 1
-"""Of one dimension of an array or a launch: Warp indexes with 32 bits."""
+"""The largest extent of a dimension of an array or a launch: Warp indexes with 32 bits."""
 
 _NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -29,7 +29,7 @@ SCALARS = {name: getattr(wp, name) for name in _NAMES if hasattr(wp, name)}
 """Warp's scalar types by the names of JAX's dtypes; bfloat16 is missing in older versions of Warp."""
 
 NAMES = {scalar: name for name, scalar in SCALARS.items()} | {bool: "bool", int: "int32", float: "float32"}
-"""The name of the JAX dtype of each of Warp's scalar types, and of the Python types that annotations may use."""
+"""Names of JAX's dtypes by Warp's scalar types, and by the Python types that annotations may use."""
 
 
 def jaxtype_to_warptype(dtype: Any) -> Any:
@@ -68,8 +68,8 @@ def jaxinfo_to_warpinfo(info: Any) -> Any:
         info: A ``jax.ShapeDtypeStruct``, or anything with ``shape`` and ``dtype``. Its extents do not matter.
 
     Raises:
-        SignatureError: As for :func:`jaxtype_to_warptype`; or Warp has no arrays of this rank: it has those of one to
-            four dimensions.
+        SignatureError: As for :func:`jaxtype_to_warptype`; or the rank is not between one and four, as Warp's arrays
+            require.
     """
     if not (hasattr(info, "shape") and hasattr(info, "dtype") and hasattr(info.shape, "__len__")):
         raise SignatureError(

@@ -1,4 +1,4 @@
-"""Makes the instances of generic Warp kernels, and keeps those that cannot be compiled away from the others."""
+"""Makes the instances of generic Warp kernels, and removes the ones that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
 
     Args:
         kernel: The kernel.
-        types: Of each parameter: dimensions (None for a value), scalar dtype, and inner shape of its elements.
+        types: For each parameter its dimensions (None for a value), scalar dtype, and the shape of its elements.
 
     Raises:
-        SignatureError: The kernel is not generic in this way.
+        SignatureError: The generic kernel does not take these types.
     """
     if not kernel.is_generic:
         return kernel
@@ -35,7 +35,7 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
 
 
 def restore(kernel: wp.Kernel) -> None:
-    """Puts an instance of a generic kernel back among those that Warp compiles, if it was withdrawn. Hold the lock."""
+    """Gives an instance that was withdrawn back to its generic kernel, so that Warp compiles it. Hold the lock."""
     generic = kernel.generic_parent
     if generic is not None and generic.overloads.get(kernel.sig) is not kernel:
         generic.overloads[kernel.sig] = kernel
@@ -43,9 +43,9 @@ def restore(kernel: wp.Kernel) -> None:
 
 
 def withdraw(kernel: wp.Kernel) -> None:
-    """Takes an instance that cannot be compiled away from its generic kernel: Warp compiles all of them together.
+    """Removes an instance that cannot be compiled from its generic kernel. Hold the lock.
 
-    Hold the lock.
+    Warp compiles all instances of a kernel together, so it would refuse the others too.
     """
     generic = kernel.generic_parent
     if generic is not None and generic.overloads.pop(kernel.sig, None) is not None:

@@ -26,7 +26,7 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """One launch, but for the addresses of its arrays: the options of a Warp kernel.
+    """One launch without the addresses of its arrays: the options of a Warp kernel.
 
     Attributes:
         dims: Threads along each dimension.

@@ -32,7 +32,7 @@ class Packed:
         launch: Warp's record; it keeps the module loaded.
         entry: Address of the machine code: a C function, or a CUDA function handle.
         bounds: The launch bounds in memory.
-        arguments: Each argument in memory, those of the adjoint after those of the forward launch.
+        arguments: The memory of each argument: first of the forward launch, then of the adjoint.
         types: Their ctypes types.
         patches: Argument, byte within it, and buffer, of each address to fill in.
         backward: Whether it launches the adjoint.
@@ -57,7 +57,7 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
 
     Raises:
         KernelCompileError: Warp cannot compile the kernel.
-        AbiError: Warp's record is not what this module understands.
+        AbiError: This module does not understand Warp's record.
     """
     if 0 in spec.dims:
         return None
@@ -95,14 +95,14 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
 
 
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
-    """The error of a kernel that Warp cannot compile."""
+    """The error for a kernel that Warp cannot compile."""
     return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
 
 
 def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
-    """The error of a kernel that uses a JAX array which it is not passed; None if that is not what Warp refused.
+    """The error for a kernel that uses a JAX array which it is not passed; None if Warp refused something else.
 
-    Warp compiles the kernels of a module together, so the one at fault may be another one.
+    Warp compiles all kernels of a module together, so another kernel may be at fault.
     """
     for each in (kernel, *kernel.module.kernels.values()):
         for found in captured_arrays(each.func):
@@ -122,7 +122,7 @@ def _address(index: int) -> int:
 
 
 def _value(argument: Argument, annotation: Any, index: int, device: Any) -> Any:
-    """What ``warp.launch`` takes for an argument."""
+    """The value to pass to ``warp.launch`` for an argument."""
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
     if argument.inner:
@@ -153,7 +153,7 @@ def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
         assert buffer is not None
         patches.append((index, type(argument).data.offset, buffer))
         if not is_adjoint and about.adjoint is not None:
-            # Warp clears the adjoint of what a store overwrites only where the array itself names its gradient.
+            # A store clears the adjoint of the element it overwrites only if the array itself names its gradient.
             patches.append((index, type(argument).grad.offset, about.adjoint))
     return Packed(
         launch=launch,

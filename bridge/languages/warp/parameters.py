@@ -29,7 +29,7 @@ class Parameter:
     Attributes:
         name: As in the kernel's source.
         role: Whether it is an input, an output, or both.
-        ndim: Dimensions of the array, without those of its elements; None for a value, which is static.
+        ndim: Dimensions of the array, not counting dimensions of its elements; None for a value, which is static.
         dtype: Name of the scalar dtype; None where the kernel is generic.
         inner: Shape of a vector or matrix, ``()`` for a scalar; None where the kernel is generic.
     """
@@ -50,7 +50,7 @@ class Parameter:
         return self.is_array and "float" in str(self.dtype)
 
     def __str__(self) -> str:
-        """What a JAX array must be to be passed, such as ``'x' (float32, 1 dimension and (3,) of each element)``."""
+        """The JAX arrays that it takes, such as ``'x' (float32, 1 dimension and (3,) of each element)``."""
         inner = f" and {self.inner} of each element" if self.inner else ""
         dimensions = f"{self.ndim} dimension{'s' if self.ndim != 1 else ''}"
         return f"{self.name!r} ({self.dtype or 'any dtype'}, {dimensions}{inner})"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -16,55 +15,16 @@ from bridge.errors import LaunchError, SignatureError
 from bridge.ffi.kernel_call import Call, Checks, bind
 from bridge.languages.native_code import NativeCode
 from bridge.languages.warp.concrete import concrete
-from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, numpy_dtype
+from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
 from bridge.languages.warp.instances import instantiated
 from bridge.languages.warp.launch_spec import Argument, Spec
 from bridge.languages.warp.parameters import Parameter, Role
 from bridge.languages.warp.static_values import Static
 from bridge.languages.warp.warp_language import LANGUAGE, define
+from bridge.languages.warp.wrapper_options import Dims, Options, OutputDims
 from bridge.languages.warp.written import extremes_of
 from bridge.signature.array_types import Signature, check_known_shapes
 from bridge.signature.outputs import Outputs
-
-Dims = tuple[int, ...]
-OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
-"""Shapes of the outputs: one for all, or one for each name."""
-
-_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with those of a matrix
-
-
-@dataclass(frozen=True)
-class Options:
-    """Everything about a call that is known before its arrays; hashable.
-
-    Attributes:
-        kernel: As the user defined it; it may be generic.
-        parameters: Its parameters.
-        launch_dims: Threads along each dimension; None to take the shape of the first array.
-        output_dims: Shapes of the outputs that are not in/out arguments, in elements; None to take the launch's.
-        block_dim: Threads of a block; None for Warp's default.
-        vmap_method: As for :func:`bridge.numba_kernel`.
-        has_side_effect: Run it even if nothing uses its results.
-    """
-
-    kernel: wp.Kernel
-    parameters: tuple[Parameter, ...]
-    launch_dims: Dims | None
-    output_dims: OutputDims
-    block_dim: int | None
-    vmap_method: str | None
-    has_side_effect: bool
-
-    def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
-        """These options with what a single call sets otherwise."""
-        changes: dict[str, Any] = {}
-        if launch_dims is not None:
-            changes["launch_dims"] = check_dims(self.kernel.key, "launch_dims", launch_dims)
-        if output_dims is not None:
-            changes["output_dims"] = check_output_dims(self.kernel.key, self.parameters, output_dims)
-        if vmap_method is not None:
-            changes["vmap_method"] = vmap_method
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -72,13 +32,13 @@ class Planned:
     """A call whose types are known.
 
     Attributes:
-        options: What it was made from.
+        options: The options of the call.
         kernel: Not generic.
         parameters: With concrete types.
         values: The memory of each parameter that is a value, by name.
         shapes: Of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
-        checks: What to check when the kernel or its adjoint runs.
+        checks: The checks to make when the kernel or its adjoint runs.
     """
 
     options: Options
@@ -179,7 +139,7 @@ class Planned:
 
 
 def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:
-    """Fits a call to the types of its arrays.
+    """Plans a call for the types of its arrays.
 
     Args:
         options: The kernel and how it is launched.
@@ -240,55 +200,3 @@ def _check_extents(name: str, parameter: Parameter, shape: Sequence[int]) -> Non
         raise SignatureError(
             f"{name}: {parameter} got the shape {list(shape)}, expected extents of at most {MAX_EXTENT}."
         )
-
-
-def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
-    """Extents as a tuple of ints.
-
-    Args:
-        name: The kernel, for errors.
-        option: What they were passed as, for errors.
-        dims: An int, or a sequence of one to ``most``.
-        most: How many there may be.
-
-    Raises:
-        LaunchError: They are something else, negative, or more than Warp's 32-bit indices reach.
-    """
-    try:
-        given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
-        extents = tuple(map(operator.index, given))
-    except TypeError:  # no integer, or an array of no dimensions
-        given = extents = ()
-    if (
-        any(isinstance(extent, bool) for extent in given)
-        or min(extents, default=-1) < 0
-        or max(extents, default=0) > MAX_EXTENT
-        or len(extents) > most
-    ):
-        raise LaunchError(
-            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints, each between 0 and "
-            f"{MAX_EXTENT}."
-        )
-    return extents
-
-
-def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: Any) -> OutputDims:
-    """Normalises ``output_dims``: None, one shape, or a dict of shapes by the names of outputs.
-
-    Raises:
-        SignatureError: A dict does not name exactly the outputs; in/out arguments have the shape that is passed.
-        LaunchError: A shape is malformed.
-    """
-    if output_dims is None:
-        return None
-    if not isinstance(output_dims, Mapping):
-        return check_dims(name, "output_dims", output_dims, _MOST_OUTPUT_DIMS)
-    expected = [parameter.name for parameter in parameters if parameter.role is Role.OUTPUT]
-    if set(output_dims) != set(expected):
-        raise SignatureError(
-            f"{name}: output_dims has shapes for {sorted(map(str, output_dims))}, expected one for each output: "
-            f"{expected}."
-        )
-    return tuple(
-        (key, check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
-    )

@@ -14,8 +14,9 @@ from bridge.ffi.kernel_call import available
 from bridge.languages.release import kept
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.parameters import Role
-from bridge.languages.warp.planned import Options, plan_call
+from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.static_values import Static
+from bridge.languages.warp.wrapper_options import Options
 from bridge.signature.arguments import Traced, is_array, kind_of
 from bridge.signature.call_options import check_vmap_method
 from bridge.source.unwritten import is_empty, warn_unwritten
@@ -32,7 +33,7 @@ def passed_names(options: Options) -> list[str]:
 
 
 class Programs:
-    """Finds the program for the values that a call passes, and for what it sets otherwise than the wrapper."""
+    """Finds the program for the values that a call passes, and for the options that it overrides."""
 
     def __init__(self, options: Options, differentiable: bool, everywhere: bool):
         self._options = options
@@ -121,7 +122,7 @@ def _program(
                 code.entry(platform)
         if not (differentiable and has_derivative):
             return planned.forward(*arrays)
-        # Aligned outside of what has a derivative of its own, so that gradients are summed over the mesh where needed.
+        # Aligned outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
         return with_adjoint(planned)(*align_varying(arrays))
 
     program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))

@@ -24,7 +24,7 @@ class Static:
 
     @classmethod
     def of(cls, value: Any, kernel: wp.Kernel, parameter: Parameter) -> Static:
-        """Freezes what the caller passed for a parameter that is no array.
+        """Freezes the value that the caller passed for a parameter that is no array.
 
         Raises:
             ParameterError: The value is traced.

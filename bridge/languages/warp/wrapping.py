@@ -14,9 +14,9 @@ from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, Si
 from bridge.languages.warp.compiled import has_adjoint
 from bridge.languages.warp.fallback import is_understood, warps_own
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import Options, check_dims, check_output_dims
 from bridge.languages.warp.programs import OPTIONS_OF_A_CALL, Programs, passed_names
 from bridge.languages.warp.warp_language import define
+from bridge.languages.warp.wrapper_options import Options, check_dims, check_output_dims
 from bridge.signature.arguments import positional
 from bridge.signature.call_options import check_vmap_method
 
@@ -38,7 +38,7 @@ def jax_kernel(
 ) -> Callable[..., list[jax.Array]]:
     """Makes a Warp kernel callable from JAX, on the CPU and on CUDA: dispatched natively, with no Python in the call.
 
-    Parameters and results are those of ``warp.jax_kernel`` (Warp 1.19), so that either can take the place of the other.
+    Parameters and results are those of ``warp.jax_kernel`` (Warp 1.19), so that either can replace the other.
     The kernel is compiled when JAX lowers the call for a platform. XLA may record its launches into CUDA graphs.
 
     Args:
@@ -48,8 +48,8 @@ def jax_kernel(
         num_outputs: Number of arrays returned, in/out arguments included.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array.
-        output_dims: Shape of the outputs, in elements (that of an array of ``vec3`` has no dimension for the 3): one
-            for all, or a dict by name. By default the launch dimensions.
+        output_dims: Shape of the outputs, in elements (an array of ``vec3`` has no dimension for the 3): one for all,
+            or a dict by name. By default the launch dimensions.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
         module_preload_mode: Warp's ``JaxModulePreloadMode``. Modules are loaded before the program runs in any case, on
             all devices of its platform; ``ALL_DEVICES`` loads them for the other platform as well.

@@ -1,4 +1,4 @@
-"""Finds out from the source of a Warp kernel which of its parameters it writes to, and how."""
+"""Finds the parameters that a Warp kernel writes to, from its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge.source.parsing import parse
 
 
 def written_names(kernel: wp.Kernel) -> set[str]:
-    """Names that the kernel itself assigns elements of, or changes atomically; functions it calls are not followed."""
+    """Names of arrays whose elements the kernel assigns or changes atomically. Does not look into called functions."""
     found = set()
     for node in ast.walk(_tree(kernel)):
         targets: list[ast.expr] = []
@@ -44,12 +44,12 @@ def _tree(kernel: wp.Kernel) -> ast.AST:
 
 
 def called_name(node: ast.Call) -> str:
-    """Name of the function that is called, without that of its module."""
+    """Name of the called function, without the name of its module."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _changed(node: ast.Call) -> list[ast.expr]:
-    """What a function of Warp that writes to an array writes to: its first argument."""
+    """The array that one of Warp's writing functions writes to: its first argument."""
     return [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in ("a", "arr"))]
 
 

@@ -12,7 +12,8 @@ from bridge import jax_kernel
 from bridge.ffi.target import CPU
 from bridge.languages.warp.cpu_plan import build_host
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import Options, plan_call
+from bridge.languages.warp.planned import plan_call
+from bridge.languages.warp.wrapper_options import Options
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 

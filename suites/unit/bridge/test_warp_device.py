@@ -23,8 +23,9 @@ from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.packing import pack
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import Options, plan_call
+from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.static_values import Static
+from bridge.languages.warp.wrapper_options import Options
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.test_device_plan import Recorder

@@ -279,6 +279,7 @@ class TestPlatforms:
     def test_cuda_without_a_driver(self):
         if CUDA._native is not None:
             pytest.skip("this machine has a CUDA driver")
+        jax_kernel(kernels.reverse)(X)  # the code for the CPU, which has the same description, must not be taken
         program = jax.jit(jax_kernel(kernels.reverse)).trace(X)
         with pytest.raises(PlatformError, match=r"driver library could not be loaded|Warp finds no CUDA device"):
             program.lower(lowering_platforms=("cuda",))
