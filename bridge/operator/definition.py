@@ -67,7 +67,7 @@ class Definition:
             generator: See the class.
             asdefault: Make it the platform's default. The first kernel of a platform is the default anyway. It then
                 also takes the place of the winner that :meth:`tune` has found for the platform.
-            configurations: Keyword parameters that the generator gets besides those of the call, by name, such as
+            configurations: Keyword parameters that the generator gets in addition to the call's, by name, such as
                 ``{"block=128": {"block": 128}, "block=256": {"block": 256}}``. The first is the default. A call names
                 another one after a colon, as ``backend="mine:block=256"``, and :meth:`tune` tries them all.
 
@@ -130,7 +130,7 @@ class Definition:
         Args:
             rule: ``rule(extent, is_batched, *args, outs, **parameters)``, as for ``jax.custom_batching.custom_vmap``.
                 It gets the extent of the batch, whether each argument has the batch as its first axis, and the
-                arguments; ``outs`` are those of one element. It returns results that all have the batch as their first
+                arguments; ``outs`` describes one element. It returns results that all have the batch as their first
                 axis. It may call the operator.
 
         Raises:

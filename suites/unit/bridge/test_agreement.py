@@ -1,4 +1,4 @@
-"""The rule of agreement: rounding errors pass, classic mistakes do not, and both users of the rule decide alike."""
+"""Checks that the rule of agreement accepts rounding and refuses mistakes, alike in tune and debug_mode."""
 
 import hypothesis
 import jax
