@@ -83,8 +83,8 @@ class CustomKernel(Definition):
 
         Every configuration of every backend of the platform of the arguments takes part. Its results are compared with
         the results of ``"jnp"``, or, without it, of the backend that was registered first. A backend is refused if its
-        results differ by more than rounding, see ``rtol``. The default of the platform is kept unless another backend is
-        clearly faster.
+        results differ by more than rounding, see ``rtol``. The default of the platform is kept unless another backend
+        is clearly faster.
 
         Calls that name no backend, with these shapes, dtypes and parameters on this kind of device, then use the
         winner. Under ``jax.vmap``, the shapes of one element count. Programs that are already compiled do not change.

@@ -86,6 +86,12 @@ def test_classic_mistakes_are_wrong(mistake, dtype, size):
     assert disagreement([MISTAKES[mistake](x).astype(dtype)], [x + np.roll(x, 1)], [size]) is not None
 
 
+@pytest.mark.parametrize("terms", [257, 20_000])
+def test_a_sum_without_one_of_its_terms_is_wrong(terms):
+    truth = np.array([terms], np.float32)
+    assert disagreement([truth - 1], [truth], [terms]) is not None
+
+
 class TestOtherValues:
     @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
     def test_nan_and_infinities_are_at_the_same_places(self, special):
