@@ -128,7 +128,7 @@ class CustomKernel(Definition):
         rules = self._declarations.rules
         call = OperatorCall(self.name, (), outputs.specs, static, rules, self._has_side_effect)
         method, trials = race(call, tried, reference, default, arrays, rtol)
-        kind = self.toolchain.kind_of(device)
+        kind = self._toolchain.kind_of(device)
         proven = reference.backend == REFERENCE_BACKEND
         request = Request.of(arrays, outputs.specs, static)
         winner = self._winners.winner(snapshot, platform, kind, request, trials)

@@ -27,7 +27,7 @@ class Definition:
         SignatureError: The name is no non-empty string.
     """
 
-    toolchain: ClassVar[Toolchain] = Toolchain()
+    _toolchain: ClassVar[Toolchain] = Toolchain()
     """The kernel languages that a subclass registers, as far as tuned times depend on them."""
 
     def __init__(self, name: str):
@@ -36,7 +36,7 @@ class Definition:
         self.name = name
         self._registry = Registry(name)
         self._declarations = Declarations()
-        self._winners = Winners(name, self.toolchain)
+        self._winners = Winners(name, self._toolchain)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._registry.snapshot.describe()})"

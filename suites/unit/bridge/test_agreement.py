@@ -188,7 +188,7 @@ def accepted_by_debug_mode(got, expected, rtol):
 
 @hypothesis.given(cases(), st.sampled_from([None, 0.0, 1e-2, 1.0]))
 @hypothesis.settings(
-    max_examples=40, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
 )
 def test_tune_and_debug_mode_accept_the_same_results(tmp_path, case, rtol):
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
