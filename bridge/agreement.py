@@ -31,8 +31,10 @@ elements by a large share of their size. That is far above ``e``, which is 7.6e-
 the wrong elements are so small that rule 1 does not find them, rule 2 does once more than a quarter is wrong.
 
 The limit: one missing term among ``n`` equal ones changes a sum by ``1 / n``. For float32 that is below ``e`` if ``n``
-is above about 2500. Two right sums can differ as much. A kernel that rounds more than its dtype, such as a matrix
-product in TF32, needs a tolerance of its own (``rtol``), which takes the place of ``e`` in both rules.
+is above about 26 000. Two right sums of so many equal numbers can differ as much, because their rounding errors add up.
+
+A kernel that rounds more than its dtype, such as a matrix product in TF32, needs another tolerance: ``rtol`` replaces
+``e`` in both rules.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class XLACustomKernel(CustomKernel):
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 
-    toolchain: ClassVar[Toolchain] = Toolchain(
+    _toolchain: ClassVar[Toolchain] = Toolchain(
         distributions=("numba", "numba-cuda", "warp-lang"),
         modules=frozenset({"numba", "warp"}),
         digest=digest_if_kernel,

@@ -81,7 +81,7 @@ def run_checked(
     """The results of a kernel, once the checks of a mode are done and have found nothing.
 
     Args:
-        findings: Where to add what is wrong.
+        findings: Collects the findings of the checks.
         mode: The checks. Whether outputs are written is up to ``run``.
         label: Differs between calls that must not share copies of their arguments.
         run: Runs the kernel on arrays, at a place.

@@ -57,8 +57,8 @@ class CustomKernel(Definition):
             BackendError: No kernel is registered for the request, or (when lowered) for the platform.
             ParameterError: A parameter is a traced value, an array, or not hashable. When lowered: the generator does
                 not take a parameter of the call, or lacks one.
-            SignatureError: ``outs`` is malformed, or (when lowered) not what the kernel returns; or an argument is a
-                container of arrays.
+            SignatureError: ``outs`` is malformed; an argument is a container of arrays; or (when lowered) the kernel
+                returns other shapes and dtypes than ``outs``.
         """
         outputs, static = self._interface.checked(args, outs, parameters)
         snapshot = self._registry.snapshot
@@ -82,9 +82,9 @@ class CustomKernel(Definition):
         """Times the backends on these arguments, and makes calls like this one use the fastest one that is right.
 
         Every configuration of every backend of the platform of the arguments takes part. Its results are compared with
-        those of ``"jnp"``, or, without it, of the backend that was registered first. A backend is refused if they
-        differ by more than rounding, see ``rtol``. The default of the platform is kept unless another backend is
-        clearly faster.
+        the results of ``"jnp"``, or, without it, of the backend that was registered first. A backend is refused if its
+        results differ by more than rounding, see ``rtol``. The default of the platform is kept unless another backend
+        is clearly faster.
 
         Calls that name no backend, with these shapes, dtypes and parameters on this kind of device, then use the
         winner. Under ``jax.vmap``, the shapes of one element count. Programs that are already compiled do not change.
@@ -128,7 +128,7 @@ class CustomKernel(Definition):
         rules = self._declarations.rules
         call = OperatorCall(self.name, (), outputs.specs, static, rules, self._has_side_effect)
         method, trials = race(call, tried, reference, default, arrays, rtol)
-        kind = self.toolchain.kind_of(device)
+        kind = self._toolchain.kind_of(device)
         proven = reference.backend == REFERENCE_BACKEND
         request = Request.of(arrays, outputs.specs, static)
         winner = self._winners.winner(snapshot, platform, kind, request, trials)

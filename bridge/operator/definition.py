@@ -27,7 +27,7 @@ class Definition:
         SignatureError: The name is no non-empty string.
     """
 
-    toolchain: ClassVar[Toolchain] = Toolchain()
+    _toolchain: ClassVar[Toolchain] = Toolchain()
     """The kernel languages that a subclass registers, as far as tuned times depend on them."""
 
     def __init__(self, name: str):
@@ -36,7 +36,7 @@ class Definition:
         self.name = name
         self._registry = Registry(name)
         self._declarations = Declarations()
-        self._winners = Winners(name, self.toolchain)
+        self._winners = Winners(name, self._toolchain)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._registry.snapshot.describe()})"
@@ -67,7 +67,7 @@ class Definition:
             generator: See the class.
             asdefault: Make it the platform's default. The first kernel of a platform is the default anyway. It then
                 also takes the place of the winner that :meth:`tune` has found for the platform.
-            configurations: Keyword parameters that the generator gets besides those of the call, by name, such as
+            configurations: Keyword parameters that the generator gets in addition to the call's, by name, such as
                 ``{"block=128": {"block": 128}, "block=256": {"block": 256}}``. The first is the default. A call names
                 another one after a colon, as ``backend="mine:block=256"``, and :meth:`tune` tries them all.
 
@@ -130,7 +130,7 @@ class Definition:
         Args:
             rule: ``rule(extent, is_batched, *args, outs, **parameters)``, as for ``jax.custom_batching.custom_vmap``.
                 It gets the extent of the batch, whether each argument has the batch as its first axis, and the
-                arguments; ``outs`` are those of one element. It returns results that all have the batch as their first
+                arguments; ``outs`` describes one element. It returns results that all have the batch as their first
                 axis. It may call the operator.
 
         Raises:

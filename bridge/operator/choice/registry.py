@@ -16,7 +16,7 @@ Generator = Callable[..., Callable[..., Any]]
 """Takes keyword parameters, ``outs`` among them, and returns a function of the input arrays."""
 
 Configurations = Mapping[str, Mapping[str, Any]]
-"""Keyword parameters that a generator gets besides those of the call, by the name of the configuration."""
+"""Keyword parameters that a generator gets in addition to the call's, by the name of the configuration."""
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 _ALIASES = {"gpu": "cuda"}

@@ -16,7 +16,7 @@ from bridge.operator.choice.candidates import Candidate, candidate_for
 def kernel_of(call: OperatorCall, candidate: Candidate) -> Function:
     """The kernel of a candidate as a function of the (batched) arrays of a call.
 
-    It makes no checks of its own: a call that is to be checked has them around its kernel.
+    The kernel calls in it make no checks: an operator in debug mode checks its kernel as a whole.
 
     Raises:
         ParameterError: The generator does not take the parameters of the call.

@@ -26,7 +26,7 @@ class Trial:
         microseconds: Median time of a call; None if it was not timed.
         p20: 20th percentile, in microseconds.
         p80: 80th percentile, in microseconds.
-        reason: What is wrong or failed, or why it was chosen although it is not the fastest.
+        reason: Why it is wrong or failed, or why the fastest one was not chosen.
     """
 
     backend: str
@@ -58,7 +58,7 @@ class Tuning:
         compared_with: The backend whose results the others have to agree with.
         proven: Whether that is the reference, ``"jnp"``. Otherwise it is only the first backend that was registered,
             and agreement is all that was shown.
-        method: What was timed: ``"calls"`` one by one, or calls ``"in a loop"`` inside one program.
+        method: How calls were timed: ``"calls"`` one by one, or ``"in a loop"`` inside one program.
         remembered: Whether other processes find the winner.
         trials: One for each candidate, in order of registration.
     """

@@ -1,4 +1,4 @@
-"""debug_mode: each kind of wrong kernel is named, under every transformation, and right kernels pass."""
+"""Checks that debug_mode names each kind of wrong kernel under every transformation, and lets right kernels pass."""
 
 import contextlib
 import ctypes
@@ -31,7 +31,7 @@ SIZE = 6
 X = jnp.arange(1.0, SIZE + 1)
 OUT = Spec((SIZE,), np.float32)
 FAILED = (jax.errors.JaxRuntimeError, ValueError)
-"""What JAX makes of an exception in a callback; the latter if the program has run before."""
+"""JAX's errors for an exception in a callback; it raises the second one if the program has run before."""
 
 NONE = {"outputs": False, "inputs": False, "reference": False, "nan": False}
 
@@ -75,7 +75,7 @@ FAULTS = {
     "reference": (inexact, r"of output 0 \(float32.*differ from those of jnp.*: 8\.01\d*, expected 8\.0"),
     "nan": (invalid, r"of output 0 \(float32.*are NaN, and no input is"),
 }
-"""By the check that finds it: the kernel, and the finding."""
+"""A wrong kernel and the text of the finding, by the check that finds it."""
 
 
 def operator(kernel, name="twice"):
@@ -93,7 +93,7 @@ def only(check):
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """JAX and the mode log what the tests provoke; and nothing that a test has provoked is left for the next."""
+    """Silences the logs of findings that the tests provoke, and leaves no finding for the next test."""
     loggers = [logging.getLogger(name) for name in ("jax._src.callback", "bridge.debug.findings")]
     for logger in loggers:
         logger.disabled = True
@@ -134,7 +134,7 @@ class TestTransformations:
 
 
 class TestDevices:
-    """Programs for several devices go on, so that none of them waits for one that failed."""
+    """Programs for several devices go on after a finding, so that no device waits for one that failed."""
 
     @pytest.fixture
     def mesh(self):
@@ -249,7 +249,7 @@ class TestInputs:
         assert "DebugError: good" not in str(caught.value)
 
     def test_the_order_is_one_that_xla_keeps(self):
-        """Compiled, the array is copied before the kernel, and read again after it: nothing is merged or moved."""
+        """In the compiled program, the array is copied before the kernel and read again after it."""
         with only("inputs"):
             text = jax.jit(operator(right).__call__).lower(X).compile().as_text()
         calls = [line for line in text.splitlines() if 'custom_call_target="bridge_cpu"' in line]
@@ -451,7 +451,7 @@ class TestStreamFill:
 
 
 class _Memset:
-    """A target on the CPU that fills outputs by a recorded function, which answers with ``status``."""
+    """A target on the CPU that fills outputs through a recorded function, which returns ``status``."""
 
     def __init__(self):
         self.filled, self.status = [], 0

@@ -1,4 +1,4 @@
-"""debug_mode for kernels that are called without an operator: what it finds, where, and that it leaves no trace."""
+"""Checks debug_mode for kernels that are called without an operator: its findings, and that it leaves no trace."""
 
 import contextlib
 import threading
@@ -19,7 +19,7 @@ from suites.unit.bridge.test_debug import FAILED, FAULTS, OUT, X, only, operator
 quiet = test_debug.quiet
 Spec = jax.ShapeDtypeStruct
 WRONG = {check: fault for check, fault in FAULTS.items() if check != "reference"}
-"""By the check that finds it: a kernel, and the finding."""
+"""A wrong kernel and the text of the finding, by the check that finds it."""
 
 
 def wrapped(kernel):
@@ -54,7 +54,7 @@ class TestNumba:
 
 
 class TestApart:
-    """What is traced in the context has checks, and nothing else has."""
+    """Only programs that are traced in the context have checks."""
 
     def test_calls_before_in_and_after_the_context(self):
         call = wrapped(unfinished)

@@ -1,4 +1,4 @@
-"""XLACustomKernel: registration, choice of a kernel, and JAX transformations."""
+"""Checks how operators register kernels, choose one, and behave under JAX's transformations."""
 
 import jax
 import jax.numpy as jnp
@@ -111,7 +111,7 @@ class TestDispatch:
 
 
 class TestKeywords:
-    """Parameters are held to what a function takes before it is called, so that its own errors stay its own."""
+    """Parameters are checked before a function is called, so that its own errors are not blamed on the call."""
 
     def test_an_error_of_a_generator_is_its_own(self):
         def generator(outs, factor):

@@ -1,4 +1,4 @@
-"""XLACustomKernel: the rules an author declares, and the backends a context prefers."""
+"""Checks the rules that an author declares for an operator, and the backends that a context prefers."""
 
 import os
 import re

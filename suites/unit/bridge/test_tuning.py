@@ -1,4 +1,4 @@
-"""Choosing a backend by measurement: what may win, what is remembered, and which calls use it."""
+"""Checks how ``tune`` chooses a backend, remembers it, and makes later calls use it."""
 
 import ctypes
 import functools
@@ -34,7 +34,7 @@ def fast(outs, factor=2.0):
 
 
 def slow(outs, factor=2.0, turns=40000):
-    # Four turns of four elements are none: the same result, but later.
+    # Four turns bring four elements back to their places, so only the time differs.
     return lambda x: factor * jax.lax.fori_loop(0, turns, lambda _, y: jnp.roll(y, 1), x)
 
 
@@ -48,7 +48,7 @@ def failing(outs, **_):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache folder, and as few samples as a choice between very different times needs."""
+    """An empty cache folder, and few samples, which are enough to tell very different times apart."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     monkeypatch.delenv("KERNEL_BRIDGE_BACKEND", raising=False)
     monkeypatch.setattr(tuning, "ROUNDS", 5)
@@ -264,7 +264,7 @@ def winner(number, operator="scale"):
 
 class TestOnDisk:
     def again(self):
-        """An operator that has to look at the disk, as one of another process has."""
+        """An operator that reads the disk, as an operator of another process does."""
         op = XLACustomKernel("scale")
         op.def_kernel("slow", "cpu", slow)
         op.def_kernel("fast", "cpu", fast)
@@ -379,7 +379,7 @@ class TestSeveralAtOnce:
     def test_writers_that_know_nothing_of_each_other(self, cache):
         def write(start):
             for number in range(start, start + 30):
-                # Reads what the others write, too: a part of a file would be a warning.
+                # It also reads the files of the others: half a file would cause a warning.
                 winners().remember(winner(number))
 
         with ThreadPoolExecutor(4) as pool:

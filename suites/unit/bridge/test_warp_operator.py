@@ -1,4 +1,4 @@
-"""XLACustomKernel with Warp kernels: one generator for both platforms, and who is the default."""
+"""Checks operators with Warp kernels: one generator serves both platforms, and gives way as the CPU's default."""
 
 import jax
 import jax.export
