@@ -17,8 +17,7 @@ from types import ModuleType
 
 from suites import ops
 from suites.backends.backend import Backend
-from suites.checks.register import CHECKS
-from suites.declare.contradictions import verify, verify_checks
+from suites.declare.contradictions import verify
 from suites.declare.operator import Operator
 from suites.errors import CatalogueError as CatalogueError
 from suites.errors import OperatorError
@@ -58,7 +57,6 @@ def operators() -> dict[str, Operator]:
                 "reference=..., kernels={...}), or a list OPERATORS."
             )
         for operator in held:
-            verify_checks(operator, [each.name for each in CHECKS])
             if found.setdefault(operator.name, operator) is not operator:
                 where = "" if homes[operator.name] == source else f", as one of {homes[operator.name]}"
                 raise CatalogueError(f"{source}: a second operator is named {operator.name!r}{where}. Rename one.")

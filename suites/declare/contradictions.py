@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from suites.declare import fields
 from suites.declare.operator import Operator
-from suites.errors import CatalogueError, OperatorError
+from suites.errors import OperatorError
 from suites.inputs.arrays import Inputs
 from suites.inputs.precision import precision
 
@@ -44,20 +43,6 @@ def verify(operator: Operator) -> None:
             with _telling(operator, work):
                 getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
-
-
-def verify_checks(operator: Operator, known: Collection[str]) -> None:
-    """Finds names of checks in the limitations of an operator that are not known.
-
-    Raises:
-        CatalogueError: There is no such check.
-    """
-    of_gradient = operator.gradient.limitations if operator.gradient else ()
-    for limitation in (*operator.limitations, *of_gradient):
-        try:
-            fields.names("Limitation: checks", limitation.checks, known, "check")
-        except OperatorError as error:
-            raise CatalogueError(f"{operator.name}: {error}") from error
 
 
 def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
