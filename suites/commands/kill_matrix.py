@@ -1,4 +1,4 @@
-"""Makes the kill matrix of a recorded run of the mutants: which check caught which mutant, and which survived."""
+"""A recorded run of the mutants in, the kill matrix out: which check caught which mutant, and who survived."""
 
 from __future__ import annotations
 

@@ -131,15 +131,6 @@ def texts(where: str, given: Any, what: str) -> tuple[str, ...]:
     return several
 
 
-def names(where: str, given: Any, known: Iterable[str], what: str) -> tuple[str, ...]:
-    """Names that are all known, from several or a single one."""
-    several = (given,) if isinstance(given, str) else _sequence(where, given, f"{what}s")
-    for each in several:
-        if each not in known:
-            raise OperatorError(f"{where}: there is no {what} {each!r}.{_nearest(str(each), known)}")
-    return tuple(several)
-
-
 def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
     """Objects of one class, from several or a single one."""
     several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")

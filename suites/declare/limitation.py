@@ -20,7 +20,7 @@ class Limitation:
         backends: The backends where it does not work, or their names.
         dtypes: The dtypes where it does not work; empty means all.
         edges: The edge cases where it does not work; empty means all of them and the ordinary samples.
-        checks: The checks that fail, by name (``kernel-bridge checks`` lists them); empty means all.
+        checks: The checks that fail, by name, as reports show them; empty means all.
     """
 
     reason: str

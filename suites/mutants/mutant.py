@@ -1,4 +1,4 @@
-"""Makes a mutant from a good operator and a broken kernel."""
+"""A good operator and a broken kernel in, a mutant out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Mutant:
 
     Attributes:
         operator: The operator; its only cells are those of the broken kernel.
-        backend: The backend of the broken kernel.
+        backend: Whose kernel is broken.
         fault: What is wrong with it, in a few words.
     """
 
@@ -35,12 +35,12 @@ def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str
 
     Args:
         of: The good operator.
-        name: The name of the fault in ids.
+        name: Of the fault, in an id.
         backend: The backend whose kernel is replaced.
         kernel: The broken kernel, as an operator declares it for that backend.
         fault: What is wrong with it, in a few words.
-        **changes: Other fields of the operator. By default a mutant has only the first dtype, and no error cases: a
-            kernel that does not check its inputs either would have two faults.
+        **changes: Other fields of the operator, such as ``dtypes``, by default the first alone. It has no error cases
+            unless they are given: a kernel that lacks its checks of inputs as well has two faults.
     """
     changes = {"dtypes": of.dtypes[:1], "errors": ()} | changes
     operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)

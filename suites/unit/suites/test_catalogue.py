@@ -74,12 +74,6 @@ WRONG = {
         SMALL.replace('"numba":', '"nunba":'),
         r"my_ops\.py: cube: kernels: there is no backend 'nunba'. Did you mean 'numba'\? .* \(.*/my_ops\.py:10\)$",
     ),
-    "no_such_check": (
-        SMALL.replace("kernels=", "limitations=Limitation('why', 'numba', checks='vmpa'), kernels=").replace(
-            "import Operator", "import Limitation, Operator"
-        ),
-        r"cube: Limitation: checks: there is no check 'vmpa'. Did you mean 'vmap'\? Known are ",
-    ),
     "twice": (
         "from dataclasses import replace\nfrom suites.ops.add import OPERATOR as A\nB = replace(A)",
         r"my_ops\.py: a second operator is named 'add'\. Rename one",
