@@ -20,10 +20,10 @@ LEAST_SAMPLES = 30
 RELATIVE_ERROR = 0.005
 """The median is known well enough when half its 95 % confidence interval is below this share of it."""
 
-_MARGIN = 2.0
+_MARGIN = 1.5
 """How many times the samples that the pilot asks for are taken: a pilot of 30 knows the noise only roughly."""
 
-_PILOT_SHARE = 1 / 8
+_PILOT_SHARE = 1 / 16
 """Of the time limit, what the pilot of a slow cell may take."""
 
 
@@ -83,7 +83,7 @@ def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, batch: int =
     """
     error = median_relative_error(list(pilot))
     needed = _MARGIN * len(pilot) * (error / RELATIVE_ERROR) ** 2
-    affordable = int(limit_s / sample_s)
+    affordable = max(0, int(limit_s / sample_s))
     least = min(LEAST_SAMPLES, int(3 * limit_s / sample_s))
     count = max(1, least, math.ceil(min(needed, affordable)))
     return Rounds(-(-count // batch) * batch, needed > affordable)
@@ -113,6 +113,7 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
     if plan.device_seconds is None:
         clock.follow_wall(plan.loops)
         pilot, sample_s = _pilot(lambda: _timed(plan.run), 1, limit_s)
+        limit_s -= sample_s * len(pilot)
         run = plan.run
     else:
         clock.stand_still()
