@@ -28,6 +28,7 @@ from suites.errors import SelectionError
 from suites.sessions import run_header
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of
+from suites.sessions.preflight import require_names
 from suites.sessions.resuming import continued_header
 
 PLUGIN = "kernel-bridge-checks"
@@ -53,6 +54,7 @@ class ChecksSession:
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
+        require_names(self._selection)
         self.refusal: str | None = None
         self.left = 0
         try:

@@ -23,6 +23,7 @@ from suites.cells.selection import Selection
 from suites.errors import SelectionError
 from suites.sessions import run_header
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
+from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
 from suites.sessions.resuming import continued_header
 
@@ -74,6 +75,7 @@ class TimingSession:
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
+        require_names(self._selection)
         self._send = sender()
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
             raise refusal(
