@@ -1,8 +1,8 @@
-"""Holds deliberately broken kernels, which prove that the checks work.
+"""Kernels that are broken on purpose, which the checks must catch; without that proof, a green check says little.
 
-Each module holds the mutants of one backend in its ``MUTANTS``. A mutant is a good operator with one broken kernel in
-place of the good one. It is tested like any other operator: ``kernel-bridge mutants`` runs every check on every mutant,
-and prints which check caught which.
+Each module holds those of one backend in its ``MUTANTS``. A mutant is a good operator with one kernel replaced by a
+broken one, and is tested like any other operator: ``python -m suites mutants`` runs every check on every mutant and
+prints which check caught which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from suites.mutants.mutant import Mutant as Mutant
 
 @functools.cache
 def mutants() -> dict[str, Mutant]:
-    """Returns all mutants by the names of their operators, sorted."""
+    """All mutants by the names of their operators, sorted."""
     found: dict[str, Mutant] = {}
     for module in pkgutil.iter_modules(__path__):
         for mutant in getattr(importlib.import_module(f"{__name__}.{module.name}"), "MUTANTS", ()):

@@ -1,4 +1,4 @@
-"""Lets a kernel use memory by its address, as careless kernels do that keep state or write to their inputs."""
+"""An address in, an array of a kernel over what lies there out: how careless kernels keep state, or write to inputs."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import numpy as np
 from numba.extending import intrinsic
 
 _KEPT: list[Any] = []
-"""Keeps the arrays of :func:`address_of_zeros` alive: kernels only know their addresses."""
+"""What :func:`address_of_zeros` has given away: kernels have nothing but the address."""
 
 
 def address_of_zeros(count: int, dtype: Any) -> int:
-    """Returns the address of so many zeros, which live as long as this process."""
+    """The address of so many zeros, which stay there for as long as this process lives."""
     zeros = np.zeros(count, dtype)
     _KEPT.append(zeros)
     return int(zeros.ctypes.data)
@@ -19,7 +19,7 @@ def address_of_zeros(count: int, dtype: Any) -> int:
 
 @intrinsic
 def _pointer(typingctx, address):
-    """Converts an integer to a pointer."""
+    """An integer as a pointer."""
 
     def code(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(numba.types.voidptr))
@@ -29,5 +29,5 @@ def _pointer(typingctx, address):
 
 @numba.njit
 def array_at(address, count, dtype):
-    """Returns, in a kernel, the array of ``count`` elements that begins at an address."""
+    """In a kernel: the array of ``count`` elements that begins at an address."""
     return numba.carray(_pointer(np.uintp(address)), (count,), dtype)

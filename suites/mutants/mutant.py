@@ -1,4 +1,4 @@
-"""Defines :class:`Mutant`: a good operator in which one kernel is broken."""
+"""A good operator and a broken kernel in, a mutant out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Mutant:
     """An operator with one broken kernel.
 
     Attributes:
-        operator: The operator; only its broken kernel is tested.
+        operator: The operator; its only cells are those of the broken kernel.
         backend: Whose kernel is broken.
-        fault: What is wrong with the kernel, in a few words.
+        fault: What is wrong with it, in a few words.
     """
 
     operator: Operator
@@ -30,7 +30,7 @@ class Mutant:
 
 
 def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str, **changes: Any) -> Mutant:
-    """Makes a mutant of a good operator.
+    """A mutant of a good operator.
 
     Args:
         of: The good operator.
@@ -38,8 +38,8 @@ def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str
         backend: The backend whose kernel is replaced.
         kernel: The broken kernel, as an operator declares it for that backend.
         fault: What is wrong with it, in a few words.
-        **changes: Other fields of the operator. By default it has only its first dtype, and no error cases: a kernel
-            that did not check its inputs either would have two faults.
+        **changes: Other fields of the operator, such as ``dtypes``, by default the first alone. It has no error cases
+            unless they are given: a kernel that lacks its checks of inputs as well has two faults.
     """
     changes = {"dtypes": of.dtypes[:1], "errors": ()} | changes
     operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)
