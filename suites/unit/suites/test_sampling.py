@@ -33,7 +33,8 @@ class TestRounds:
     def test_a_slow_cell_may_take_three_limits_for_the_least_number(self):
         assert rounds([1.0], sample_s=0.01, limit_s=0.2).count == LEAST_SAMPLES
         assert rounds([1.0], sample_s=0.1, limit_s=0.2).count == 6
-        assert rounds([1.0], sample_s=10.0, limit_s=0.2).count == 1
+        assert rounds([1.0], sample_s=0.1, limit_s=0.2, spent_s=0.1).count == 5
+        assert rounds([1.0], sample_s=10.0, limit_s=0.2, spent_s=10.0).count == 1
 
     def test_batches_are_whole(self):
         assert rounds([1.0] * 10, sample_s=1e-3, limit_s=1.0, batch=20).count == 40
