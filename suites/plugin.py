@@ -19,7 +19,6 @@ import pytest
 from suites.checks.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
-from suites.sessions.refusal import refusal
 
 _HERE = Path(__file__).parent
 _EVIDENCE = pytest.StashKey[Any]()
@@ -69,20 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
-        from suites.cells import catalogue
-        from suites.errors import CatalogueError
+        from suites.sessions.preflight import use_operators
 
-        try:
-            catalogue.use(config.option.kb_operators)
-        except CatalogueError as error:
-            raise refusal(str(error)) from error
+        use_operators(config)
     if config.option.kb_bench:
-        _require_known_names(config)
         from suites.sessions import timing_plugin
 
         config.pluginmanager.register(timing_plugin.TimingSession(config), timing_plugin.PLUGIN)
     elif config.option.kb_record and not is_worker and not config.option.collectonly:
-        _require_known_names(config)
         from suites.sessions import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
@@ -90,17 +83,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if expectation.VARIABLE in os.environ and not is_worker:
         config.pluginmanager.register(expectation.Expectation(os.environ[expectation.VARIABLE]), expectation.PLUGIN)
-
-
-def _require_known_names(config: pytest.Config) -> None:
-    from suites.cells.runnable import require_known_names
-    from suites.cells.selection import Selection
-    from suites.errors import SelectionError
-
-    try:
-        require_known_names(Selection.of(config.option, "kb_"))
-    except SelectionError as error:
-        raise refusal(str(error)) from error
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
@@ -113,19 +95,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a check the cells of its table, and the test of speed the cells to time."""
     is_check = metafunc.definition.path.parent in folders()
     is_timing = "speed_case" in metafunc.fixturenames and _HERE in metafunc.definition.path.parents
-    if not (is_check or is_timing):
-        return
-    from suites.cells.selection import Selection
+    if is_check or is_timing:
+        from suites.sessions.check_items import give_cells, give_timed_cells
 
-    selection = Selection.of(metafunc.config.option, "kb_")
-    if is_check:
-        from suites.sessions.check_items import parametrize
-
-        parametrize(metafunc, selection)
-    else:
-        from suites.cells.timed import timed_cells
-
-        metafunc.parametrize("speed_case", timed_cells(selection) if metafunc.config.option.kb_bench else [])
+        (give_cells if is_check else give_timed_cells)(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

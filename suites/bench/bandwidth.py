@@ -1,8 +1,8 @@
-"""A working set in, the fastest that this machine moves as many bytes out: the roof that kernels are measured against.
+"""Measures the memory bandwidth of the CPU: the roof that kernels are compared with.
 
-What a cell may reach depends on where its data lies, so the roof is measured for the working sets of each level of the
-memory hierarchy, hot as in the timed loop. Copies and reads are told apart: a copy also makes the processor fetch what
-it is about to overwrite, so that a kernel that hardly writes may move more bytes than any copy.
+The roof of a cell depends on where its data lies. It is therefore measured for working sets of each level of the memory
+hierarchy, hot as in the timed loop. Copies and reads have roofs of their own: for a copy the processor also fetches the
+memory that it will overwrite, so a kernel that hardly writes may move more bytes than any copy.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from suites.backends.numba_cpu import block_sum
 from suites.inputs.arrays import Array
 
 _SMALLEST = (16 << 10, 32 << 10, 64 << 10, 96 << 10)
-"""Working sets in bytes that fit into the caches next to a core, the first of them into the innermost."""
+"""Working sets, in bytes, that fit into the caches of one core, the first into the innermost."""
 
 _SECONDS = 0.04
 _BLOCK = 4096
 
 
 def level_of(working_set_bytes: int) -> str:
-    """The level of the memory hierarchy that holds a working set: ``L2``, ``L3`` or ``memory``."""
+    """Returns the level of the memory hierarchy that holds a working set: ``L2``, ``L3`` or ``memory``."""
     sizes = cache_bytes()
     return next((name for name in ("L2", "L3") if working_set_bytes <= sizes[name]), "memory")
 
 
 @functools.cache
 def cache_bytes() -> dict[str, int]:
-    """Sizes of the second- and third-level caches as Linux tells; 1 MiB and 32 MiB where it does not."""
+    """Returns the sizes of the second- and third-level caches from Linux; 1 MiB and 32 MiB without it."""
     sizes = {"L2": 1 << 20, "L3": 32 << 20}
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -63,11 +63,11 @@ class Roof(NamedTuple):
 
 
 def roof(read_bytes: int, written_bytes: int) -> Roof:
-    """What the fastest copy (or, where hardly anything is written, read) of this size reaches.
+    """Returns the bandwidth of the fastest copy of this size, or of the fastest read if hardly anything is written.
 
     Args:
-        read_bytes: What the kernel reads.
-        written_bytes: What it writes.
+        read_bytes: Bytes that the kernel reads.
+        written_bytes: Bytes that it writes.
     """
     kind = "read" if written_bytes * 8 < read_bytes else "copy"
     level = level_of(read_bytes + written_bytes)
@@ -76,7 +76,7 @@ def roof(read_bytes: int, written_bytes: int) -> Roof:
 
 @functools.cache
 def measure(level: str, kind: str) -> float:
-    """Best of several methods and working sets: NumPy, XLA, and Numba with one thread and with all.
+    """Returns the best of several methods and working sets: NumPy, XLA, and Numba with one thread and with all.
 
     Each method repeats the transfer for 40 ms; its fastest repetition counts.
 
@@ -113,7 +113,7 @@ def _reads(working_set: int) -> list[float]:
 
 
 def _fastest(transfer: Callable[[], Any]) -> float:
-    """Seconds of the fastest repetition."""
+    """Returns the seconds of the fastest repetition."""
     transfer()
     best, end = float("inf"), time.perf_counter() + _SECONDS
     while time.perf_counter() < end:

@@ -1,8 +1,9 @@
-"""A CUDA device in; what it is, how long it works on a call, and how fast it moves memory out.
+"""Measures a CUDA device: its facts, how long it works on a call, and its memory bandwidth.
 
-Device time comes from CUPTI, NVIDIA's profiling interface, through the profiler that JAX ships for Mosaic: the sum of
-the times of all kernels of a call, without the gaps between them and without launch costs, which :mod:`suites.dispatch`
-is about. Where CUPTI cannot be used, the clock on the wall is, under another name.
+Device time comes from CUPTI, NVIDIA's profiling interface, through the profiler that JAX ships for Mosaic. It is the
+sum of the times of all kernels of a call, without the gaps between them and without launch costs, which
+:mod:`suites.dispatch` measures. Where CUPTI does not work, calls are timed by the clock on the wall, and the recorded
+method says so.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 from suites.bench.bandwidth import Roof
 
 COLD_FROM_L2 = 5
-"""Working sets of this many times the second-level cache find nothing of themselves there from the call before."""
+"""A working set of so many times the second-level cache finds nothing there from the call before."""
 
 BATCH = 30
 """Calls measured at a time."""
@@ -34,7 +35,7 @@ _DEFAULT_L2_BYTES = 50 << 20
 
 
 def facts(ordinal: int) -> dict[str, Any]:
-    """The fields of :class:`reports.Device` that say which GPU this is; what cannot be found out is left out."""
+    """Returns the fields of :class:`reports.Device` that identify the GPU; unknown ones are left out."""
     found: dict[str, Any] = {}
     driver = _driver()
     if driver is not None:
@@ -60,7 +61,7 @@ def _driver() -> Any:
 
 
 def _management_facts(identity: str | None) -> dict[str, Any]:
-    """Driver version and clock through NVML, where its Python package is installed."""
+    """Returns driver version and clock from NVML, if its Python package is installed."""
     try:
         pynvml: Any = importlib.import_module("pynvml")
     except ImportError:
@@ -78,32 +79,32 @@ def _management_facts(identity: str | None) -> dict[str, Any]:
 
 @functools.cache
 def l2_bytes() -> int:
-    """Size of the second-level cache."""
+    """Returns the size of the second-level cache."""
     return int(facts(jax.devices("cuda")[0].local_hardware_id).get("l2_bytes", _DEFAULT_L2_BYTES))
 
 
 def is_cold(working_set_bytes: int) -> bool:
-    """Whether a call of this working set starts with nothing of it in the cache."""
+    """Tells whether a call starts with nothing of its working set in the cache."""
     return working_set_bytes >= COLD_FROM_L2 * l2_bytes()
 
 
 def batch_size(output_bytes: int) -> int:
-    """How many calls to measure at a time: their outputs are all alive until the last has ended."""
+    """Returns how many calls to measure at a time; their outputs all stay alive until the last call ends."""
     return BATCH if output_bytes <= _LARGE_BYTES else BATCH // 3
 
 
 @functools.cache
 def method() -> str:
-    """``cupti`` if that works here, else ``wall``."""
+    """Returns ``cupti`` if that works here, else ``wall``."""
     x = jnp.ones(1 << 20, jnp.float32)
     try:
         return "cupti" if all(cupti_seconds(jax.jit(lambda x: x + 1), [x], 3)) else "wall"
-    except Exception:  # whatever keeps a profiler from working: no library, no permission, another profiler
+    except Exception:  # for example no library, no permission, or another profiler
         return "wall"
 
 
 def cupti_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls: int) -> list[float]:
-    """Seconds that the device works on each of a number of calls.
+    """Returns the seconds that the device works on each of a number of calls.
 
     Args:
         function: A ``jax.jit`` function.
@@ -122,7 +123,7 @@ def cupti_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls:
 
 
 def wall_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls: int) -> list[float]:
-    """Seconds from each call to the end of its work, by the clock on the wall."""
+    """Returns the seconds from each call to the end of its work, by the clock on the wall."""
     jax.block_until_ready(function(*arguments))
     seconds = []
     for _ in range(calls):
@@ -133,7 +134,7 @@ def wall_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls: 
 
 
 def roof(read_bytes: int, written_bytes: int) -> Roof:
-    """What the fastest copy (or, where hardly anything is written, read) reaches from where the data of a call lie."""
+    """Returns the roof of a call: the fastest copy, or the fastest read if hardly anything is written."""
     kind = "read" if written_bytes * 8 < read_bytes else "copy"
     level = "memory" if is_cold(read_bytes + written_bytes) else "L2 cache"
     return Roof(bandwidth(level, kind), f"{kind}, {level}")
@@ -141,7 +142,7 @@ def roof(read_bytes: int, written_bytes: int) -> Roof:
 
 @functools.cache
 def bandwidth(level: str, kind: str) -> float:
-    """Bytes per second, the median of :data:`BATCH` transfers; for the cache the best of several sizes.
+    """Returns bytes per second: the median of :data:`BATCH` transfers; for the cache the best of several sizes.
 
     Args:
         level: ``memory`` or ``L2 cache``.

@@ -20,11 +20,11 @@ LEAST_SAMPLES = 30
 RELATIVE_ERROR = 0.005
 """The median is known well enough when half its 95 % confidence interval is below this share of it."""
 
-_MARGIN = 2.0
-"""How many times the samples that the pilot asks for are taken: a pilot of 30 knows the noise only roughly."""
+_MARGIN = 1.5
+"""Factor on the number of samples that a pilot asks for: 30 samples show the noise only roughly."""
 
-_PILOT_SHARE = 1 / 8
-"""Of the time limit, what the pilot of a slow cell may take."""
+_PILOT_SHARE = 1 / 16
+"""Share of the time limit that the pilot of a slow cell may take."""
 
 
 class PerCallClock:
@@ -69,7 +69,7 @@ class Rounds:
     is_cut: bool
 
 
-def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, batch: int = 1) -> Rounds:
+def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, *, spent_s: float = 0.0, batch: int = 1) -> Rounds:
     """Decides how many rounds make the median known, from the noise of a pilot.
 
     With independent noise the error of the median falls by the square root of the number of samples. At least
@@ -79,12 +79,13 @@ def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, batch: int =
         pilot: A few samples, in any unit.
         sample_s: How long one sample takes in all.
         limit_s: Seconds that sampling may take.
+        spent_s: Seconds of these that the pilot took.
         batch: Samples that are measured together.
     """
     error = median_relative_error(list(pilot))
     needed = _MARGIN * len(pilot) * (error / RELATIVE_ERROR) ** 2
-    affordable = int(limit_s / sample_s)
-    least = min(LEAST_SAMPLES, int(3 * limit_s / sample_s))
+    affordable = max(0, int((limit_s - spent_s) / sample_s))
+    least = min(LEAST_SAMPLES, int((3 * limit_s - spent_s) / sample_s))
     count = max(1, least, math.ceil(min(needed, affordable)))
     return Rounds(-(-count // batch) * batch, needed > affordable)
 
@@ -113,17 +114,19 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
     if plan.device_seconds is None:
         clock.follow_wall(plan.loops)
         pilot, sample_s = _pilot(lambda: _timed(plan.run), 1, limit_s)
+        spent_s = sample_s * len(pilot)
         run = plan.run
     else:
         clock.stand_still()
+        spent_s = 0.0
         measured = plan.device_seconds
         pilot, sample_s = _pilot(lambda: next(measured), plan.batch, limit_s)
-        seconds = itertools.chain(pilot, measured)  # a pilot of device times is as good as any other sample
+        seconds = itertools.chain(pilot, measured)  # times of the device need no warm-up, so the pilot counts
 
         def run() -> None:
             clock.advance(next(seconds))
 
-    chosen = rounds(pilot, sample_s, limit_s, plan.batch)
+    chosen = rounds(pilot, sample_s, limit_s, spent_s=spent_s, batch=plan.batch)
     benchmark.pedantic(run, rounds=chosen.count)
     samples = list(benchmark.stats.stats.data)
     return samples, stop_reason(samples, chosen)

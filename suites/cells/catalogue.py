@@ -1,6 +1,6 @@
-"""Takes the operators that are tested from files or modules; without any, they are those of :mod:`suites.ops`.
+"""Loads the operators to test from files or modules; without any, the built-in ones of :mod:`suites.ops`.
 
-What counts is what a module holds under a public name: operators, and lists, tuples and dicts of them.
+It takes every operator that a module holds under a public name, also in a list, tuple or dict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _sources: tuple[str, ...] = ()
 
 
 def use(sources: Iterable[str]) -> None:
-    """Makes these the operators that :func:`operators` gives, in this process.
+    """Makes :func:`operators` return these operators, in this process.
 
     Args:
         sources: Paths of Python files, or names of modules; none for the operators of this package.
@@ -41,7 +41,7 @@ def use(sources: Iterable[str]) -> None:
 
 @functools.cache
 def operators() -> dict[str, Operator]:
-    """The operators that are tested, by name."""
+    """Returns the operators to test, by name."""
     if not _sources:
         return ops.operators()
     found: dict[str, Operator] = {}
@@ -64,10 +64,10 @@ def operators() -> dict[str, Operator]:
 
 
 def check(platform: str) -> None:
-    """Refuses a user's operators before any cell runs: whose functions return what makes no sense, or that cannot run.
+    """Refuses a user's operators that contradict themselves or cannot run, before any cell runs.
 
-    Each operator makes its smallest inputs in each dtype, the specs of its outputs and its edge cases, so this is for
-    the time after JAX was set up.
+    Each operator makes its smallest inputs in each dtype, the specs of its outputs and its edge cases. Call it after
+    JAX was set up.
 
     Args:
         platform: Where cells are to run: ``cpu`` or ``cuda``.
@@ -92,7 +92,7 @@ def check(platform: str) -> None:
 
 
 def _why_not(operator: Operator, platform: str) -> str | None:
-    """Why no kernel of an operator can run on a platform, None if one can in some dtype."""
+    """Returns why no kernel of an operator can run on a platform, or None if one can in some dtype."""
     reasons: list[str] = []
     for backend in operator.backends():
         if backend is Backend.JNP or (operator.tested is not None and backend not in operator.tested):
@@ -114,7 +114,7 @@ def _imported(source: str) -> ModuleType:
     try:
         return _of_file(path.resolve()) if is_file else importlib.import_module(source)
     except ModuleNotFoundError as error:
-        # Without operators is not the same as with a missing dependency.
+        # A missing dependency of the module is not a missing module.
         if error.name not in (source, source.partition(".")[0]) or is_file:
             raise CatalogueError(f"{source}: {error}{_place(error, path)}") from error
         near = Path(f"{source}.py")
@@ -128,7 +128,7 @@ def _imported(source: str) -> ModuleType:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """Where in a user's file an error came from; nothing if it did not get as far as that, or says so itself."""
+    """Returns the line of a user's file that an error came from; empty if no line of it ran, or the error says it."""
     if isinstance(error, SyntaxError):
         return ""
     frames = traceback.extract_tb(error.__traceback__)
@@ -137,8 +137,8 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def _of_file(path: Path) -> ModuleType:
-    # Numba, inspect and pickle find a module in sys.modules by its name, which is the same in every process. With the
-    # digest no file takes the place of another module: of a library, of this package, or of another file.
+    # Numba, inspect and pickle find a module in sys.modules by its name, so the name is the same in every process. The
+    # digest keeps the file from replacing a module of a library or of this package, or another file.
     name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -168,6 +168,6 @@ def _held(values: Iterable[object]) -> Iterator[Operator]:
 
 
 def files() -> list[Path]:
-    """The files that the operators in use were taken from; none for those of this package."""
+    """Returns the files of the operators in use; none for the built-in ones."""
     modules = [_imported(source) for source in _sources]
     return [Path(module.__file__) for module in modules if module.__file__]

@@ -1,6 +1,6 @@
 """Implements the command line: ``kernel-bridge COMMAND``, or ``python -m suites COMMAND``.
 
-What a command needs is imported when it runs, so that its first line is on the screen at once.
+Each command imports its modules when it runs, so that its first line is on the screen at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suites.cells.selection import Selection
 from suites.errors import SelectionError
 
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
-"""What the user typed to reach this command line, such as ``nox -s bench --``; without it, ``kernel-bridge bench``."""
+"""The environment variable with the words that started this, such as ``nox -s bench --``; unset: the program's name."""
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
@@ -138,7 +138,7 @@ def _special(options: argparse.Namespace) -> Exit:
 
 
 def _show_table(options: argparse.Namespace, make: Any) -> Exit:
-    """Shows the table of a selection, once its names are known to exist."""
+    """Shows the table of a selection, after requiring that its names exist."""
     from reports.render.page import Page, show
     from suites.sessions.preflight import require_sound
 
@@ -156,7 +156,7 @@ def _dispatch(options: argparse.Namespace) -> Exit:
 
 
 def _show_run(options: argparse.Namespace, path: str) -> None:
-    """Shows the page of the run that a session recorded."""
+    """Shows the tables of the run that a session recorded."""
     from reports.pages.run_page import page_of
     from reports.records.record import last_by_cell
     from reports.render.page import show
@@ -168,7 +168,10 @@ def _show_run(options: argparse.Namespace, path: str) -> None:
 
 
 def _verdict(options: argparse.Namespace, path: str) -> Exit:
-    """Says how the cells of a run ended; an operator of the user that has none but for the reference is not fine."""
+    """Returns the exit code for the cells of a run.
+
+    A user's operator of which only the reference ran is an error, not a success.
+    """
     from reports.pages.rows import BASELINE
     from reports.records.record import last_by_cell
     from reports.records.status import Status
@@ -207,7 +210,7 @@ def _incomplete(options: argparse.Namespace, outcome: Any) -> Exit | None:
 
 
 def _again(options: argparse.Namespace, command: str) -> str:
-    """How the user reaches a command the way she reached this one."""
+    """Returns how to start another command in the way that this one was started."""
     way = os.environ.get(COMMAND_VARIABLE)
     if way:
         return way.replace(f" {options.name}", f" {command}")
@@ -223,7 +226,7 @@ def _announce(text: str) -> None:
 
 
 def parser() -> Parser:
-    """The parser of all commands."""
+    """Returns the parser of all commands."""
     main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=_RAW)
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 

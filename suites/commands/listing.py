@@ -1,4 +1,4 @@
-"""Lists operators: which kernels they have, in which dtypes these are checked, and why not in others."""
+"""Lists operators with their kernels: the dtypes that are checked, and why others are skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from suites.truth.derived import explain_truth
 
 
 def listing(selection: Selection) -> Table:
-    """One row per operator and backend of a selection."""
+    """Returns a table with a row for each operator and backend of a selection."""
     platform = selection.device
     columns = (
         Column("backend", align="left"),
@@ -36,7 +36,7 @@ def listing(selection: Selection) -> Table:
 
 
 def _truths(selection: Selection) -> Iterator[str]:
-    """Says where truth comes from, for the operators that leave this to the suites."""
+    """Yields where truth comes from, for each operator that declares none."""
     for name, operator in operators().items():
         if operator.derives_truth and (not selection.operators or name in selection.operators):
             inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)

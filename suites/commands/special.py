@@ -1,8 +1,7 @@
-"""Shows where a backend treats special values otherwise than ``jnp`` does.
+"""Shows where a backend treats special values differently from ``jnp``.
 
-What is compared are NaN, infinities, the sign of zero and subnormal numbers in the results of the edge cases. All of
-these differences are within what the operators declare as right: the checks pass. A user who changes the backend may
-still meet them.
+It compares NaN, infinities, the sign of zero and subnormal numbers in the results of the edge cases. The operators
+declare all of these differences as right, so the checks pass. A user who changes the backend may still meet them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 def special_table(selection: Selection) -> Table:
-    """One row per operator, backend and kind of difference, in the first dtype of the operator if that is a float.
+    """Returns a row for each operator, backend and kind of difference, in the first float dtype that can run.
 
     Raises:
         SelectionError: No kernel of the selection can run, or none has floats.
@@ -85,7 +84,7 @@ def _results(operator: Operator, backend: Backend, inputs: Inputs, device: jax.D
 
 
 def differences(results: Sequence[Array], others: Sequence[Array]) -> Iterator[tuple[str, str]]:
-    """Kinds of differences in special values between results and those of ``jnp``, each with its first example."""
+    """Yields the kinds of differences in special values from the results of ``jnp``, each with its first example."""
     for index, (ours, theirs) in enumerate(zip(results, others, strict=True)):
         if ours.dtype.kind != "f":
             continue

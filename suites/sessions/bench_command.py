@@ -1,4 +1,4 @@
-"""Times the cells of a selection in a process of its own, shows them as they end, and prints the table.
+"""Times the cells of a selection in a process of their own, and shows them as they end.
 
 A cell that brings the process down is recorded as CRASHED, one that takes too long as TIMEOUT; a new process continues
 after it. Only this process, which never runs a kernel, writes to the terminal.
@@ -11,22 +11,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from select import select
 
-import msgspec
-from rich.console import Console
-
 from reports import Cell, CellResult, ReportError, RunWriter, Status
-from reports.records.cell import CellKey, short_dtype
-from reports.render.units import count_text, ratio_text, time_text
+from reports.records.cell import CellKey
 from suites.cells.selection import Selection
 from suites.sessions import isolation
 from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorded, Refused, Started, decode
+from suites.sessions.screen import Screen
+from suites.sessions.session_end import SessionEnd
 
 _NO_TESTS = 5  # pytest's exit code where a resumed run has all of its cells
 
@@ -34,40 +30,23 @@ _PATIENCE_S = 120.0
 """Seconds that a process may take for anything but a cell: imports, collection, measuring a roof."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a timing session ended.
-
-    Attributes:
-        path: The run file; None if no cell ended.
-        refusal: Why the session could not run or go on, in one line.
-        interrupted: Whether the user ended it.
-        left: Cells that were not reached.
-    """
-
-    path: Path | None
-    refusal: str | None = None
-    interrupted: bool = False
-    left: int = 0
-
-
 def bench(
     selection: Selection, *, resume: str | None = None, timeout_s: float = 120.0, verbose: bool = False
-) -> Outcome:
+) -> SessionEnd:
     """Times every cell of the selection.
 
     Args:
         selection: What is timed.
         resume: A recorded run to continue.
         timeout_s: Seconds after which a cell is given up.
-        verbose: With the output of pytest.
+        verbose: Whether to show the output of pytest.
     """
     session = _Session(selection, timeout_s, verbose)
     with isolation.isolated() as (variables, scratch):
         try:
             return session.run(variables, scratch, resume)
         except KeyboardInterrupt:
-            return session.outcome(interrupted=True)
+            return session.end(interrupted=True)
 
 
 class _Session:
@@ -75,29 +54,31 @@ class _Session:
         self._selection = selection
         self._timeout_s = timeout_s
         self._verbose = verbose
-        self._screen = _Screen()
+        self._screen = Screen()
         self._opened: Opened | None = None
         self._left = 0
         self._current: Cell | None = None
         self._ended = False
         self._lost: set[CellKey] = set()
 
-    def run(self, variables: dict[str, str], scratch: str, resume: str | None) -> Outcome:
+    def run(self, variables: dict[str, str], scratch: str, resume: str | None) -> SessionEnd:
         """Starts processes until every cell has a record."""
         with self._screen:
             while True:
                 refusal = self._run_process(variables, scratch, resume)
                 if refusal is not None:
-                    return self.outcome(refusal)
+                    return self.end(refusal)
                 if self._current is None:
-                    return self.outcome()
+                    return self.end()
                 assert self._opened is not None
                 resume = self._opened.path
 
-    def outcome(self, refusal: str | None = None, *, interrupted: bool = False) -> Outcome:
-        """What has become of the session so far."""
+    def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
+        """Returns how the session ended, with the cells that it reached."""
         path = Path(self._opened.path) if self._opened else None
-        return Outcome(path if path and path.exists() else None, refusal, interrupted, self._left)
+        return SessionEnd(
+            path=path if path and path.exists() else None, refusal=refusal, interrupted=interrupted, left=self._left
+        )
 
     def _run_process(self, variables: dict[str, str], scratch: str, resume: str | None) -> str | None:
         """Runs one process to its end; returns why the session cannot go on, if it cannot."""
@@ -191,7 +172,7 @@ class _Session:
 
 
 def _events(pipe: int, seconds: Callable[[], float]) -> Iterator[Event | None]:
-    """The events from a pipe until it is closed; None where nothing came for ``seconds()``, after which it ends."""
+    """Yields the events from a pipe until it is closed; yields None and stops if nothing came for ``seconds()``."""
     rest = b""
     while True:
         if not select([pipe], [], [], seconds())[0]:
@@ -216,65 +197,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _described(code: int) -> str:
-    """How a process ended, such as ``SIGSEGV``."""
+    """Returns how a process ended, such as ``SIGSEGV``."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
-
-
-class _Screen:
-    """Shows a session on standard error: a line for each cell, and on a terminal one that changes."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status("starting") if self._console.is_terminal else None
-        self._begun = time.monotonic()
-        self._total = self._done = 0
-        self._baseline: dict[object, float] = {}
-
-    def __enter__(self) -> None:
-        if self._status:
-            self._status.start()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._status:
-            self._status.stop()
-
-    def busy(self, what: str) -> None:
-        """The session does something else than time a cell."""
-        if self._status:
-            self._status.update(f"{self._place()}{what}")
-        elif not self._done:
-            self._line(what)
-
-    def opened(self, event: Opened) -> None:
-        """The session knows its cells."""
-        self._total = self._done + event.cells
-        if not self._done:
-            self._line(f"{count_text(event.cells)} cells, recorded in {event.path}")
-
-    def started(self, cell: Cell) -> None:
-        """A cell begins."""
-        if self._status:
-            self._status.update(f"{self._place()}{cell.id}")
-
-    def ended(self, event: Ended) -> None:
-        """A cell ended; the ratio is the one to jnp, which comes first."""
-        self._done += 1
-        cell = event.cell
-        what = f"{cell.operator:18.18} {short_dtype(cell.dtype):4} {count_text(cell.size):>10}  {cell.backend:19.19}"
-        if event.median_ns is None:
-            self._line(f"{what} {event.status}: {' '.join((event.reason or '').split())}", "red")
-            return
-        key = msgspec.structs.replace(cell, backend="").key
-        if cell.backend == "jnp":
-            self._baseline[key] = event.median_ns
-        base = self._baseline.get(key)
-        ratio = f"{ratio_text(event.median_ns / base):>6}x jnp" if base and cell.backend != "jnp" else ""
-        self._line(f"{what} {time_text(event.median_ns):>8} {ratio}".rstrip())
-
-    def _place(self) -> str:
-        if not self._total:
-            return ""
-        return f"[{self._done}/{self._total}, {time.monotonic() - self._begun:.0f} s] "
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(text, style=style, soft_wrap=True, markup=False)

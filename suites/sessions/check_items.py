@@ -1,4 +1,4 @@
-"""Gives the tests of checks their cells, and marks, drops and orders the resulting pytest items."""
+"""Gives tests their cells, and marks, drops and orders the resulting pytest items."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from suites.cells.case import Case
 from suites.cells.marks import marks_of_check
 from suites.cells.selection import Selection
+from suites.cells.timed import timed_cells
 from suites.checks import register
 from suites.checks.folders import folders
 from suites.sessions.finding import cell_of, key_text
 
 
-def parametrize(metafunc: pytest.Metafunc, selection: Selection) -> None:
+def give_cells(metafunc: pytest.Metafunc) -> None:
     """Gives a test in a file of checks the cells of its check.
 
     Raises:
@@ -25,7 +26,13 @@ def parametrize(metafunc: pytest.Metafunc, selection: Selection) -> None:
     check = register.check_of(path, name)
     if check is None:
         raise pytest.Collector.CollectError(register.unregistered(path, name))
-    metafunc.parametrize("case", check.cells.chosen(selection))
+    metafunc.parametrize("case", check.cells.chosen(Selection.of(metafunc.config.option, "kb_")))
+
+
+def give_timed_cells(metafunc: pytest.Metafunc) -> None:
+    """Gives the test of speed the cells to time; none in a session that does not time."""
+    selection = Selection.of(metafunc.config.option, "kb_")
+    metafunc.parametrize("speed_case", timed_cells(selection) if metafunc.config.option.kb_bench else [])
 
 
 def arrange(items: list[pytest.Item], *, done: Path | None, is_recorded: bool) -> list[pytest.Item]:

@@ -1,4 +1,4 @@
-"""Records each check as it ends: the half of ``validate`` that runs inside pytest.
+"""Records each check as it ends: the part of ``validate`` that runs inside pytest.
 
 Tests may run in worker processes (pytest-xdist), so that a cell which brings its process down does not end the session.
 The process that collects their reports is the only one that writes. A cell that was expected and left no report is a
@@ -27,13 +27,14 @@ from suites.errors import SelectionError
 from suites.sessions import run_header
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of
+from suites.sessions.preflight import require_names
 from suites.sessions.resuming import continued_header
 
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-"""Where a CI job on GitHub takes its summary from; ``--summary`` takes precedence."""
+"""The environment variable with the summary file of a GitHub job; ``--summary`` takes precedence."""
 
 
 def _parameters(nodeid: str) -> str:
@@ -41,7 +42,7 @@ def _parameters(nodeid: str) -> str:
 
 
 class ChecksSession:
-    """The pytest plugin of a session with ``--kb-record``, in the process that reports come together in.
+    """Records a session with ``--kb-record``, as a pytest plugin in the process that collects the reports.
 
     Attributes:
         writer: Writes the run file.
@@ -52,6 +53,7 @@ class ChecksSession:
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
+        require_names(self._selection)
         self.refusal: str | None = None
         self.left = 0
         try:
@@ -96,7 +98,7 @@ class ChecksSession:
         self._started[nodeid] = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Records the phase that decides: the call, or what kept it from being made."""
+        """Records the phase that decides: the call, or the failed setup before it."""
         if report.nodeid not in self._expected or report.nodeid in self._recorded:
             return
         found = getattr(report, "finding", None)
@@ -115,7 +117,6 @@ class ChecksSession:
 
     def _append(self, nodeid: str, found: Finding) -> None:
         self._recorded[nodeid] = found
-        # A reason that ends a test may be a page; the record keeps what tells it apart.
         result = CellResult(
             cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
             reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
@@ -124,13 +125,13 @@ class ChecksSession:
         self.writer.append(result)
 
     def _cell(self, nodeid: str) -> Cell:
-        """The cell of a test that left no finding, by its id."""
+        """Returns the cell of a test that left no finding, by its id."""
         check = check_of_id(nodeid)
         assert check is not None
         return cell_of(cases_by_id(self._selection)[_parameters(nodeid)], check)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Records cells that were lost, and fails the session because of them; one that was ended early has none."""
+        """Records lost cells as crashed and fails the session; a session that was ended early has no lost cells."""
         missing = [nodeid for nodeid in self._expected if nodeid not in self._recorded]
         ended_early = session.shouldstop or session.shouldfail or session.exitstatus == pytest.ExitCode.INTERRUPTED
         if ended_early:

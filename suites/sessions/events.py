@@ -14,11 +14,11 @@ import msgspec
 from reports import Cell, Run, Status
 
 VARIABLE = "KERNEL_BRIDGE_EVENTS"
-"""The environment variable with the number of the file that events are written to."""
+"""The environment variable with the file descriptor that events are written to."""
 
 
 class Busy(msgspec.Struct, frozen=True, tag=True):
-    """The session does something else than time a cell; ``what`` is a short text for a person."""
+    """The session does something other than timing a cell; ``what`` is a short text for a person."""
 
     what: str
 
@@ -38,7 +38,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A cell has its result; ``median_ns`` per call where it passed, else the reason why not."""
+    """A cell has its result: ``median_ns`` per call if it passed, else a reason."""
 
     cell: Cell
     status: Status
@@ -60,7 +60,7 @@ Event = Busy | Opened | Started | Ended | Recorded | Refused
 
 
 def sender() -> Callable[[Event], None]:
-    """A function that sends events to the command; it does nothing in a session that no command started."""
+    """Returns a function that sends events to the command; it does nothing in a session that no command started."""
     number = os.environ.get(VARIABLE)
     if number is None:
         return lambda event: None
@@ -75,6 +75,6 @@ def sender() -> Callable[[Event], None]:
 
 
 def decode(line: bytes) -> Event:
-    """The event on a line."""
+    """Returns the event on a line."""
     event: Event = msgspec.json.decode(line, type=Event)
     return event

@@ -1,7 +1,7 @@
-"""The platform that a session is there to test, from the environment: without a cell that ran on it, the session fails.
+"""Fails a session in which no cell ran on the platform that the environment names.
 
-A GPU that has gone missing turns its cells into skips, and a session of skips into a success. A gate must not take it
-for one.
+If a GPU goes missing, all its cells are skipped, and a session of skips succeeds. A gate must not take it for a
+success.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ PLUGIN = "kernel-bridge-expectation"
 
 
 class Expectation:
-    """The pytest plugin of a session with :data:`VARIABLE` set.
+    """Counts the cells that ran, as a pytest plugin of a session with :data:`VARIABLE` set.
 
     Args:
-        platform: What the ids of the cells that count end in.
+        platform: ``cpu`` or ``cuda``: the ids of the cells that count end in it.
     """
 
     def __init__(self, platform: str):
@@ -32,12 +32,12 @@ class Expectation:
         self.cells += ran and report.nodeid.endswith(f"-{self.platform}]")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Makes a session without any such cell a failed one."""
+        """Fails a session without any such cell."""
         if not self.cells:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Says how many there were."""
+        """Prints how many there were."""
         line = f"{self.cells} cells ran on {self.platform}, as {VARIABLE} expects"
         if not self.cells:
             line = (

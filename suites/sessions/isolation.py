@@ -21,7 +21,7 @@ _PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "_hypot
 
 
 def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
-    """The first arguments of pytest.
+    """Returns the first arguments of pytest.
 
     Args:
         tests: Files of tests.
@@ -35,9 +35,9 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
 @contextmanager
 def isolated() -> Generator[tuple[dict[str, str], str]]:
-    """The environment for such a session and a folder for temporary files, which is deleted in the end.
+    """Yields the environment of such a session, and a folder for temporary files that is deleted in the end.
 
-    The folder also is the cache of tuned backends, so that a session neither uses nor changes the user's.
+    The folder is also the cache of tuned backends, so that a session neither uses nor changes the user's cache.
     """
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

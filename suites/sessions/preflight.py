@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+import pytest
+
 from suites.cells import catalogue
 from suites.cells.runnable import require_device, require_known_names
 from suites.cells.selection import Selection
 from suites.checks.limitations import require_known_checks
+from suites.errors import CatalogueError, SelectionError
+from suites.sessions.refusal import refusal
+
+
+def use_operators(config: pytest.Config) -> None:
+    """Loads the operators of a pytest session.
+
+    Raises:
+        pytest.UsageError: A source is at fault; the message says how.
+    """
+    try:
+        catalogue.use(config.option.kb_operators)
+    except CatalogueError as error:
+        raise refusal(str(error)) from error
+
+
+def require_names(selection: Selection) -> None:
+    """Requires, in a pytest session, that the names of a selection exist.
+
+    Raises:
+        pytest.UsageError: One does not.
+    """
+    try:
+        require_known_names(selection)
+    except SelectionError as error:
+        raise refusal(str(error)) from error
 
 
 def require_sound(selection: Selection) -> None:

@@ -24,10 +24,10 @@ _MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
 def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
-    """The header of a new run.
+    """Returns the header of a new run.
 
     Args:
-        selection: What is checked or timed; the commit is the one of its operators.
+        selection: What is checked or timed. The header names the commit of its operators.
         profile: Name of the profile, as recorded.
         keeps_pages: What :func:`keep_freed_pages` returned.
 
@@ -62,8 +62,8 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
 def keep_freed_pages() -> bool:
     """Makes glibc keep freed memory, so that a large result does not cost a page fault for each of its pages.
 
-    Without it a call with 64 MB of output spends most of its time in the kernel of the operating system, whatever the
-    backend. It applies to all backends alike. Returns whether it took effect (glibc only).
+    Without it, the operating system takes most of the time of a call with 64 MB of output, whatever the backend.
+    Returns whether it took effect; it does so with glibc only.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -75,7 +75,7 @@ def keep_freed_pages() -> bool:
 
 
 def usable_cores() -> list[int]:
-    """The cores that this process may run on."""
+    """Returns the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -110,7 +110,7 @@ def _version(name: str) -> str | None:
 
 
 def _source(files: Sequence[Path]) -> Source:
-    """The commit of the repository that tracks the first of these files; unknown where none does.
+    """Returns the commit of the repository that tracks the first of these files; unknown if none does.
 
     Git is asked before any kernel ran: a process that has used OpenMP must not fork.
     """

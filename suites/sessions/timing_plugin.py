@@ -23,6 +23,7 @@ from suites.cells.selection import Selection
 from suites.errors import SelectionError
 from suites.sessions import run_header
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
+from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
 from suites.sessions.resuming import continued_header
 
@@ -69,11 +70,12 @@ class Recorder:
 
 
 class TimingSession:
-    """The pytest plugin of a session with ``--kb-bench``."""
+    """Times and records a session with ``--kb-bench``, as a pytest plugin."""
 
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
+        require_names(self._selection)
         self._send = sender()
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
             raise refusal(
@@ -87,7 +89,7 @@ class TimingSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Drops the cells that the resumed run has."""
+        """Opens the run, records skipped cells, and drops them and the cells that a resumed run has."""
         timed = [item for item in items if "speed_case" in getattr(item, "fixturenames", ())]
         cells = {item: case for item in timed if (case := _case(item)) is not None}
         try:
@@ -145,7 +147,7 @@ class TimingSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Says which cell begins, so that the command knows it if this process dies."""
+        """Tells the command which cell begins, so that it knows the cell if this process dies."""
         case = _case(item)
         if case is not None:
             self._send(Started(case.cell))

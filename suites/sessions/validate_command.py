@@ -18,9 +18,10 @@ from suites.cells.selection import Selection
 from suites.checks import folders
 from suites.errors import SelectionError
 from suites.sessions import isolation
+from suites.sessions.session_end import SessionEnd
 
 MOST_JOBS = 8
-"""Workers by default at most: each needs memory for JAX and, on a GPU, a context of its own."""
+"""Most workers by default: each needs memory for JAX and, on a GPU, a context of its own."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,8 @@ class Workers:
     timeout_s: float = 300.0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a session ended.
-
-    Attributes:
-        code: pytest's exit code.
-        path: The run file; None if no cell ended.
-        refusal: Why the session could not run, in one line.
-        interrupted: Whether the user ended it.
-        left: Checks that were not reached.
-    """
-
-    code: int
-    path: Path | None
-    refusal: str | None = None
-    interrupted: bool = False
-    left: int = 0
-
-
 def default_jobs() -> int:
-    """As many workers as this process may use cores, up to :data:`MOST_JOBS`."""
+    """Returns the number of cores that this process may use, at most :data:`MOST_JOBS`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST_JOBS, cores)
 
@@ -71,15 +53,15 @@ def validate(
     quietly: bool = False,
     summary: str | None = None,
     more: Sequence[str] = (),
-) -> Outcome:
+) -> SessionEnd:
     """Runs all checks of the selection and records them.
 
     Args:
-        selection: What is checked.
+        selection: The cells to check.
         workers: How the checks are spread.
         resume: A recorded run to continue.
-        verbose: With source and traceback of each failure; otherwise a failure is one line.
-        quietly: Without pytest's own output and the grid; a line on a terminal says how far it is.
+        verbose: Whether to show source and traceback of each failure; otherwise a failure is one line.
+        quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
         summary: A file to append the grid to, as Markdown.
         more: Further arguments of pytest.
 
@@ -89,7 +71,7 @@ def validate(
     """
     _require(selection)
     jobs = default_jobs() if workers.jobs is None else workers.jobs
-    watcher = _Watcher(quietly)
+    watcher = _Watcher(shows=quietly)
     with isolation.isolated() as (variables, scratch), _Environment(variables):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -106,7 +88,9 @@ def validate(
             given += _resumed(resume, scratch)
         code = pytest.main([*given, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
-    return Outcome(int(code), watcher.path, watcher.refusal, interrupted, watcher.left)
+    return SessionEnd(
+        path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left, code=int(code)
+    )
 
 
 def _require(selection: Selection) -> None:
@@ -122,7 +106,7 @@ def _require(selection: Selection) -> None:
 
 
 def _resumed(name: str, scratch: str) -> list[str]:
-    """The options that continue a run; its cells are listed in a file, so that all workers leave out the same ones."""
+    """Returns the options that continue a run. A file lists its cells, so that all workers leave out the same ones."""
     from suites.sessions.finding import key_text
 
     try:
@@ -136,7 +120,7 @@ def _resumed(name: str, scratch: str) -> list[str]:
 
 
 class _Environment:
-    """Puts variables in place of those of this process, for it and the processes that it starts."""
+    """Replaces the environment variables of this process, and so of the processes that it starts."""
 
     def __init__(self, variables: dict[str, str]):
         self._variables = variables
@@ -152,9 +136,9 @@ class _Environment:
 
 
 class _Watcher:
-    """The pytest plugin that keeps what became of the session, and shows how far it is."""
+    """Keeps the results of a session, as a pytest plugin, and shows how far the session is."""
 
-    def __init__(self, shows: bool):
+    def __init__(self, *, shows: bool):
         self.path: Path | None = None
         self.refusal: str | None = None
         self.left = 0

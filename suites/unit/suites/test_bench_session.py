@@ -1,5 +1,6 @@
 """A timing session ends, whatever becomes of the record of a cell that brought its process down."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from reports import RunUnwritable, RunWriter
 from reports.options import Exit
 from suites.commands.command_line import main
+from suites.sessions import isolation
 
 CRASHES = """\
 import ctypes
@@ -47,3 +49,12 @@ def test_a_crash_whose_record_is_lost_ends_the_session(append, words, tmp_path, 
     assert main(["bench", "ops.py", "--size", "64"]) == Exit.COULD_NOT_RUN
     (line,) = [line for line in capfd.readouterr().err.splitlines() if words in line]
     assert "crash-numba-f32-64-cpu ended its process" in line
+
+
+def test_a_new_process_finds_a_project_that_only_the_current_folder_makes_importable(monkeypatch):
+    monkeypatch.chdir(isolation.HERE.parent)
+    root = str(isolation.HERE.parent)
+    monkeypatch.setattr("sys.path", ["", *(path for path in sys.path if path not in ("", root)), root])
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with isolation.isolated() as (variables, _):
+        assert variables["PYTHONPATH"] == root
