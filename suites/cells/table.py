@@ -62,4 +62,4 @@ class Table:
 
 
 def _has_serial_twin(case: Case) -> bool:
-    return case.backend is Backend.NUMBA_PARALLEL and Backend.NUMBA in case.operator.kernels
+    return case.backend.serial_twin in case.operator.kernels
