@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from suites.declare.sizes import Sizes
     from suites.declare.work_answers import total_bytes
     from suites.errors import CatalogueError, OperatorError
-    from suites.inputs.edges import values, vectors
-    from suites.inputs.sparse import SOME_LONG_ROWS, csr, row_lengths
-    from suites.truth.blocked_sums import blocked_terms
-    from suites.truth.derived import derived_truth
-    from suites.truth.error_model import Expected, Truth, bounded, exact, gamma, wide
+    from suites.numerics.blocked_sums import blocked_terms
+    from suites.numerics.derived import derived_truth
+    from suites.numerics.edges import values, vectors
+    from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
+    from suites.numerics.sparse import SOME_LONG_ROWS, csr, row_lengths
 
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
@@ -43,11 +43,11 @@ _MODULES = {
     "declare.sizes": ("Sizes",),
     "declare.work_answers": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
-    "inputs.edges": ("values", "vectors"),
-    "inputs.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
-    "truth.blocked_sums": ("blocked_terms",),
-    "truth.derived": ("derived_truth",),
-    "truth.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
+    "numerics.edges": ("values", "vectors"),
+    "numerics.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
+    "numerics.blocked_sums": ("blocked_terms",),
+    "numerics.derived": ("derived_truth",),
+    "numerics.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

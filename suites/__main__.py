@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 3
-    from suites.commands.command_line import main as run
+    from suites.sessions.commands.command_line import main as run
 
     return run(arguments)
 

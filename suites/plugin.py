@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from suites.checks.drawn_profile import EXAMPLES
+from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
 
@@ -118,8 +118,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def evidence(request: pytest.FixtureRequest) -> Any:
-    """Collects the verdicts of one check; a :class:`suites.judging.evidence.Evidence`."""
-    from suites.judging.evidence import Evidence
+    """Collects the verdicts of one check; a :class:`suites.checks.judging.evidence.Evidence`."""
+    from suites.checks.judging.evidence import Evidence
 
     request.node.stash[_EVIDENCE] = Evidence()
     return request.node.stash[_EVIDENCE]

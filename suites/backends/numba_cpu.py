@@ -29,7 +29,7 @@ from suites.backends.numba_cpu_blocks import (
     copy_to,
     rows_of_part,
 )
-from suites.truth.blocked_sums import BLOCK
+from suites.numerics.blocked_sums import BLOCK
 
 __all__ = [
     "BLOCK",

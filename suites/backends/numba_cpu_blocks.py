@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from suites.truth.blocked_sums import BLOCK
+from suites.numerics.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
 """Elements below which one thread is enough: to hand half to a second one takes about 5 us, as long as the work."""
@@ -57,7 +57,7 @@ def block_squares(x, center):
 
 @numba.njit
 def blocked_sum(x):
-    """Sum in blocks. Its chain of roundings is :func:`suites.truth.blocked_sums.blocked_terms`."""
+    """Sum in blocks. Its chain of roundings is :func:`suites.numerics.blocked_sums.blocked_terms`."""
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
         total += block_sum(x[start : start + BLOCK])

@@ -14,7 +14,7 @@ from jax.experimental.pallas import triton
 
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
-from suites.inputs.arrays import specs
+from suites.numerics.arrays import specs
 
 BLOCK = 1024
 """Elements that one program handles: a power of two, as Triton wants it."""

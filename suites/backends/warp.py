@@ -34,7 +34,7 @@ from suites.backends.warp_blocks import (
     wp,
     zeros,
 )
-from suites.inputs.arrays import specs
+from suites.numerics.arrays import specs
 
 __all__ = [
     "LANES",

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 
 from suites.backends.numba_cpu import block_sum
-from suites.inputs.arrays import Array
+from suites.numerics.arrays import Array
 
 _SMALLEST = (16 << 10, 32 << 10, 64 << 10, 96 << 10)
 """Working sets, in bytes, that fit into the caches of one core, the first into the innermost."""

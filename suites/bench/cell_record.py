@@ -12,10 +12,10 @@ from suites.bench.sampling import PerCallClock, sample
 from suites.bench.timing_plan import plan
 from suites.cells.case import Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE
-from suites.inputs.arrays import Inputs
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_kernel, with_reference
-from suites.judging.reasons import described
+from suites.checks.judging.cell_verdict import judge_kernel, with_reference
+from suites.checks.judging.reasons import described
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 
 
 def cell_record(case: Case, benchmark: Any, clock: PerCallClock, limit_s: float) -> dict[str, Any]:

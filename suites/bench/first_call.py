@@ -11,7 +11,7 @@ import jax
 from reports import Stages
 from suites.backends.backend import Backend
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 
 def stages(operator: Operator, backend: Backend, inputs: Inputs) -> tuple[Stages, Any]:

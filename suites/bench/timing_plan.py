@@ -21,7 +21,7 @@ from suites.backends.backend import Backend
 from suites.bench import gpu
 from suites.bench.chained_calls import UNCHANGED, can_chain, chain
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 CHAINED_BELOW_BYTES = 1 << 19
 """Declared bytes of a call below which calls are chained: as many as one core moves in about 20 us.

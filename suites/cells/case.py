@@ -15,7 +15,7 @@ from suites.backends.backend import Backend
 from suites.cells import repeated_inputs
 from suites.declare.error_case import ErrorCase
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 SEED = 20_260
 """Seed of all sample inputs."""

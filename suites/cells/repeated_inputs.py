@@ -2,7 +2,7 @@
 
 Truth for 2**26 elements takes minutes of NumPy. Inputs above :data:`REPEATED_ABOVE` elements therefore repeat with an
 odd period, which shares no factor with the extents of blocks and warps. A result is right everywhere if it is right in
-the first period and equal in all others; :mod:`suites.judging.repetition` judges it so.
+the first period and equal in all others; :mod:`suites.checks.judging.repetition` judges it so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 REPEATED_ABOVE = 1 << 24
 """Larger inputs repeat with period :data:`PERIOD`, in elements."""

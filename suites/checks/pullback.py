@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.cells.case import SEED, Case
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.gradients import random_cotangents, true_cotangents
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
-from suites.judging.evidence import Evidence
-from suites.judging.gradients import random_cotangents, true_cotangents
-from suites.truth.verdict import Verdict, judge
+from suites.numerics.arrays import Inputs
+from suites.numerics.verdict import Verdict, judge
 
 Call = Callable[..., Any]
 

@@ -10,12 +10,12 @@ import numpy as np
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.judging.bits import fingerprint
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.arrays import Inputs
-from suites.inputs.precision import precision
-from suites.judging.bits import fingerprint
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 
 
 @check(

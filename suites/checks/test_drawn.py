@@ -4,11 +4,11 @@ from typing import Any
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
-from suites.checks.drawing import for_drawn
+from suites.checks.drawn.drawing import for_drawn
+from suites.checks.drawn.drawn_arrays import samples
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.drawn_arrays import samples
-from suites.judging.cell_verdict import judge_kernel
-from suites.judging.evidence import Evidence
 
 
 @check(

@@ -6,12 +6,12 @@ import numpy as np
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import SPARSE_KERNELS
-from suites.checks.drawing import for_drawn
+from suites.checks.drawn.drawing import for_drawn
+from suites.checks.drawn.drawn_arrays import SEEDS
+from suites.checks.drawn.drawn_sparse import csr
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.drawn_arrays import SEEDS
-from suites.inputs.drawn_sparse import csr
-from suites.judging.cell_verdict import judge_kernel
-from suites.judging.evidence import Evidence
 
 
 @check(

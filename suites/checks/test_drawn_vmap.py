@@ -8,12 +8,12 @@ import numpy as np
 
 from suites.cells.case import Case
 from suites.cells.tables.batches import DRAWN_BATCHES
-from suites.checks.drawing import for_drawn
+from suites.checks.drawn.drawing import for_drawn
+from suites.checks.drawn.drawn_batches import batches
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.drawn_batches import batches
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check(

@@ -5,11 +5,11 @@ import jax
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.calls import LAST_SAMPLES
+from suites.checks.judging.bits import fingerprint
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.bits import fingerprint
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check("eager", sees="the call outside jit, in every dtype", cells=LAST_SAMPLES, order=10)

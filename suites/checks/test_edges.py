@@ -2,9 +2,9 @@
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import EDGE_CASES
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.judging.cell_verdict import judge_kernel
-from suites.judging.evidence import Evidence
 
 
 @check("edges", sees="special values, empty inputs, degenerate structures", cells=EDGE_CASES, order=60)

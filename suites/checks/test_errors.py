@@ -6,7 +6,7 @@ import pytest
 from suites.cells.case import Case
 from suites.cells.tables.calls import ERROR_CASES
 from suites.checks.register import check
-from suites.inputs.precision import precision
+from suites.numerics.precision import precision
 
 
 @check("errors", sees="bad inputs that are taken as good ones", cells=ERROR_CASES, order=240)

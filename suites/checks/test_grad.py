@@ -4,12 +4,12 @@ import jax
 
 from suites.cells.case import SEED, Case
 from suites.cells.tables.derivatives import GRADIENTS
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.gradients import random_cotangents
 from suites.checks.pullback import judge_cotangents, pullback
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
-from suites.judging.gradients import random_cotangents
+from suites.numerics.precision import precision
 
 
 @check("grad", sees="the derivative at every size and dtype", cells=GRADIENTS, order=190)

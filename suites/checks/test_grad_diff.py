@@ -6,10 +6,10 @@ from jax.test_util import check_grads
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.derivatives import SMALL_GRADIENTS
+from suites.checks.judging.evidence import Evidence
 from suites.checks.pullback import with_floats
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS, order=230)

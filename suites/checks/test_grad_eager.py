@@ -6,12 +6,12 @@ import jax.numpy as jnp
 from reports import Status
 from suites.cells.case import SEED, Case
 from suites.cells.tables.derivatives import LAST_GRADIENTS
+from suites.checks.judging.bits import fingerprint
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.gradients import random_cotangents
 from suites.checks.pullback import differentiable, judge_cotangents
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.bits import fingerprint
-from suites.judging.evidence import Evidence
-from suites.judging.gradients import random_cotangents
+from suites.numerics.precision import precision
 
 
 @check(

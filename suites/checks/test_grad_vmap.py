@@ -4,10 +4,10 @@ import jax
 
 from suites.cells.case import Case
 from suites.cells.tables.derivatives import BATCHED_GRADIENTS
+from suites.checks.judging.evidence import Evidence
 from suites.checks.pullback import batch, pullback, require_each
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check(

@@ -2,9 +2,9 @@
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import SAMPLES
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.judging.cell_verdict import judge_kernel
-from suites.judging.evidence import Evidence
 
 
 @check(

@@ -2,9 +2,9 @@
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import LARGE_SAMPLES
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.judging.cell_verdict import judge_kernel
-from suites.judging.evidence import Evidence
 
 
 @check("large", sees="parallel parts and second passes, which small inputs never reach", cells=LARGE_SAMPLES, order=40)

@@ -5,10 +5,10 @@ import jax
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.calls import REPEATABLE_KERNELS
+from suites.checks.judging.bits import fingerprint
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.bits import fingerprint
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check(

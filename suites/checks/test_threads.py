@@ -8,10 +8,10 @@ import jax
 
 from suites.cells.case import SEED, Case
 from suites.cells.tables.calls import KERNELS
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 THREADS = 4
 CALLS = 8

@@ -4,10 +4,10 @@ import jax
 
 from suites.cells.case import SEED, Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check("twice", sees="calls that disturb each other in one program", cells=TRANSFORMED_KERNELS, order=50)

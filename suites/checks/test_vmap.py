@@ -10,11 +10,11 @@ import numpy as np
 
 from suites.cells.case import SEED, Case
 from suites.cells.tables.batches import BATCHES
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.arrays import Inputs
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 
 EXTENT = 3
 

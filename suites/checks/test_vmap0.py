@@ -6,9 +6,9 @@ import numpy as np
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.inputs.precision import precision
-from suites.judging.evidence import Evidence
+from suites.numerics.precision import precision
 
 
 @check("vmap0", sees="batches without elements", cells=TRANSFORMED_KERNELS, order=110)

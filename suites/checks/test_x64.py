@@ -4,9 +4,9 @@ import jax
 
 from suites.cells.case import Case
 from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
-from suites.judging.cell_verdict import judge_results
-from suites.judging.evidence import Evidence
 
 
 @check("x64", sees="dtypes that follow JAX's x64 mode", cells=TRANSFORMED_KERNELS, order=170)

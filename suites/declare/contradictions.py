@@ -11,8 +11,8 @@ import numpy as np
 
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
-from suites.inputs.arrays import Inputs
-from suites.inputs.precision import precision
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 
 
 def verify(operator: Operator) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from suites.declare import fields
 from suites.declare.given_inputs import inputs_of
 from suites.errors import OperatorError
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from suites.declare import fields
 from suites.errors import OperatorError
-from suites.inputs.arrays import Array, Inputs
-from suites.inputs.precision import NARROWER, needs_x64
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.precision import NARROWER, needs_x64
 
 
 def inputs_of(where: str, found: Any) -> Inputs:

@@ -11,7 +11,7 @@ import numpy as np
 from suites.declare import fields
 from suites.declare.limitation import Limitation
 from suites.errors import OperatorError
-from suites.inputs.arrays import Array
+from suites.numerics.arrays import Array
 
 Pullback = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 """Takes inputs and cotangents of the outputs, in float64. Returns the cotangents of the inputs that have one."""
@@ -35,7 +35,7 @@ def _magnitude(array: Array) -> Array:
 class Gradient:
     """Says that an operator has a derivative at its samples, and how exact it is.
 
-    The error model is that of :mod:`suites.truth.error_model`: a cotangent may be off by ``gamma_k S``.
+    The error model is that of :mod:`suites.numerics.error_model`: a cotangent may be off by ``gamma_k S``.
 
     Attributes:
         terms: ``k`` for each input that has a cotangent, by the index of the input: the longest chain of roundings in

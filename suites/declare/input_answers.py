@@ -13,10 +13,10 @@ from suites.declare import fields
 from suites.declare.answer import Answer, Declared, Given
 from suites.declare.given_inputs import described, inputs_of, inputs_of_dtype
 from suites.errors import OperatorError
-from suites.inputs.arrays import Array, Inputs
-from suites.inputs.edges import values
-from suites.inputs.precision import precision
-from suites.truth.verdict import judge
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.edges import values
+from suites.numerics.precision import precision
+from suites.numerics.verdict import judge
 
 
 class Sample(Answer):

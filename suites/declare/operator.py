@@ -25,8 +25,8 @@ from suites.declare.result_answers import Outputs, Reference, TruthOf
 from suites.declare.sizes import Sizes
 from suites.declare.work_answers import BytesRead, BytesWritten, Flops
 from suites.errors import OperatorError
-from suites.inputs.arrays import Inputs
-from suites.truth.error_model import Truth
+from suites.numerics.arrays import Inputs
+from suites.numerics.error_model import Truth
 
 _ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
 """The fields that are functions. The default of each follows from fields that come before it."""
@@ -55,7 +55,8 @@ class Operator:
         outputs: Takes inputs (anything with shape and dtype). Returns something with shape and dtype for each result.
             The default is the shapes and dtypes of the reference's results.
         truth: Takes inputs that are already rounded to the tested dtype. Returns true results with error bounds, see
-            :mod:`suites.truth.error_model`. The default is derived from the reference, see :mod:`suites.truth.derived`.
+            :mod:`suites.numerics.error_model`. The default is derived from the reference, see
+            :mod:`suites.numerics.derived`.
         tolerance: A relative error that is accepted instead of a derived bound. Only for a derived truth.
         dtypes: The dtypes it is defined for, or their names.
         sample: Takes the name of a dtype, a nominal size and a seed. Returns typical inputs. The default is a vector of
@@ -72,7 +73,7 @@ class Operator:
         gradient: How it is differentiated; None if its derivative is undefined or zero everywhere.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
-            inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.judging.repetition`.
+            inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.checks.judging.repetition`.
         shape: Takes the nominal size. Returns the shape of the long inputs of an elementwise operator.
         after_csr: For an operator whose first inputs are ``data``, ``indices``, ``indptr`` of a CSR matrix. Takes a
             dtype, the numbers of rows and columns, and a generator. Returns the other inputs. With it, checks draw

@@ -11,9 +11,9 @@ import numpy as np
 from suites.declare.answer import Answer, Declared, Given
 from suites.declare.given_inputs import described
 from suites.errors import OperatorError
-from suites.inputs.precision import precision
-from suites.truth.derived import derived_truth
-from suites.truth.error_model import Expected, Truth
+from suites.numerics.derived import derived_truth
+from suites.numerics.error_model import Expected, Truth
+from suites.numerics.precision import precision
 
 
 class Reference(Answer):

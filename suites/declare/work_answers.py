@@ -11,7 +11,7 @@ import numpy as np
 from suites.declare.answer import Answer, Declared
 from suites.declare.given_inputs import described
 from suites.errors import OperatorError
-from suites.inputs.arrays import Inputs
+from suites.numerics.arrays import Inputs
 
 
 def total_bytes(*arrays: Any) -> int:

@@ -9,9 +9,9 @@ import msgspec
 
 from reports import Run
 from reports.pages.call_costs import PROFILE
+from suites.bench import run_header
 from suites.cells.selection import Selection
 from suites.dispatch import native
-from suites.sessions import run_header
 
 _SETTINGS = ("JAX_ENABLE_X64", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "CXX", "CXXFLAGS")
 

@@ -247,7 +247,7 @@ def cumsum_warp(inputs, outs):
 
 
 def _truth(x):
-    """The sum of n elements has the roundings of :func:`suites.truth.blocked_sums.blocked_terms`."""
+    """The sum of n elements has the roundings of :func:`suites.numerics.blocked_sums.blocked_terms`."""
     if x.dtype.kind != "f":
         return Truth((exact(np.cumsum(x, dtype=x.dtype)),))  # integers wrap around
     with np.errstate(invalid="ignore"):

@@ -18,13 +18,13 @@ from reports import Cell, CellResult, ReportError, Run, RunWriter, Status, read_
 from reports.pages.verdicts import PROFILE, validation_tables
 from reports.render.markdown import render as as_markdown
 from reports.render.terminal import render as as_text
+from suites.bench import run_header
 from suites.cells.case import SEED
 from suites.cells.marks import no_device
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection
 from suites.checks.register import cases_by_id, check_of_id, checks
 from suites.errors import SelectionError
-from suites.sessions import run_header
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of
 from suites.sessions.preflight import require_names

@@ -10,9 +10,9 @@ import pytest
 
 from reports import Accuracy, Cell, Status
 from suites.cells.case import Case, input_types
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.outcome import outcome
 from suites.checks.register import Check, check_of_id
-from suites.judging.evidence import Evidence
-from suites.judging.outcome import outcome
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

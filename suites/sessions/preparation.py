@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suites.checks.drawn_profile import register_profile
+from suites.checks.drawn.drawn_profile import register_profile
 from suites.sessions.refusal import refusal
 
 CPU_DEVICES = 8

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reports import CellResult, Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
-from suites.bench import gpu
+from suites.bench import gpu, run_header
 from suites.bench.bandwidth import roof
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
@@ -21,7 +21,6 @@ from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_device, require_runnable
 from suites.cells.selection import Selection
 from suites.errors import SelectionError
-from suites.sessions import run_header
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal

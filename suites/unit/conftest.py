@@ -10,7 +10,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from suites.checks.drawn_profile import HYPOTHESIS_PROFILE, register_profile
+from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, register_profile
 
 register_profile()
 settings.load_profile(HYPOTHESIS_PROFILE)

@@ -14,8 +14,8 @@ from numba import cuda
 from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda import CudaKernel
+from suites.numerics.verdict import judge
 from suites.ops import operators
-from suites.truth.verdict import judge
 
 SIZES = {"sum": 5000, "max": 5000, "mean_std": 5000, "cumsum": 9000, "nbody": 270}
 """Nominal sizes, where 700 is too small for the second pass of a reduction or a scan, or too large for pairs."""

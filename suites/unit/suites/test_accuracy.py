@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites.truth.blocked_sums import blocked_terms
-from suites.truth.error_model import Expected, Truth, bounded, exact, gamma, wide
-from suites.truth.verdict import judge
+from suites.numerics.blocked_sums import blocked_terms
+from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
+from suites.numerics.verdict import judge
 
 RANDOM = np.random.default_rng(0)
 

@@ -7,8 +7,8 @@ import pytest
 
 from reports import RunUnwritable, RunWriter
 from reports.options import Exit
-from suites.commands.command_line import main
 from suites.sessions import isolation
+from suites.sessions.commands.command_line import main
 
 CRASHES = """\
 import ctypes

@@ -12,7 +12,7 @@ from suites import ops
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
-from suites.commands.listing import listing
+from suites.sessions.commands.listing import listing
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
@@ -121,7 +121,7 @@ def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
     code = (
         "from suites.cells import catalogue; "
         f"catalogue.use([{str(tmp_path / f'{name}.py')!r}]); catalogue.check('cpu'); "
-        "import random, numba, operator, suites.truth.error_model, suites.ops.add; "
+        "import random, numba, operator, suites.numerics.error_model, suites.ops.add; "
         "random.random, numba.njit, operator.add; "
         "print(*catalogue.operators())"
     )

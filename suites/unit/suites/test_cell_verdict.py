@@ -9,12 +9,12 @@ import pytest
 from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
+from suites.checks.judging.bits import fingerprint
+from suites.checks.judging.cell_verdict import judge_kernel, with_reference
+from suites.checks.judging.custom_calls import missing_custom_call
+from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
 from suites.declare.operator import Operator
-from suites.judging.bits import fingerprint
-from suites.judging.cell_verdict import judge_kernel, with_reference
-from suites.judging.custom_calls import missing_custom_call
-from suites.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
-from suites.truth.error_model import Truth, exact
+from suites.numerics.error_model import Truth, exact
 
 
 @numba.njit

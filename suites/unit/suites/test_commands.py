@@ -15,7 +15,7 @@ import pytest
 from reports import Status, find_run, read_run
 from reports.options import Exit
 from suites.cells import catalogue
-from suites.commands.command_line import main
+from suites.sessions.commands.command_line import main
 from suites.unit.processes import environment
 
 PROJECT = Path(__file__).parents[3]
@@ -263,7 +263,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('hers')\n")
     (tmp_path / "random.py").write_text("raise SystemExit('hers')\n")
     (tmp_path / "ops.py").write_text(RIGHT)
-    program = "from suites.commands.command_line import main; raise SystemExit(main())"
+    program = "from suites.sessions.commands.command_line import main; raise SystemExit(main())"
     for arguments in (
         ["bench", "--size", "64"],
         ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "eager"],

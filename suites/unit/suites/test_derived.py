@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from reports import Status
 from suites.backends.backend import Backend
 from suites.declare.operator import Inputs, Operator
-from suites.inputs.precision import precision
+from suites.numerics.derived import derived_truth, explain_truth
+from suites.numerics.derived import reference as derived
+from suites.numerics.error_model import Truth, wide
+from suites.numerics.precision import precision
+from suites.numerics.verdict import judge
 from suites.ops import operators
-from suites.truth.derived import derived_truth, explain_truth
-from suites.truth.derived import reference as derived
-from suites.truth.error_model import Truth, wide
-from suites.truth.verdict import judge
 
 CELLS = [(operator, dtype) for operator in operators().values() for dtype in operator.dtypes]
 SIZES = (1, 257, 2100)

@@ -19,7 +19,6 @@ import pytest
 from reports import Record, Status, list_runs, read_run
 from reports.options import Exit
 from reports.records.store import RUNS_VARIABLE
-from suites.commands.command_line import main
 from suites.dispatch import hlo, native
 from suites.dispatch.dispatch_command import exit_code
 from suites.dispatch.measure import choose_iterations, measure, rotation
@@ -28,6 +27,7 @@ from suites.dispatch.path import CallPath, PathUnavailableError, elementwise_add
 from suites.dispatch.paths_cpu import CPU
 from suites.dispatch.paths_cuda import CUDA
 from suites.dispatch.platforms import Platform
+from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_record
 
 HLO = """\

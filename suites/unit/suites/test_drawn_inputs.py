@@ -15,11 +15,12 @@ from bridge import LaunchError, jax_kernel
 from bridge.languages.launch_shape import Limits, check_limits, launch_shape
 from reports import Status
 from suites.backends.backend import Backend
-from suites.inputs import drawn_arrays, drawn_batches, drawn_launches, drawn_sparse
-from suites.inputs.arrays import specs
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_kernel, judge_results
+from suites.checks.drawn import drawn_arrays, drawn_batches, drawn_sparse
+from suites.checks.judging.cell_verdict import judge_kernel, judge_results
+from suites.numerics.arrays import specs
+from suites.numerics.precision import precision
 from suites.ops import operators
+from suites.unit.suites import drawn_launches
 
 # Some examples compile a program, which takes as long as a thousand that do not.
 compiling = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow], database=None)

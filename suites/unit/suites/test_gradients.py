@@ -13,11 +13,11 @@ from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel
 from suites.backends.warp_blocks import wp
 from suites.cells.tables.derivatives import gradients
+from suites.checks.judging.gradients import random_cotangents, true_cotangents
 from suites.declare.gradient import Gradient, no_sums
 from suites.declare.operator import Limitation
-from suites.judging.gradients import random_cotangents, true_cotangents
+from suites.numerics.verdict import judge
 from suites.ops import operators
-from suites.truth.verdict import judge
 
 DIFFERENTIABLE = {name: operator for name, operator in operators().items() if operator.gradient is not None}
 OPERATORS = pytest.mark.parametrize("operator", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)

@@ -9,8 +9,8 @@ from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
-from suites.inputs.precision import precision
 from suites.mutants import mutants
+from suites.numerics.precision import precision
 from suites.ops import operators
 from suites.unit.suites.ptx import launches_of, ptx_of
 

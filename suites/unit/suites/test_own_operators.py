@@ -13,10 +13,10 @@ from hypothesis import find
 from reports import Status
 from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, vectors, wide
 from suites.bench.timing_plan import plan
+from suites.checks.drawn import drawn_arrays
+from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
-from suites.inputs import drawn_arrays
-from suites.inputs.precision import precision
-from suites.judging.cell_verdict import judge_kernel
+from suites.numerics.precision import precision
 from suites.unit.suites.ops_small import OPERATORS, cube, gather
 
 BY_NAME = {operator.name: operator for operator in OPERATORS}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suites.cells.tables.calls import kernels
-from suites.inputs.precision import precision
+from suites.numerics.precision import precision
 
 KERNELS = [cell for platform in ("cpu", "cuda") for cell in kernels(platform)]
 TYPED = [cell for cell in KERNELS if cell.values[0].backend.typed]

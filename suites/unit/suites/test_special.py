@@ -5,7 +5,7 @@ import pytest
 
 from suites.cells import catalogue
 from suites.cells.selection import Selection
-from suites.commands.special import differences, special_table
+from suites.sessions.commands.special import differences, special_table
 
 OURS = np.array([1, np.nan, np.inf, -0.0, 1e-40, 5], np.float32)
 

@@ -12,7 +12,7 @@ from suites.bench.chained_calls import UNCHANGED, can_chain, chain, written_inpu
 from suites.bench.first_call import stages
 from suites.bench.timing_plan import plan
 from suites.cells.grid import backends
-from suites.judging.custom_calls import missing_custom_call
+from suites.checks.judging.custom_calls import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from suites.cells.tables.calls import KERNELS
 from suites.checks.register import check
-from suites.judging.cell_verdict import judge_results
+from suites.checks.judging.cell_verdict import judge_results
 
 
 @check("toy", sees="results that differ with the order of calls", cells=KERNELS)

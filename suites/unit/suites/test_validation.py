@@ -14,12 +14,12 @@ import pytest
 
 from reports import Status, find_run, read_run
 from reports.records.store import RUNS_VARIABLE
-from suites.judging.evidence import CheckFailed, Evidence
-from suites.judging.outcome import outcome
+from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.judging.outcome import outcome
+from suites.numerics.verdict import Verdict
 from suites.sessions.checks_plugin import SUMMARY_VARIABLE
 from suites.sessions.failure_lines import varied
 from suites.sessions.finding import Finding
-from suites.truth.verdict import Verdict
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]

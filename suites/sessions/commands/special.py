@@ -23,8 +23,8 @@ from suites.cells.marks import why_skipped
 from suites.cells.selection import Selection
 from suites.declare.operator import Operator
 from suites.errors import SelectionError
-from suites.inputs.arrays import Inputs
-from suites.inputs.precision import precision
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 
 Array = np.ndarray[Any, Any]
 

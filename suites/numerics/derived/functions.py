@@ -1,4 +1,4 @@
-"""Gives the accuracy and the slope of each function of one number, for :mod:`suites.truth.derived.reference`.
+"""Gives the accuracy and the slope of each function of one number, for :mod:`suites.numerics.derived.reference`.
 
 The error of a function, in units of u, is the larger of two figures, with some room. One is documented by NVIDIA for
 CUDA (C++ Programming Guide, "Mathematical Functions"; 1 ulp is 2 u; XLA divides with ``div.full.f32``, 2 ulp by the PTX
@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.truth.derived.estimate import Estimate, by_jax, rounded, unknown
+from suites.numerics.arrays import Array
+from suites.numerics.derived.estimate import Estimate, by_jax, rounded, unknown
 
 DIVISION = 4.0
 ROOT = 4.0

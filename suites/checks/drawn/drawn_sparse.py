@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from suites.inputs.arrays import Array
-from suites.inputs.drawn_arrays import SEEDS, SIZES
+from suites.checks.drawn.drawn_arrays import SEEDS, SIZES
+from suites.numerics.arrays import Array
 
 ROWS = (1, 7, 33)
 """Rows of sparse matrices."""

@@ -1,7 +1,7 @@
 """Derives truth and error bounds from a reference, for users who write an operator without writing its ``truth``.
 
 The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
-(:mod:`suites.truth.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
+(:mod:`suites.numerics.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
 computes the same operations in the tested dtypes. Sums are bounded for any order of their terms. A kernel that computes
 something else than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
 
@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from suites.inputs.arrays import Array
-from suites.truth.derived import moves, rules, sums
-from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
-from suites.truth.error_model import WIDE, Expected, Truth, exact, finfo
+from suites.numerics.arrays import Array
+from suites.numerics.derived import moves, rules, sums
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
+from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -40,7 +40,7 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
     """True results of a reference, with the error that any reasonable kernel may have.
 
     If the operands of an operation ``f`` have the errors ``b_i``, its result has the error
-    ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.truth.derived.functions`. A sum of k terms has the
+    ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.numerics.derived.functions`. A sum of k terms has the
     error ``sum b_i + gamma_(k-1) sum |x_i|``. Integers and booleans are exact. Where one depends on a rounded number
     that is within its error of a threshold, both answers are accepted.
 

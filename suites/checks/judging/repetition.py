@@ -12,14 +12,14 @@ import numpy as np
 from reports import Status
 from suites.cells import repeated_inputs
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
-from suites.truth.verdict import Verdict, judge
+from suites.numerics.arrays import Inputs
+from suites.numerics.verdict import Verdict, judge
 
 Array = np.ndarray[Any, Any]
 
 
 def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
-    """Judges results as :func:`suites.truth.error_model.judge` does, the quick way where inputs repeat."""
+    """Judges results as :func:`suites.numerics.error_model.judge` does, the quick way where inputs repeat."""
     size = max(array.size for array in inputs)
     if not repeated_inputs.repeats(operator, size):
         return judge(results, operator.truth(*inputs))

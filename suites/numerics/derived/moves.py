@@ -1,4 +1,4 @@
-"""Moves errors with their elements through gathers, sorts and scatters, for :mod:`suites.truth.derived.reference`.
+"""Moves errors with their elements through gathers, sorts and scatters, for :mod:`suites.numerics.derived.reference`.
 
 Each element of such a result is an element of one of the operands. JAX applies most of these operations to an array of
 positions, and the result says which element goes where. So JAX need not have the wide type of the values.
@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.truth.derived.estimate import Estimate, Underivable, by_jax, in_double
-from suites.truth.derived.rules import Operands, Params, Rule
-from suites.truth.derived.sums import summed
+from suites.numerics.arrays import Array
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.numerics.derived.rules import Operands, Params, Rule
+from suites.numerics.derived.sums import summed
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:

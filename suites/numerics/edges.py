@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.inputs.arrays import Array
+from suites.numerics.arrays import Array
 
 
 def vectors(dtype: str) -> dict[str, Array]:

@@ -6,8 +6,8 @@ import jax
 import pytest
 
 from reports import Status
-from suites.judging.evidence import CheckFailed
-from suites.judging.reasons import described
+from suites.checks.judging.evidence import CheckFailed
+from suites.checks.judging.reasons import described
 
 
 def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status, str | None]:

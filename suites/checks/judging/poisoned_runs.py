@@ -14,8 +14,8 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.judging.leftovers import leftovers
-from suites.truth.verdict import Verdict
+from suites.checks.judging.leftovers import leftovers
+from suites.numerics.verdict import Verdict
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
         program: The program.
         outs: Its outputs, anything with shape and dtype.
         arguments: Its inputs, on the device.
-        byte: Fills the outputs, and the memory of :func:`suites.judging.leftovers.leftovers`, before the run.
+        byte: Fills the outputs, and the memory of :func:`suites.checks.judging.leftovers.leftovers`, before the run.
 
     Raises:
         AssertionError: XLA did not use the donated memory, so the run proves nothing.

@@ -1,4 +1,4 @@
-"""Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.truth.derived.reference`.
+"""Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.numerics.derived.reference`.
 
 The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
 operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: the
@@ -16,8 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.truth.error_model import WIDE, finfo
+from suites.numerics.arrays import Array
+from suites.numerics.error_model import WIDE, finfo
 
 
 class Underivable(Exception):
@@ -93,7 +93,7 @@ def unit(dtype: np.dtype[Any]) -> float:
 
 
 def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
-    """:func:`suites.truth.error_model.gamma` with :func:`unit`, of a number or an array of numbers of roundings."""
+    """:func:`suites.numerics.error_model.gamma` with :func:`unit`, of a number or an array of numbers of roundings."""
     ku = np.asarray(roundings) * unit(dtype)
     return np.where(ku < 1, ku / np.maximum(1 - ku, unit(dtype)), np.inf)
 

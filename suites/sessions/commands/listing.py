@@ -13,7 +13,7 @@ from suites.cells.grid import backends
 from suites.cells.marks import why_skipped
 from suites.cells.selection import Selection
 from suites.declare.operator import Operator
-from suites.truth.derived import explain_truth
+from suites.numerics.derived import explain_truth
 
 
 def listing(selection: Selection) -> Table:

@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from suites.inputs.arrays import Array, Inputs
+from suites.numerics.arrays import Array, Inputs
 
 SIZES = (1, 5, 33, 257)
 """Nominal sizes, and numbers of non-zeros: one, fewer than a vector register holds, and just above powers of two."""

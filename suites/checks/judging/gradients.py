@@ -2,8 +2,8 @@
 
 Truth is the ``jax.vjp`` of the reference in float64, from inputs and cotangents that are already rounded to the tested
 dtype. A cotangent is a sum of products like any other result, so its error bound is ``gamma_k S`` of
-:mod:`suites.truth.error_model`. ``k`` is the longest chain of roundings and ``S`` the sum of absolute terms. The bound
-holds for any order of additions, also where threads add to a shared cotangent by atomic operations.
+:mod:`suites.numerics.error_model`. ``k`` is the longest chain of roundings and ``S`` the sum of absolute terms. The
+bound holds for any order of additions, also where threads add to a shared cotangent by atomic operations.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from suites.declare.gradient import Pullback
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Array
-from suites.truth.error_model import Truth, bounded
+from suites.numerics.arrays import Array
+from suites.numerics.error_model import Truth, bounded
 
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:

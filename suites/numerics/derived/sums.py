@@ -1,4 +1,4 @@
-"""Bounds the errors of reductions, running sums and matrix products, for :mod:`suites.truth.derived.reference`.
+"""Bounds the errors of reductions, running sums and matrix products, for :mod:`suites.numerics.derived.reference`.
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding.
@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.truth.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
-from suites.truth.derived.rules import Operands, Params, Rule, of_integers
-from suites.truth.error_model import WIDE
+from suites.numerics.arrays import Array
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
+from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
+from suites.numerics.error_model import WIDE
 
 
 def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[Any], double: bool = False) -> Estimate:

@@ -1,4 +1,4 @@
-"""Bounds the errors of elementwise operations, for :mod:`suites.truth.derived.reference`."""
+"""Bounds the errors of elementwise operations, for :mod:`suites.numerics.derived.reference`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.truth.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
-from suites.truth.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
-from suites.truth.error_model import WIDE
+from suites.numerics.arrays import Array
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
+from suites.numerics.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
+from suites.numerics.error_model import WIDE
 
 Params = dict[str, Any]
 Operands = list[Estimate]

@@ -9,8 +9,8 @@ import jax
 
 from reports import Accuracy, Status
 from suites.cells.case import Case
-from suites.judging.custom_calls import missing_custom_call
-from suites.truth.verdict import Verdict
+from suites.checks.judging.custom_calls import missing_custom_call
+from suites.numerics.verdict import Verdict
 
 
 class CheckFailed(AssertionError):

@@ -1,6 +1,6 @@
 """Judges results by their true values: says whether they are right, and how much of the error budget they use.
 
-The error bounds come from :mod:`suites.truth.error_model`.
+The error bounds come from :mod:`suites.numerics.error_model`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from reports import Accuracy, Status
-from suites.inputs.arrays import Array
-from suites.truth.error_model import WIDE, Expected, Truth, finfo
+from suites.numerics.arrays import Array
+from suites.numerics.error_model import WIDE, Expected, Truth, finfo
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
-from suites.inputs.arrays import Array, Inputs
-from suites.inputs.drawn_arrays import Sampled
+from suites.checks.drawn.drawn_arrays import Sampled
+from suites.numerics.arrays import Array, Inputs
 
 EXTENTS = (1, 3)
 """Extents of a batch axis. An axis of one element is special: its stride says nothing."""

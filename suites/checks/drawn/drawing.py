@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suites.checks.drawn_profile import HYPOTHESIS_PROFILE
+from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE
 
 
 def for_drawn(body: Callable[[Any], None], *, share: int = 1) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.inputs.arrays import Array
-from suites.inputs.edges import values
+from suites.numerics.arrays import Array
+from suites.numerics.edges import values
 
 MEAN = 32
 """Non-zeros of a row on average."""

@@ -107,7 +107,7 @@ def _validate(options: argparse.Namespace) -> Exit:
 def _mutants(options: argparse.Namespace) -> Exit:
     _announce(f"running the checks on broken kernels on {options.device}")
     from reports.render.page import Page, show
-    from suites.commands.kill_matrix import matrix
+    from suites.sessions.commands.kill_matrix import matrix
     from suites.sessions.validate_command import Workers, validate
 
     options.operators = ["suites.mutants"]
@@ -125,14 +125,14 @@ def _mutants(options: argparse.Namespace) -> Exit:
 
 
 def _list(options: argparse.Namespace) -> Exit:
-    from suites.commands.listing import listing
+    from suites.sessions.commands.listing import listing
 
     return _show_table(options, listing)
 
 
 def _special(options: argparse.Namespace) -> Exit:
     _announce(f"comparing special values on {options.device}")
-    from suites.commands.special import special_table
+    from suites.sessions.commands.special import special_table
 
     return _show_table(options, special_table)
 

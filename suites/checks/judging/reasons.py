@@ -10,8 +10,8 @@ import numpy as np
 
 from reports import Status
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs
-from suites.truth.verdict import Verdict
+from suites.numerics.arrays import Inputs
+from suites.numerics.verdict import Verdict
 
 Array = np.ndarray[Any, Any]
 

@@ -13,15 +13,15 @@ import numpy as np
 
 from reports import Status
 from suites.backends.backend import Backend
+from suites.checks.judging.bits import fingerprint, same_bits
+from suites.checks.judging.custom_calls import missing_custom_call
+from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
+from suites.checks.judging.reasons import described, with_inputs
+from suites.checks.judging.repetition import judge_all
 from suites.declare.operator import Operator
-from suites.inputs.arrays import Inputs, specs
-from suites.inputs.precision import precision
-from suites.judging.bits import fingerprint, same_bits
-from suites.judging.custom_calls import missing_custom_call
-from suites.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
-from suites.judging.reasons import described, with_inputs
-from suites.judging.repetition import judge_all
-from suites.truth.verdict import Verdict, judge
+from suites.numerics.arrays import Inputs, specs
+from suites.numerics.precision import precision
+from suites.numerics.verdict import Verdict, judge
 
 
 def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
