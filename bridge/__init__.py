@@ -36,7 +36,7 @@ from bridge.errors import (
 )
 from bridge.ffi.export import export_checks, export_self_contained
 from bridge.languages.cuda_cpp import cuda_raw_kernel
-from bridge.languages.extras import stand_in
+from bridge.languages.extras import stand_in as _stand_in
 from bridge.languages.numba_cpu.njit import numba_kernel
 from bridge.languages.numba_cuda.callables import numba_cuda_callable
 from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
         try:
             importlib.import_module("warp")
         except ImportError as error:
-            return stand_in(name, error)
+            return _stand_in(name, error)
         globals()[name] = found = getattr(importlib.import_module(_OF_WARP[name]), name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

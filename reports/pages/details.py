@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from reports.pages.backend_grid import LABELS, backend_grid, fact_texts, placed
 from reports.pages.columns import facts_of
 from reports.pages.fact import TableKind
-from reports.pages.grid import LABELS, backend_grid, fact_texts, placed
 from reports.pages.notes import count_note, reason_notes
 from reports.pages.rows import BASELINE, CellRow, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name

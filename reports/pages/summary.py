@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from reports.pages.backend_grid import EMPTY
 from reports.pages.compare import geometric_mean
-from reports.pages.grid import EMPTY
 from reports.pages.phrases import outcome_counts
 from reports.pages.rows import BASELINE, CellRow, backends_of
 from reports.pages.run_notes import platform_name, run_notes

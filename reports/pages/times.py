@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from reports.pages.backend_grid import backend_grid
 from reports.pages.bandwidth_notes import is_impossible, overrun_notes
 from reports.pages.fact import TableKind
-from reports.pages.grid import backend_grid
 from reports.pages.notes import count_note, method_notes, reason_notes
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name

@@ -25,8 +25,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from suites.cells.case import Case
+from suites.cells.cell_table import Table
 from suites.cells.selection import Selection
-from suites.cells.table import Table
 from suites.checks import folders
 from suites.errors import SelectionError
 

@@ -3,7 +3,7 @@
 import jax
 
 from suites.cells.case import SEED, Case
-from suites.cells.tables.derivatives import GRADIENTS
+from suites.cells.tables.differentiable import GRADIENTS
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents

@@ -5,7 +5,7 @@ from jax.test_util import check_grads
 
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables.derivatives import SMALL_GRADIENTS
+from suites.cells.tables.differentiable import SMALL_GRADIENTS
 from suites.checks.judging.evidence import Evidence
 from suites.checks.pullback import with_floats
 from suites.checks.register import check

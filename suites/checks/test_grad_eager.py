@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from reports import Status
 from suites.cells.case import SEED, Case
-from suites.cells.tables.derivatives import LAST_GRADIENTS
+from suites.cells.tables.differentiable import LAST_GRADIENTS
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents

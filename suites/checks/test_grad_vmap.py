@@ -3,7 +3,7 @@
 import jax
 
 from suites.cells.case import Case
-from suites.cells.tables.derivatives import BATCHED_GRADIENTS
+from suites.cells.tables.differentiable import BATCHED_GRADIENTS
 from suites.checks.judging.evidence import Evidence
 from suites.checks.pullback import batch, pullback, require_each
 from suites.checks.register import check

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from suites.cells.case import Case
+from suites.cells.cell_table import Table
 from suites.cells.grid import grid
 from suites.cells.marks import as_parameter, as_skip
-from suites.cells.table import Table
 from suites.cells.tables.calls import kernels
 
 LAYOUTS = ("first_axis", "last_axis", "nested", "only_first_input", "only_last_input")

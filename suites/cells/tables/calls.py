@@ -6,9 +6,9 @@ from typing import Any
 
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
+from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
 from suites.cells.marks import as_parameter, as_skip
-from suites.cells.table import Table
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:

@@ -24,9 +24,9 @@ def test_no_two_modules_have_one_name():
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_all_lists_every_public_name_once_and_in_order(package):
+def test_all_lists_every_public_name_once(package):
     face = importlib.import_module(package)
-    assert list(face.__all__) == sorted(set(face.__all__))
+    assert len(face.__all__) == len({*face.__all__})
     for name in face.__all__:
         assert getattr(face, name).__doc__ is not None or not callable(getattr(face, name)), name
     held = {

@@ -12,7 +12,7 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel
 from suites.backends.warp_blocks import wp
-from suites.cells.tables.derivatives import gradients
+from suites.cells.tables.differentiable import gradients
 from suites.checks.judging.gradients import random_cotangents, true_cotangents
 from suites.declare.gradient import Gradient, no_sums
 from suites.declare.operator import Limitation

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from suites.cells.case import Case
+from suites.cells.cell_table import Table
 from suites.cells.grid import grid
 from suites.cells.marks import as_parameter, as_skip
-from suites.cells.table import Table
 from suites.cells.tables.batches import BATCHED_SIZE
 from suites.declare.operator import Operator
 
