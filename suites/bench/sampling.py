@@ -20,9 +20,6 @@ LEAST_SAMPLES = 30
 RELATIVE_ERROR = 0.005
 """The median is known well enough when half its 95 % confidence interval is below this share of it."""
 
-_MARGIN = 1.5
-"""Factor on the number of samples that a pilot asks for: 30 samples show the noise only roughly."""
-
 _PILOT_SHARE = 1 / 16
 """Share of the time limit that the pilot of a slow cell may take."""
 
@@ -83,7 +80,7 @@ def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, *, spent_s: 
         batch: Samples that are measured together.
     """
     error = median_relative_error(list(pilot))
-    needed = _MARGIN * len(pilot) * (error / RELATIVE_ERROR) ** 2
+    needed = len(pilot) * (error / RELATIVE_ERROR) ** 2
     affordable = max(0, int((limit_s - spent_s) / sample_s))
     least = min(LEAST_SAMPLES, int((3 * limit_s - spent_s) / sample_s))
     count = max(1, least, math.ceil(min(needed, affordable)))

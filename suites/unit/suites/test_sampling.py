@@ -24,7 +24,7 @@ class TestRounds:
     def test_noise_asks_for_as_many_as_the_square_root_law_says(self):
         noisy = [1.0, 1.02] * (LEAST_SAMPLES // 2)  # the median's error is 1 %, twice what is asked for
         found = rounds(noisy, sample_s=1e-6, limit_s=1.0)
-        assert found.count == pytest.approx(1.5 * 4 * LEAST_SAMPLES, rel=0.05)
+        assert found.count == pytest.approx(4 * LEAST_SAMPLES, rel=0.05)
         assert not found.is_cut
 
     def test_the_time_limit_cuts_them(self):
