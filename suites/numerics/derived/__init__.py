@@ -1,8 +1,9 @@
 """Derives true results and error bounds from a reference, for operators whose author declares none.
 
-:mod:`suites.numerics.derived.reference` walks through the operations of the reference. A rule takes
-estimates of an operation's operands (:mod:`suites.numerics.derived.estimate`) and returns an estimate of its result.
-The rules are in the modules ``rules``, ``sums`` and ``moves``; the module ``functions`` says how inexact a function may be.
+:mod:`~suites.numerics.derived.reference` walks through the operations of the reference. The modules ``rules``, ``sums``
+and ``moves`` hold a rule for each operation: it takes estimates of the operands
+(:mod:`~suites.numerics.derived.estimate`) and returns an estimate of the result. ``functions`` says how inexact a
+function may be.
 """
 
 from suites.numerics.derived.reference import derived_truth as derived_truth
