@@ -68,5 +68,6 @@ def test_an_operator_is_one_file(copy):
     assert promised("an operator")[0] == "suites/ops/"
     (copy / "suites/ops/negate.py").write_text(OPERATOR, encoding="utf-8")
     rows = json.loads(command(copy, "validate", "--operator", "negate", "--format", "json"))
-    assert {row["status"] for row in rows if row["backend"] == "numba"} == {"PASSED"}
+    statuses = {row["status"] for row in rows if row["backend"] == "numba"}
+    assert "PASSED" in statuses <= {"PASSED", "SKIPPED"}
     assert "negate" in command(copy, "bench", "--operator", "negate", "--size", "1000")
