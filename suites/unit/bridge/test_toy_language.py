@@ -194,10 +194,11 @@ def test_an_exported_program_runs_in_a_process_that_defines_the_kernel_and_not_b
         return add(x, Y), jax.vmap(add, (0, None))(batch, x)
 
     specs = OUT, Spec(BATCH.shape, BATCH.dtype)
-    program = jax.export.export(jax.jit(function), disabled_checks=bridge.export_checks())(*specs)
+    checks = bridge.export_checks()
+    program = jax.export.export(jax.jit(function), platforms=["cpu"], disabled_checks=checks)(*specs)
     blob = tmp_path / "program"
     blob.write_bytes(program.serialize())
-    nothing, another, same = output("-c", RUN, blob).splitlines()
+    nothing, another, same = output("-c", RUN, blob, JAX_PLATFORMS="cpu").splitlines()
     assert "this program calls the c kernel 'add', but nothing in this process provides c kernels" in nothing
     assert "this program calls the C function 'add', which this process has not defined. Call c_kernel on" in another
     assert same == str([(X + Y).tolist(), (BATCH + X).tolist()])

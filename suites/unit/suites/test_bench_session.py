@@ -26,11 +26,11 @@ CRASH = Operator(name="crash", reference=lambda x: x, kernels={"numba": crash}, 
 """
 
 
-def _drop(self, **fields):
+def _drop(self, result):
     """Loses a record without a word."""
 
 
-def _refuse(self, **fields):
+def _refuse(self, result):
     raise RunUnwritable("no space left on device")
 
 
