@@ -1,4 +1,4 @@
-"""Makes the function that JAX users call from a kernel of any native language and its outputs."""
+"""Makes the function that JAX users call, from a kernel of any native language and its outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wrap(
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns what ``outs`` describes.
 
-    Equal arguments give the same function, so wrapping a kernel again compiles nothing again.
+    Equal arguments give the same function, so wrapping a kernel twice compiles it once.
 
     Args:
         language: The language of the kernel.

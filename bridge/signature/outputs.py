@@ -114,7 +114,7 @@ def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """File and line of a function, where it has them; else its text."""
+    """File and line of a function if it has them; else its text."""
     code = getattr(function, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 

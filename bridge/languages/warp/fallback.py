@@ -34,7 +34,7 @@ def warps_own(**options: Any) -> Callable[..., Any]:
     """The kernel wrapped by Warp's own ``jax_kernel``, with the options that it knows.
 
     Raises:
-        AbiError: It lacks an option that is set.
+        AbiError: Warp's function lacks an option that is set.
     """
     # In older versions it is under another name.
     own: Any = getattr(wp, "jax_kernel", None) or importlib.import_module("warp.jax_experimental").jax_kernel

@@ -166,7 +166,7 @@ class Registry:
 
 
 def _checked_copy(configurations: Configurations, backend: str, name: str) -> Configurations:
-    """A copy of the configurations that a user passes, which must be well formed."""
+    """Copies the configurations that a user passes. Raises SignatureError if they are malformed."""
     if not isinstance(configurations, Mapping):
         raise SignatureError(
             f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "
