@@ -1,4 +1,4 @@
-"""Turns kernels of other languages into JAX operations, which native XLA FFI handlers call without Python.
+"""Turns kernels of other languages into JAX operations, which native XLA FFI handlers call.
 
 The rooms, in the order of a call:
 

@@ -24,7 +24,7 @@ for the largest error among many elements.
 
 Right kernels pass: another order of summation changes only rounding errors. These errors are large compared with
 ``|r|`` where the terms of an element cancel. Rule 1 compares such an element with ``t``, because its terms are about as
-large as those of other elements. Rule 2 permits that terms cancel in a quarter of the elements.
+large as the terms of other elements. Rule 2 permits that terms cancel in a quarter of the elements.
 
 Wrong kernels fail: a wrong index, a missing term, an element off by one or a block that was not written changes
 elements by a large share of their size. That is far above ``e``, which is 7.6e-5 for float32 and 100 000 numbers. Rule

@@ -64,7 +64,7 @@ def cuda_raw_kernel(
         input_output_aliases: Pairs of input and output index that share a buffer.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
         ImportError: The package cuda-core is not installed.
@@ -193,8 +193,7 @@ LANGUAGE = _CudaCpp(
 
 
 def launch_of(name: str, handles: tuple[int, ...], options: CppOptions, signature: Signature) -> Launch:
-    """The launch of a function with these handles. It passes a pointer for each array, then the scalars, one word
-    each."""
+    """The launch of a function with these handles: a pointer for each array, then the scalars, one word each."""
     array_count = len(signature.arrays)
     values = [int.from_bytes(scalar.content.ljust(WORD_BYTES, b"\0"), "little") for scalar in options.scalars]
     blob = (*[0] * array_count, *values)

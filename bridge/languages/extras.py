@@ -47,7 +47,7 @@ def without_warp(what: str, why: object = "no module named 'warp'") -> WarpUnava
 
 
 def stand_in(name: str, why: ImportError) -> Callable[..., NoReturn]:
-    """Stands in for a function that needs Warp. When called, it raises the error that says what to install."""
+    """A stand-in for a function that needs Warp. When called, it raises an error that says how to install Warp."""
 
     def missing(*args: Any, **options: Any) -> NoReturn:
         raise without_warp(name, why) from None

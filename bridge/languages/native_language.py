@@ -69,8 +69,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
-            Possible only for a language of one platform. Kernels of other languages are compiled when JAX lowers the
-            call.
+            Only for languages of one platform. Kernels of other languages are compiled when JAX lowers the call.
     """
 
     kernel_kind: str

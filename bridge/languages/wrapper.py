@@ -32,7 +32,7 @@ def wrap(
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
 ) -> Callable[..., Any]:
-    """A ``jax.jit`` function of the inputs that returns what ``outs`` describes.
+    """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
     Equal arguments give the same function, so wrapping a kernel twice compiles it once.
 

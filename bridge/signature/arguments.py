@@ -133,7 +133,7 @@ class _Signature(inspect.Signature):
             self._check(args, keywords)
         except SignatureError as error:
             _latest.signature, _latest.refused = self, error
-        except (OverflowError, ValueError):  # JAX says what is wrong with a number, or with an object of its own
+        except (OverflowError, ValueError):  # JAX explains what is wrong with numbers and with its own objects
             pass
         return super().bind(*args, **keywords)
 

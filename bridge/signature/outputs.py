@@ -108,7 +108,7 @@ def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
     Raises:
         SignatureError: It is malformed.
     """
-    # A container that JAX knows, such as a dataclass, may have a __call__ of its own.
+    # A container that JAX knows, such as a dataclass, may have a __call__.
     is_function = callable(outs) and not hasattr(outs, "shape") and jax.tree_util.all_leaves([outs])
     return OutputsOf(outs) if is_function else Outputs.of(outs, name)
 

@@ -106,9 +106,9 @@ class _Costs:
 
     Attributes:
         rows: The cells.
-        modes: By mode, in the order of the columns, the facts of one of its cells.
-        titles: By path, in the order of the lines, its title.
-        samples: By mode and path, the samples in ns.
+        modes: The facts of one cell of each mode, by mode, in the order of the columns.
+        titles: The title of each path, by path, in the order of the lines.
+        samples: The samples in ns, by mode and path.
     """
 
     rows: Sequence[CellRow]

@@ -21,8 +21,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 def runs_directory(runs_dir: str | Path | None = None) -> Path:
-    """Returns the argument; without one, the folder that KERNEL_BRIDGE_RUNS names; else `runs` in the current
-    folder."""
+    """Returns `runs_dir` if given; else the folder that KERNEL_BRIDGE_RUNS names; else `runs` in the current folder."""
     return Path(runs_dir or os.environ.get(RUNS_VARIABLE) or "runs")
 
 

@@ -61,7 +61,7 @@ def compile_target(table: int, resolver: int, traits: int, execute: Callable[...
     Args:
         table: Address of the :class:`~bridge.ffi.native.table.NativeTable` that maps keys to plans.
         resolver: Address of a :data:`RESOLVER`. It is called if the key is not in the table, with the addresses of the
-            frame and of two words that are 0. It writes the address of a plan to the first word, or of an error to the
+            frame and of two zero words. It writes the address of a plan to the first word, or of an error to the
             second.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
         execute: Native ``(frame, plan) -> error``.

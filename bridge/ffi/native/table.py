@@ -23,8 +23,7 @@ class NativeTable:
     """A hash table with open addressing and linear probing. Native code on any thread can read it.
 
     Keys are non-zero 64-bit integers, values non-zero addresses. Writers hold a lock, and publish a slot by writing its
-    key last. A rebuild publishes a new block by writing one word. Old blocks stay allocated, because a reader may be in
-    one.
+    key last. A rebuild publishes a new block by writing one word. Old blocks stay allocated for their readers.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,4 @@
-"""Makes the host plan of a compiled Numba CPU function: turns buffers into its arrays, and exceptions into XLA
-errors."""
+"""Makes the host plan of a compiled Numba CPU function: turns buffers into arrays, and exceptions into XLA errors."""
 
 from __future__ import annotations
 

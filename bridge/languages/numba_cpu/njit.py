@@ -55,8 +55,8 @@ def numba_kernel(
             input. If the caller still needs the input's value (it was not donated), XLA passes a copy.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes: one array for one struct, else
-        the same list or pytree of arrays. Wrapping the same kernel twice returns the same function.
+        A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
+        or pytree of arrays. Wrapping the same kernel twice returns the same function.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``numba.njit``.

@@ -95,7 +95,7 @@ def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type
     class ReportingCompiler(pipeline):
         def __init__(self, typingctx, targetctx, *args, **kwargs):
             super().__init__(typingctx, targetctx, *args, **kwargs)
-            # The target context decides what code a parallel loop runs when its body has raised.
+            # The target context emits the code that a parallel loop runs when its body has raised.
             context = self.state.targetctx.subtarget()
             context.__class__ = _ReportingContext
             context.failures = failures

@@ -51,7 +51,7 @@ def numba_cuda_callable(
         input_output_aliases: Pairs of input and output index that share a buffer; ``func`` may write to such an input.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
@@ -164,8 +164,9 @@ def _shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def _check_captured(function: types.FunctionType) -> None:
-    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced arrays in the function itself. The
-    function may hold an array that has a value, and pass it to a kernel as an argument.
+    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced arrays in the function itself.
+
+    The function may hold an array that has a value, and pass it to a kernel as an argument.
 
     Raises:
         KernelCompileError: There is such an array.

@@ -2,8 +2,7 @@
 
 Numba allocates with ``cuMemAlloc`` and frees with ``cuMemFree``, which waits for the whole device. While a callable
 runs, memory is instead allocated and freed in the order of its stream. Work that is launched after a temporary was
-dropped may reuse its memory, because on one stream it also runs after the work that used the temporary. So nothing
-waits.
+dropped may reuse its memory, because on one stream it also runs after the work that used it. So nothing waits.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Recording:
     """The launches and temporaries of one function.
 
     Attributes:
-        launches: In order. Buffers are numbered: the arrays given to the function, then its temporaries.
+        launches: The launches, in order. Buffers are numbered: the arrays given to the function, then its temporaries.
         temporaries: Bytes of each temporary.
     """
 

@@ -28,7 +28,7 @@ def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for the CPU.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         signature: The types of the call.
 
@@ -57,8 +57,7 @@ def one_lane(kernel: wp.Kernel, spec: Spec) -> Spec:
     """The launch with one thread for each block, for a kernel on the CPU that works on tiles.
 
     A tiled launch has one more dimension: the threads of a block, which share the work on each tile. On the CPU a block
-    is one thread, unless Warp is configured otherwise. That thread does all of the work, and a second one would repeat
-    it.
+    is one thread, unless Warp is configured otherwise. That thread does all of the work. A second one would repeat it.
     """
     tiled = spec.block_dim is not None and spec.dims[-1] == spec.block_dim and len(spec.dims) > 1
     rank = getattr(kernel.adj, "kernel_dim", None)

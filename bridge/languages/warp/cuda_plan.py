@@ -27,7 +27,7 @@ def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for CUDA and loads it on each of JAX's local GPUs.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         signature: The types of the call.
 

@@ -51,7 +51,7 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
     """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         device: Warp's device.
 

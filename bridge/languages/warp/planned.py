@@ -87,9 +87,9 @@ class Planned:
         Args:
             inputs: A parameter of the type of each input.
             outputs: A parameter of the type of each result.
-            buffers: By parameter, the buffer that holds the array: inputs of the call, then outputs.
+            buffers: The buffer of each array parameter, by name: inputs of the call, then outputs.
             aliases: Pairs of input and output that share a buffer.
-            adjoints: By parameter, the buffer of its adjoint. If given, the call launches the adjoint.
+            adjoints: The buffers of the adjoints, by parameter. If given, the call launches the adjoint.
         """
         arguments = tuple(
             Argument(
@@ -147,8 +147,7 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
         arrays: Anything with shape and dtype, for each input array.
 
     Raises:
-        SignatureError: An array or value does not fit its parameter, or the shape of an array or output is unknown or
-            impossible.
+        SignatureError: An array or value does not fit its parameter, or a shape is unknown or impossible.
         LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
     """
     kernel = options.kernel

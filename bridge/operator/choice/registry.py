@@ -40,7 +40,7 @@ class Snapshot:
 
     Attributes:
         kernels: The generators, by platform and backend.
-        configurations: By platform and backend, for the backends that have any. The first one is the default.
+        configurations: The configurations of backends that have any, by platform and backend; the default first.
         defaults: The default backend (or ``"backend:configuration"``) of each platform.
         standings: The standing of the default of each platform. A kernel of higher standing takes its place.
     """

@@ -59,8 +59,7 @@ class _CandidateWalk(ContentWalk):
             super()._module_attributes(module, names)
 
     def _is_known_by_name(self, value: Any) -> bool:
-        """Whether a library has this function under its name. A function that a library made at run time does not
-        count."""
+        """Whether a library has this function under its name. Functions that it makes at run time do not count."""
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if not callable(value) or not isinstance(module, str) or not isinstance(name, str):
             return False
