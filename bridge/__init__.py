@@ -1,4 +1,4 @@
-"""Makes kernels of other languages JAX operations. Native XLA FFI handlers call them, so no call enters Python.
+"""Turns kernels of other languages into JAX operations, which native XLA FFI handlers call.
 
 The rooms, in the order of a call:
 
@@ -8,7 +8,7 @@ The rooms, in the order of a call:
 - :mod:`bridge.ffi`: the JAX primitive of a call, and the native handler that XLA calls.
 - :mod:`bridge.debug` and :mod:`bridge.agreement`: check kernels as they run, and compare results with a reference.
 
-Functions that need Warp import it when they are first used. Where Warp is not installed, calling them says so.
+Functions that need Warp import it when they are first used. Without Warp, they raise an error when called.
 """
 
 from __future__ import annotations

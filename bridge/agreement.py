@@ -17,18 +17,18 @@ zero are at least as large. Then
 make one element, and for functions such as ``exp``, whose results differ by a few ``u`` between libraries. The second
 term is for sums. The rounding errors of a sum of ``n`` numbers behave like a random walk, so they grow as ``sqrt(n)``
 (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019). An element
-sums at most as many numbers as the largest argument has, if the kernel reads each number once: this count is ``n``. The
-least count of 64 is for kernels of a few elements, which may still sum a series. Narrow dtypes are summed in float32 or
-wider, so ``v`` is the smaller one of ``u`` and ``2**-24``. The factor 4 is for the errors of both sides, and for the
-largest error among many elements.
+sums at most as many numbers as the largest argument has, if the kernel reads each number once: this count is ``n``.
+``n`` counts as at least 64, because kernels of a few elements may still sum a series. Narrow dtypes are summed in
+float32 or wider, so ``v`` is the smaller one of ``u`` and ``2**-24``. The factor 4 is for the errors of both sides, and
+for the largest error among many elements.
 
-Right kernels pass: another order of summation changes only rounding errors. They are large compared with ``|r|`` where
-the terms of an element cancel. Rule 1 compares such an element with ``t``, because its terms are about as large as
-those of other elements. Rule 2 permits that terms cancel in a quarter of the elements.
+Right kernels pass: another order of summation changes only rounding errors. These errors are large compared with
+``|r|`` where the terms of an element cancel. Rule 1 compares such an element with ``t``, because its terms are about as
+large as the terms of other elements. Rule 2 permits that terms cancel in a quarter of the elements.
 
 Wrong kernels fail: a wrong index, a missing term, an element off by one or a block that was not written changes
-elements by a large share of their size. That is far above ``e``, which is 7.6e-5 for float32 and 100 000 numbers. If
-the wrong elements are so small that rule 1 does not find them, rule 2 does once more than a quarter is wrong.
+elements by a large share of their size. That is far above ``e``, which is 7.6e-5 for float32 and 100 000 numbers. Rule
+1 may miss wrong elements that are small. Rule 2 finds them if they are more than a quarter.
 
 The limit: one missing term among ``n`` equal ones changes a sum by ``1 / n``. For float32 that is below ``e`` if ``n``
 is above about 26 000. Two right sums of so many equal numbers can differ as much, because their rounding errors add up.
@@ -56,13 +56,13 @@ SUM_ROUNDOFFS = 4
 LEAST_TERMS = 64
 SUM_ROUNDOFF = 2.0**-24
 QUARTER = 4
-"""One element in so many is at least typical, and may differ by more than the tolerance relative to itself."""
+"""Divides a number of elements: for the upper quartile, and for the elements that rule 2 permits."""
 
-_finfo: Any = jnp.finfo  # it has no types
+_finfo: Any = jnp.finfo  # has no type annotations
 
 
 class Difference(NamedTuple):
-    """How results differ from a reference. NumPy arrays or JAX arrays, as the results are.
+    """How results differ from a reference. The attributes are NumPy or JAX arrays, like the results.
 
     Attributes:
         wrong: True for each element that is not accepted.
@@ -88,7 +88,7 @@ def default_rtol(dtype: Any, argument_sizes: Sequence[int]) -> float:
     """The relative tolerance ``e`` of the module's docstring.
 
     Args:
-        dtype: Of the result: a floating-point or complex one.
+        dtype: The dtype of the result, floating-point or complex.
         argument_sizes: The number of elements of each argument of the call.
     """
     unit = float(_finfo(dtype).eps) / 2
@@ -97,7 +97,7 @@ def default_rtol(dtype: Any, argument_sizes: Sequence[int]) -> float:
 
 
 def is_inexact(dtype: Any) -> bool:
-    """Whether numbers of this dtype are rounded; others must be equal to the reference."""
+    """Whether numbers of this dtype are rounded. Numbers of other dtypes must be equal to the reference."""
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
@@ -127,7 +127,7 @@ def compare(xp: Any, got: Any, expected: Any, rtol: float) -> Difference:
 
 
 def _same(xp: Any, got: Any, expected: Any) -> Any:
-    """True where elements are equal, or are both NaN; real and imaginary parts count on their own."""
+    """True where elements are equal, or are both NaN. Compares real and imaginary parts separately."""
     if jnp.issubdtype(got.dtype, jnp.complexfloating):
         return _same(xp, got.real, expected.real) & _same(xp, got.imag, expected.imag)
     return (got == expected) | (xp.isnan(got) & xp.isnan(expected))

@@ -1,4 +1,4 @@
-"""Defines all exceptions and warnings of the bridge. Each error is also a built-in one that fits it."""
+"""Defines all exceptions and warnings of the bridge. Each error also derives from a built-in error."""
 
 
 class BridgeError(Exception):

@@ -14,7 +14,7 @@ from bridge.operator.tuning.toolchain import Toolchain
 
 
 class XLACustomKernel(CustomKernel):
-    """One logical operation, one kernel for each backend, called like any JAX function.
+    """An operation with one kernel for each backend, called like any JAX function.
 
     A kernel is registered as a *generator*: a function that receives the keyword parameters of the call, and ``outs``
     as a tuple of ``jax.ShapeDtypeStruct``, and returns a function of the input arrays. That function returns one array,
@@ -45,7 +45,7 @@ class XLACustomKernel(CustomKernel):
     Args:
         name: Names the operator in errors and in jaxprs.
         outs: A function of the arrays (of anything with shape and dtype) and of the keyword parameters. It returns
-            ``outs`` of a call that does not pass it.
+            ``outs`` for calls that do not pass it.
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 
@@ -73,8 +73,8 @@ class XLACustomKernel(CustomKernel):
     ) -> None:
         """Registers the backend ``"warp"`` for ``"cuda"`` and for ``"cpu"``, see :meth:`def_kernel`.
 
-        On the CPU, where Warp runs on one thread, it is the default only until another kernel language is registered
-        there, unless ``asdefault`` is True.
+        On the CPU, Warp runs on one thread. There it is the default only until a kernel of higher standing, such as a
+        Numba kernel, is registered, unless ``asdefault`` is True.
 
         Raises:
             WarpUnavailableError: Warp is not installed; also an ``ImportError``.
@@ -111,7 +111,7 @@ class XLACustomKernel(CustomKernel):
     ) -> None:
         """Registers the backend ``"jnp"``, plain JAX code, for every platform.
 
-        It is the reference that other backends are compared with. It is the default of a platform that has no other
-        kernels than interpreted ones.
+        It is the reference that other backends are compared with. It is the default of a platform whose other kernels
+        are all interpreted.
         """
         self._def_kernel_in(jnp.LANGUAGE, generator, asdefault, configurations)

@@ -1,6 +1,6 @@
-"""Puts the checks of a mode around a function that runs a kernel.
+"""Adds the checks of debug mode to a function that runs a kernel.
 
-The checks are added when the call is lowered, after all of JAX's transformations. Results wait until they are done.
+The checks are added when the call is lowered, after all of JAX's transformations. Results wait for the checks.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Function = Callable[..., list[Any]]
 
 
 def kernel_checks() -> KernelChecks | None:
-    """The checks of the mode in force here for a kernel that is called without an operator; None if it has none.
+    """The checks in force for a kernel that is called without an operator; None if there are none.
 
     Raises:
-        DebugError: A program for several devices has found something before.
+        DebugError: An earlier program for several devices has found something.
     """
     mode = replace(kernel_modes.current(), reference=None)
     if not mode:
@@ -82,14 +82,14 @@ def run_checked(
 
     Args:
         findings: Collects the findings of the checks.
-        mode: The checks. Whether outputs are written is up to ``run``.
+        mode: The checks. ``run`` itself checks that the outputs are written.
         label: Differs between calls that must not share copies of their arguments.
         run: Runs the kernel on arrays, at a place.
         reference: Gives the right results for the arguments, to compare with; None to compare with nothing.
         args: The arrays of the call.
     """
     place = findings.place
-    # Nothing but this kernel gets these copies: a kernel that writes to them is found here, and does no harm elsewhere.
+    # Only this kernel gets these copies. A kernel that writes to them is found here, and does no harm elsewhere.
     copies = after(args, (), place.platform, label) if mode.inputs else list(args)
     results = list(map(jnp.asarray, run(place, copies)))
     if mode.inputs:

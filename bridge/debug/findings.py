@@ -93,7 +93,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class _Report:
-    """Turns the numbers of findings into text; as :class:`Findings`, with the count of numbers of each finding."""
+    """Turns the numbers of findings into text. Has the attributes of :class:`Findings`, but only counts its numbers."""
 
     place: Place
     texts: tuple[Callable[..., str], ...]
@@ -151,7 +151,7 @@ kept = _Kept()
 _DONE = np.zeros((), np.uint8)
 
 report_p = Primitive("report")
-"""Reports findings on the host. Its result is available once nothing was found to be wrong."""
+"""Reports findings on the host. Its result is available once they are reported."""
 
 
 @report_p.def_abstract_eval
@@ -160,7 +160,7 @@ def _done(*avals: Any, report: _Report) -> Any:
 
 
 def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report) -> Any:
-    # If one of several devices fails, XLA aborts the process once another device has waited for it for too long.
+    # If one of several devices fails, the others wait for it. After some time, XLA aborts the process.
     function = report.keep_found if _device_count(ctx.module_context.axis_context) > 1 else report.raise_found
 
     def run(*numbers: Any) -> Any:

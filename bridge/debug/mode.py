@@ -1,4 +1,4 @@
-"""Switches the checks of operators and kernels on where they are traced, by a context or an environment variable."""
+"""Switches on the checks of operators and kernels that are traced in a context, or by an environment variable."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _mode: contextvars.ContextVar[Mode | None] = contextvars.ContextVar("debug_mode"
 
 
 class _KernelModes:
-    """The mode of kernels that are called without an operator. It is one for all threads.
+    """The mode of kernels that are called without an operator. All threads share it.
 
     The wrapper of a kernel is a ``jax.jit`` function. A call of a compiled one runs no Python, so it cannot ask for the
-    mode of its thread. Therefore, a change of the mode makes JAX drop the compiled programs of the wrappers, and of
-    ``jax.jit`` of the wrappers, which JAX finds by the wrapped function.
+    mode of its thread. So a change of the mode makes JAX drop the compiled programs of each wrapper and of
+    ``jax.jit(wrapper)``. JAX finds the latter by the wrapped function.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _KernelModes:
             self._wrappers.add(wrapper)
 
     def current(self) -> Mode:
-        """The mode that was entered last and has not been left; outside of all, the environment variable's."""
+        """The mode that was entered last and not yet left; if there is none, the mode of the environment variable."""
         with self._lock:
             return self._entered[-1][1] if self._entered else _parsed(os.environ.get(VARIABLE, ""))
 
@@ -122,7 +122,7 @@ def debug_mode(
 
     A program that was compiled in this context keeps its checks. A program that was compiled outside gets none. Kernels
     run twice and inputs are copied, so do not measure time or memory here. A program with checks cannot be exported.
-    Each device runs operators with :meth:`~bridge.XLACustomKernel.def_partitioning` as a whole.
+    Operators with :meth:`~bridge.XLACustomKernel.def_partitioning` are not split: each device runs the whole operator.
 
     A program for several devices cannot fail on one of them: XLA aborts a process in which the other devices wait for
     it. There, findings are logged at once. They are raised as a :class:`bridge.DebugError` when this context is left or
@@ -148,7 +148,7 @@ def debug_mode(
 
     Raises:
         SignatureError: An argument is none of these.
-        DebugError: When the context is left: a program for several devices has found something.
+        DebugError: A program for several devices has found something. Raised when the context is left.
     """
     if not isinstance(reference, bool | str) or nan not in (True, False, "any"):
         raise SignatureError(

@@ -1,4 +1,4 @@
-"""Rewrites the kernel calls in a function, also in the functions that it calls: adds checks to them, or drops them."""
+"""Adds checks to the kernel calls in a function, and in the functions that it calls, or removes such checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSING_ON = frozenset({"jit", "pjit", "closed_call"})
 
 
 def unchecked(function: Function) -> Function:
-    """The function without the checks that kernels called in it have of their own."""
+    """The function without the checks of the kernels that are called in it."""
 
     def run(*args: Any) -> list[Any]:
         closed = jax.make_jaxpr(function)(*args)
@@ -36,7 +36,7 @@ def unchecked(function: Function) -> Function:
 
 
 def with_written_outputs(function: Function, args: Sequence[Any], place: Place) -> Function:
-    """The function of arrays like ``args``, which also finds elements that the kernels called in it do not write.
+    """The function with checks: it also finds elements that the kernels called in it do not write.
 
     Args:
         function: A function of arrays.
@@ -49,7 +49,7 @@ def with_written_outputs(function: Function, args: Sequence[Any], place: Place) 
 
 
 def _rewritten(closed: ClosedJaxpr, place: Place | None, used: Used) -> ClosedJaxpr:
-    """The program with checked kernel calls; with plain ones if ``place`` is None. The same object if it has none."""
+    """The program with checked kernel calls, or plain ones if ``place`` is None. The same object if nothing changes."""
     jaxpr = _jaxpr(closed.jaxpr, place, used)
     return closed if jaxpr is closed.jaxpr else closed.replace(jaxpr=jaxpr)
 

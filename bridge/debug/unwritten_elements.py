@@ -18,18 +18,18 @@ from bridge.ffi.kernel_call import Call, bind, kernel_call_p
 from bridge.ffi.order import after
 from bridge.ffi.plans.poison import pattern
 
-_finfo: Any = jnp.finfo  # it has no types
+_finfo: Any = jnp.finfo  # has no type annotations
 
 
 def run_twice(*args: Any, call: Call, used: Sequence[bool], place: Place) -> list[Any]:
-    """The results of a call, once it is known that the kernel has written them.
+    """The results of a call, which wait for the check that the kernel has written them.
 
-    A call with side effects runs once and is not looked at; nor is an output that holds an input.
+    A call with side effects runs once and is not checked. An output that holds an input is not checked either.
 
     Args:
         *args: The arrays of the call.
         call: A call without checks of its own.
-        used: Whether something uses each of the results; the others are not looked at.
+        used: Whether something uses each of the results; the others are not checked.
         place: The call that a report is about.
     """
     if call.has_side_effect:

@@ -28,7 +28,7 @@ def align_varying(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def result_aval(inputs: tuple[Any, ...], shape: tuple[int, ...], dtype: Any) -> jax.core.ShapedArray:
-    """The abstract value of a result that is not sharded over automatic axes and varies as the (aligned) inputs do."""
+    """The abstract value of a result that is not sharded over automatic axes and varies like the (aligned) inputs."""
     if not inputs:
         return jax.core.ShapedArray(shape, dtype)
     sharding = NamedSharding(inputs[0].sharding.mesh, PartitionSpec(*[None] * len(shape)))

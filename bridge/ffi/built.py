@@ -19,7 +19,7 @@ class Built:
     Attributes:
         plan: The plan that the target executes.
         alive: Owns the memory and the machine code that the plan refers to.
-        scratch: Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel.
+        scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         images: Returns the machine code by compute capability for each launch of the plan, so that an exported program
             can carry it. None if the machine code cannot leave this process.
     """

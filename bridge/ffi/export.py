@@ -16,9 +16,9 @@ from bridge.ffi.target import TARGETS
 def export_checks() -> tuple[DisabledSafetyCheck, ...]:
     """The safety checks to disable when exporting a function that calls kernels.
 
-    ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's are: they name a kernel by its
-    content. The process that runs the exported program must define the same kernels, with the same wrapper and under
-    the same Python version, before it runs::
+    ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's calls are stable, because they
+    name a kernel by its content. The process that runs the exported program must define the same kernels, with the same
+    wrapper and under the same Python version, before it runs::
 
         exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(*args)
     """
@@ -64,7 +64,7 @@ def export_self_contained(
             f"export_self_contained got the platforms {platforms!r}, expected a list of names, or None."
         )
 
-    # JAX has not seen this function before. It would reuse an earlier lowering of `function`, without machine code.
+    # A new function: JAX would reuse an earlier lowering of `function`, without machine code.
     def fresh(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 

@@ -31,7 +31,7 @@ class Code(Protocol):
 
     @property
     def scratch(self) -> tuple[int, ...]:
-        """Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel."""
+        """Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results."""
 
     @property
     def derivative_advice(self) -> str:
@@ -70,7 +70,7 @@ class Checks(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """Everything about one call but its arrays.
+    """Everything about one call except its arrays.
 
     Attributes:
         name: The kernel, for error messages.
@@ -80,8 +80,8 @@ class Call:
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
         has_side_effect: Run it even if nothing uses its results.
         batch: Extents of the leading batch dimensions that all arguments and results have.
-        poison: The run, 0 or 1, with whose pattern the outputs are filled before the kernel runs; None to fill none.
-            See :mod:`bridge.ffi.plans.poison`.
+        poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
+            :mod:`bridge.ffi.plans.poison`.
         checks: The checks to make when it runs.
     """
 
@@ -101,7 +101,7 @@ class Call:
 
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
-    """Calls the entry on arrays that already have the shapes and dtypes it was compiled for."""
+    """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for."""
     results: list[jax.Array] = kernel_call_p.bind(*align_varying(args), call=call)
     return results
 
@@ -143,7 +143,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
         checked = call.checks.around(replace(call, checks=None), platform, exported)
         return mlir.lower_fun(checked, multiple_results=True)(ctx, *operands)
     target, description = call.code.describe(platform)
-    # A program can be exported for a platform that this machine does not have: it finds its kernels where it runs.
+    # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export:
         # The executable keeps the machine code it calls.
         ctx.module_context.add_keepalive(call.code.entry(platform))

@@ -1,7 +1,7 @@
 """Makes arrays wait until other arrays have been computed, in a way that XLA cannot undo.
 
-XLA drops optimization barriers before scheduling, and then merges identical calls. It cannot see into a foreign call,
-even into this one, which does nothing: its result shares the buffer of its operand. XLA copies the operand first if
+XLA drops optimization barriers before scheduling, and then merges identical calls. But it cannot see into a foreign
+call. The call made here does nothing: its result shares the buffer of its operand. XLA copies the operand first if
 anything else uses it.
 """
 
@@ -58,7 +58,7 @@ class _Identity:
     """The :class:`~bridge.ffi.kernel_call.Code` of the call.
 
     Attributes:
-        operands: Rank and bytes of an item of each operand, the first of which is also the result.
+        operands: Rank and bytes of an item of each operand. The first operand is also the result.
         label: See :func:`after`.
     """
 

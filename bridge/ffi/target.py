@@ -43,8 +43,8 @@ class Entry:
     Attributes:
         description: The kernel, its options and its argument types, as text.
         key: ``key_of(description)``.
-        address: Where the plan that the target executes lies in native memory.
-        scratch: Bytes of each temporary buffer of a call. They are uint8 results after the results of the kernel.
+        address: Address of the plan that the target executes.
+        scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
     """
 
     __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "key", "scratch")
@@ -262,6 +262,6 @@ CUDA_PYTHON = Target("bridge_cuda_python", "cuda", execution.execute_callback)
 TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""
 
-# Now, so that a program which was exported elsewhere runs in a process that has done no more than import this package.
+# Registered at import, so that a process which only imports this package can run exported programs.
 for _target in TARGETS:
     _target.register()

@@ -1,4 +1,4 @@
-"""Kernel languages, one file or folder for each, and the names that the file of a new language needs.
+"""Gathers the kernel languages, one file or folder for each, and exports the names that a new language needs.
 
 A native language subclasses :class:`NativeLanguage`. Its kernels are a subclass of :class:`Definition`, which it keeps
 in :data:`DEFINITIONS`. It compiles them to a :class:`Built`, which holds a plan. Its public wrapper calls :func:`wrap`.

@@ -48,9 +48,9 @@ def cuda_raw_kernel(
 
     Args:
         source: CUDA C++. It may include CUDA's own headers.
-        name: Which of its ``__global__`` functions to launch; for a template an instance of it, as ``"add<float>"``.
-            The function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and
-            then ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
+        name: The ``__global__`` function to launch; for a template an instance of it, such as ``"add<float>"``. The
+            function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and then
+            ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
@@ -64,7 +64,7 @@ def cuda_raw_kernel(
         input_output_aliases: Pairs of input and output index that share a buffer.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
         ImportError: The package cuda-core is not installed.
@@ -154,7 +154,7 @@ def define(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> CppD
 
 
 def _any_arrays(*arrays: Any) -> None:
-    """A kernel in CUDA C++. The number of its arrays is known when it has been compiled."""
+    """A kernel in CUDA C++. The number of its arrays is known only after it is compiled."""
 
 
 class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
@@ -193,7 +193,7 @@ LANGUAGE = _CudaCpp(
 
 
 def launch_of(name: str, handles: tuple[int, ...], options: CppOptions, signature: Signature) -> Launch:
-    """The launch by function handles: a pointer for each array, then the scalars, each in a word of its own."""
+    """The launch of a function with these handles: a pointer for each array, then the scalars, one word each."""
     array_count = len(signature.arrays)
     values = [int.from_bytes(scalar.content.ljust(WORD_BYTES, b"\0"), "little") for scalar in options.scalars]
     blob = (*[0] * array_count, *values)

@@ -13,7 +13,7 @@ INSTALL_WARP = 'Install it: pip install "kernel-bridge[warp]".'
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package is installed. It may fail to import all the same."""
+    """Whether a package is installed. Its import may still fail."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
@@ -22,7 +22,7 @@ def is_installed(package: str) -> bool:
 
 def require_cuda() -> None:
     """Raises CudaUnavailableError, an ImportError, unless numba-cuda is installed and sees a GPU."""
-    if not is_installed("numba_cuda"):  # Numba may have a numba.cuda of its own, which is another one
+    if not is_installed("numba_cuda"):  # Numba may have its own numba.cuda, which is a different package
         raise CudaUnavailableError(f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}")
     try:
         from numba import cuda
@@ -47,7 +47,7 @@ def without_warp(what: str, why: object = "no module named 'warp'") -> WarpUnava
 
 
 def stand_in(name: str, why: ImportError) -> Callable[..., NoReturn]:
-    """Stands in for a function that needs Warp. When called, it raises the error that says what to install."""
+    """A stand-in for a function that needs Warp. When called, it raises an error that says how to install Warp."""
 
     def missing(*args: Any, **options: Any) -> NoReturn:
         raise without_warp(name, why) from None

@@ -1,4 +1,4 @@
-"""Plain JAX code as a language: the reference that the kernels of other languages are compared with."""
+"""Describes plain JAX code as a language: the reference that kernels of other languages are compared with."""
 
 from bridge.languages.language import Language, Standing
 

@@ -1,4 +1,4 @@
-"""Defines the protocol of a kernel language whose kernels the bridge compiles and calls natively."""
+"""Defines the base class of kernel languages whose kernels the bridge compiles and calls natively."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         wrapper: Name of the public function that wraps its kernels.
         compiler: How errors call its compiler, such as "Numba's CPU target".
         options_type: Type of the options.
-        dtypes: Names of the dtypes that its kernels take; None if the compiler has to be asked.
+        dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
-            Needs a language of one platform. Kernels of other languages are compiled when JAX lowers the call.
+            Only for languages of one platform. Kernels of other languages are compiled when JAX lowers the call.
     """
 
     kernel_kind: str

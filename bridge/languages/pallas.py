@@ -1,4 +1,4 @@
-"""Pallas as a language: kernels that the user calls through ``pallas_call``, compiled or interpreted."""
+"""Describes Pallas as a language: the user calls kernels through ``pallas_call``, compiled or interpreted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.languages.language import Language, Standing
 
 
 def _adapted(generator: Callable[..., Any], platform: str) -> Callable[..., Any]:
-    """The generator with ``interpret`` set, if it takes that: True on the CPU, where Pallas cannot compile."""
+    """The generator with ``interpret`` set if it takes that parameter: True on the CPU, where Pallas cannot compile."""
     if not callable(generator):
         return generator
     parameters = inspect.signature(generator).parameters

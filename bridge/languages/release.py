@@ -1,4 +1,4 @@
-"""Gives back what the bridge keeps for reuse."""
+"""Drops the wrappers and compiled kernels that the bridge keeps for reuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton as a language: kernels that the user calls through ``jax_triton``, on CUDA."""
+"""Describes Triton as a language: the user calls kernels through ``jax_triton``, on CUDA."""
 
 from bridge.languages.language import Language, Standing
 

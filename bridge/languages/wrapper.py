@@ -1,4 +1,4 @@
-"""Makes the function that JAX users call from a kernel of any native language and its outputs."""
+"""Makes the function that JAX users call, from a kernel of any native language and its outputs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def wrap(
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
 ) -> Callable[..., Any]:
-    """A ``jax.jit`` function of the inputs that returns what ``outs`` describes.
+    """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
-    Equal arguments give the same function, so wrapping a kernel again compiles nothing again.
+    Equal arguments give the same function, so wrapping a kernel twice compiles it once.
 
     Args:
         language: The language of the kernel.

@@ -1,4 +1,4 @@
-"""Makes operators of kernels: several kernels under one name, of which JAX runs one on each platform.
+"""Joins several kernels into one operator; JAX runs one of them on each platform.
 
 The rooms, in the order of a call: :mod:`bridge.operator.call` describes it, :mod:`bridge.operator.choice` chooses its
 kernel, and :mod:`bridge.operator.rules` lowers and transforms it. :mod:`bridge.operator.tuning` measures which choice

@@ -1,4 +1,4 @@
-"""Calls, tunes and explains operators: several kernels under one name, of which JAX runs one on each platform."""
+"""Calls, tunes and explains operators. An operator has several kernels; JAX runs one of them on each platform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CustomKernel(Definition):
     Args:
         name: Names the operator in errors and in jaxprs.
         outs: A function of the arrays (of anything with shape and dtype) and of the keyword parameters. It returns
-            ``outs`` of a call that does not pass it.
+            ``outs`` for calls that do not pass it.
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 
@@ -113,9 +113,9 @@ class CustomKernel(Definition):
             The trial of each candidate, to read or to print.
 
         Raises:
-            BackendError: No kernel is registered for the platform, or none of the requested ones; the one to compare
-                with fails; no candidate is right; or a kernel changes its inputs.
-            SignatureError: As for a call; or an argument is traced, or they lie on several devices.
+            BackendError: No kernel is registered for the platform, or none of the requested ones; the backend to
+                compare with fails; no candidate is right; or a kernel changes its inputs.
+            SignatureError: As for a call; or an argument is traced, or the arguments lie on several devices.
         """
         self._interface.check_arguments(args)
         check_rtol(rtol, self.name)

@@ -25,7 +25,7 @@ def in_current_mode(call: OperatorCall, snapshot: Snapshot) -> OperatorCall:
         snapshot: The kernels that its operator has registered.
 
     Raises:
-        DebugError: A program for several devices has found something before.
+        DebugError: An earlier program for several devices has found something.
         SignatureError: The environment variable of the mode is malformed.
     """
     mode = current_mode()

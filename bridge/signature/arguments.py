@@ -21,7 +21,7 @@ def parameter_names(function: Callable[..., Any]) -> tuple[list[str], bool]:
     """Names of the positional parameters of a function, and whether it takes any number of further arguments."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # of a function in C
+    except ValueError:  # a function in C has no signature
         return [], True
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return names, any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -74,8 +74,8 @@ def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], vari
 class Traced:
     """A function for ``jax.jit`` to trace. JAX's errors call its arguments by the names of the kernel's parameters.
 
-    When JAX refuses an argument, it formats the function for its error message. At that moment :meth:`__repr__` raises
-    the error of :func:`check_arrays` instead, in which the kernel and the parameter have their names.
+    When JAX refuses an argument, it formats the function for its error message. At that moment :meth:`__repr__` instead
+    raises the error of :func:`check_arrays`, which names the kernel and the parameter.
 
     Args:
         function: The function to trace.
@@ -133,7 +133,7 @@ class _Signature(inspect.Signature):
             self._check(args, keywords)
         except SignatureError as error:
             _latest.signature, _latest.refused = self, error
-        except (OverflowError, ValueError):  # JAX says what is wrong with a number, or with an object of its own
+        except (OverflowError, ValueError):  # JAX explains what is wrong with numbers and with its own objects
             pass
         return super().bind(*args, **keywords)
 

@@ -1,4 +1,4 @@
-"""Describes the arrays of a kernel call, as kernels are compiled for them and as other processes name them."""
+"""Describes the types of the arrays of a kernel call, to compilers and to other processes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def check_aliases(aliases: Mapping[int, int] | None, name: str) -> tuple[tuple[i
     """Normalises ``input_output_aliases`` to sorted pairs of input and output index.
 
     Raises:
-        SignatureError: Not a mapping of ints, or an output aliased twice.
+        SignatureError: ``aliases`` is not a mapping of ints, or maps two inputs to one output.
     """
     if aliases is None:
         return ()

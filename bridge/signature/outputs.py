@@ -108,13 +108,13 @@ def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
     Raises:
         SignatureError: It is malformed.
     """
-    # A container that JAX knows, such as a dataclass, may have a __call__ of its own.
+    # A container that JAX knows, such as a dataclass, may have a __call__.
     is_function = callable(outs) and not hasattr(outs, "shape") and jax.tree_util.all_leaves([outs])
     return OutputsOf(outs) if is_function else Outputs.of(outs, name)
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """File and line of a function, where it has them; else its text."""
+    """File and line of a function if it has them; else its text."""
     code = getattr(function, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 

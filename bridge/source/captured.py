@@ -27,7 +27,7 @@ _LOADS_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 @dataclass(frozen=True)
 class Captured:
-    """A JAX array that a function uses without being passed it.
+    """A JAX array that a function uses, but does not get as an argument.
 
     Attributes:
         function: The function that uses it: the kernel, or a function that the kernel calls.
@@ -36,7 +36,7 @@ class Captured:
         value: The array, or a container that holds it.
         array: The array.
         line: Where the function uses it.
-        compiled: Whether the function was decorated by a kernel language, or is called by one that was.
+        compiled: Whether a kernel language decorated the function or one of its callers.
     """
 
     function: types.FunctionType
@@ -61,11 +61,11 @@ class Captured:
 
 
 def captured_error(name: str, place: str, function: types.FunctionType) -> KernelCompileError | None:
-    """The error for a kernel that uses a JAX array which it is not passed; None if it uses none.
+    """The error for a kernel that uses a JAX array that is not an argument; None if it uses no such array.
 
     Args:
         name: The kernel.
-        place: File and line of it.
+        place: Its file and line.
         function: The Python function that the user wrote.
     """
     found = next(captured_arrays(function), None)
@@ -135,7 +135,7 @@ def _references(function: types.FunctionType) -> Iterator[tuple[str, str, Any, i
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    """The Python function behind a helper: a function, or what Numba or Warp made of one."""
+    """The Python function of a helper: the value itself, or the function that Numba or Warp made it from."""
     for found in (value, getattr(value, "py_func", None), getattr(value, "func", None)):
         if isinstance(found, types.FunctionType):
             return None if (found.__module__ or "").partition(".")[0] in _LIBRARIES else found

@@ -148,8 +148,8 @@ class ContentWalk:
                 self._module_attributes(value, names)
 
     def _module_attributes(self, module: types.ModuleType, names: Iterable[str]) -> None:
-        # Numba freezes `settings.SCALE` as it does a global; which names are attributes of which module is not known
-        # from the bytecode alone, so every name the module has is taken.
+        # Numba freezes `settings.SCALE` like a global. The bytecode does not tell which module a name belongs to, so
+        # every name that the module has is taken.
         for name in names:
             if name in vars(module):
                 self._tag("attribute", name)
@@ -179,5 +179,5 @@ def _serial(value: Any) -> int:
     """A number for an object without content, never given to another object."""
     try:
         return _serial_of_referable.setdefault(value, next(_serials))
-    except TypeError:  # no weak reference, or no hash: keep the object, so that its id stays its own
+    except TypeError:  # no weak reference, or no hash: keep the object, so that no other one gets its id
         return _serial_of_other.setdefault(id(value), (next(_serials), value))[0]

@@ -1,8 +1,9 @@
-"""Warns of outputs that a kernel never writes, from its source. Such an output would return whatever was in memory.
+"""Reads the source of a kernel, and warns of outputs that it never writes to. They would return whatever was in memory.
 
-An output counts as written if it may be: if the source assigns to its elements, passes it to a call, gives it another
-name, views or returns it, or uses it in any way that is not known to only read it. The warning is for outputs that the
-source does not use, only reads, or only rebinds: ``out = 2 * x`` makes a new variable, and does not change the array.
+An output counts as written if the source may write to it: if it assigns to the output's elements, passes it to a call,
+gives it another name, views or returns it, or uses it in any way that is not known to only read it. The warning is for
+outputs that the source does not use, only reads, or only rebinds: ``out = 2 * x`` makes a new variable, and does not
+change the array.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Unwritten:
 def warn_unwritten_outputs(
     name: str, function: types.FunctionType, input_count: int, shapes: Sequence[Sequence[Any]], aliased: Container[int]
 ) -> None:
-    """Warns of outputs that a function, which takes inputs and then outputs, never writes to.
+    """Warns of outputs that a function never writes to. The function takes inputs, then outputs.
 
     Args:
         name: The kernel, for the warning.
         function: The Python function that the user wrote.
         input_count: How many inputs it takes.
-        shapes: The shape of each output. One without elements need not be written.
+        shapes: The shape of each output. An output without elements need not be written.
         aliased: Indices of outputs that share a buffer with an input, through which they may be written.
     """
     code = function.__code__
@@ -63,7 +64,7 @@ def is_empty(shape: Sequence[Any]) -> bool:
 
 
 def warn_unwritten(name: str, function: types.FunctionType, parameters: Sequence[str]) -> None:
-    """Warns of the parameters, which are outputs, that a function never writes to, as far as its source shows.
+    """Warns of outputs that a function never writes to, as far as its source shows.
 
     Args:
         name: The kernel, for the warning.

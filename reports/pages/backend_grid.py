@@ -47,7 +47,7 @@ def filled_columns(table: TableKind, rows: Sequence[CellRow]) -> list[tuple[Fact
 
 
 def fact_texts(columns: Sequence[tuple[Fact, Shown]], row: CellRow) -> list[Text]:
-    """Returns the texts of a cell in these columns; where it has no value in any, its status instead."""
+    """Returns the texts of a cell in these columns. If it has no value in any of them, its status fills them."""
     if any(fact.read(row) is not None for fact, _ in columns):
         return [shown.text(row) for _, shown in columns]
     faint = row.status in (Status.PASSED, Status.SKIPPED)

@@ -28,7 +28,7 @@ def roofs_text(rows: Sequence[CellRow]) -> str:
 
 
 def overrun_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns a warning about cells above the measured bandwidth, which memory cannot give."""
+    """Returns warnings about cells above the measured bandwidth."""
     notes = []
     over = [row for row in rows if _is_over(row)]
     warm = [row.cell.id for row in over if not is_impossible(row)]

@@ -22,7 +22,7 @@ _FACTOR = 0.1
 
 
 class TargetVerdict(StrEnum):
-    """How a target came out."""
+    """The result for a target."""
 
     MET = "met"
     MISSED = "missed"
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def verdict(self) -> TargetVerdict:
-        """How it came out, by the median of the ratios."""
+        """The result, by the median of the ratios."""
         if self.measured is None:
             return TargetVerdict.NOT_MEASURED
         return TargetVerdict.MET if self.measured.median <= self.limit else TargetVerdict.MISSED
@@ -77,7 +77,7 @@ def is_dispatch(records: Sequence[Record]) -> bool:
 def call_cost_tables(records: Iterable[Record]) -> list[Table]:
     """Returns, for each run and platform, times, ratios, targets, and the paths that were not measured.
 
-    A path is a way to call the kernel: the backend of a cell. A target is reported. A missed one is not a failure.
+    A path is a way to call the kernel: the backend of a cell. Targets are reported; a missed target is not a failure.
     """
     tables = []
     for rows in by_run_and_platform(cell_rows(records)):
@@ -106,9 +106,9 @@ class _Costs:
 
     Attributes:
         rows: The cells.
-        modes: By mode, in the order of the columns, the facts of one of its cells.
-        titles: By path, in the order of the lines, its title.
-        samples: By mode and path, the samples in ns.
+        modes: The facts of one cell of each mode, by mode, in the order of the columns.
+        titles: The title of each path, by path, in the order of the lines.
+        samples: The samples in ns, by mode and path.
     """
 
     rows: Sequence[CellRow]

@@ -30,7 +30,7 @@ class CellRow:
 
     @property
     def cell(self) -> Cell:
-        """Which cell."""
+        """The cell."""
         return self.record.cell
 
     @property

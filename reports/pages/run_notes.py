@@ -7,7 +7,7 @@ from reports.records.header import Run
 
 
 def run_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns run, device, host, versions and flags; where cells differ, all that there are."""
+    """Returns run, device, host, versions and flags. If cells differ, a note lists all of their values."""
     runs = [row.run for row in rows]
     return [
         _distinct("run", runs, _run_text),
@@ -19,7 +19,7 @@ def run_notes(rows: Sequence[CellRow]) -> list[str]:
 
 
 def device_name(run: Run) -> str:
-    """Returns the device of a run in one word or two: the model of the CPU, or the kind of the GPU."""
+    """Returns the name of the device of a run: the model of the CPU, or the kind of the GPU."""
     return run.host.cpu if run.device.platform == "cpu" else run.device.kind
 
 

@@ -16,8 +16,8 @@ def page_of(records: Sequence[Record], accuracy: bool = False, stages: bool = Fa
 
     Args:
         records: The records of the run.
-        accuracy: Adds the tables of error bounds used, to times.
-        stages: Adds the tables of times before the steady state, to times.
+        accuracy: Adds tables of the error bounds used, if the page shows times.
+        stages: Adds tables of the times before the steady state, if the page shows times.
     """
     if is_validation(records):
         tables = validation_tables(records)

@@ -33,7 +33,7 @@ def validation_tables(
         records: The records of a validation run, see `is_validation`.
         checks: The order of the checks. Other checks follow.
         reasons: The largest number of reasons to show.
-        failures: Whether to show the reasons of failures, and not only those of skips.
+        failures: Whether to show the reasons of failures too, not only of skips.
     """
     tables = []
     for rows in by_run_and_platform(cell_rows(records)):

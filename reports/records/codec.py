@@ -23,7 +23,7 @@ def encode(record: Record) -> bytes:
     NumPy scalars become plain numbers. The line is decoded once, to check that it can be read.
 
     Raises:
-        RecordError: A field holds something that JSON or the record's types cannot.
+        RecordError: A field holds a value that JSON or the types of a record do not allow.
     """
     try:
         fields = msgspec.to_builtins(record, enc_hook=_plain_scalar)
@@ -35,7 +35,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record:
-    """Returns the record on a line. A record of an older version is brought to the layout of today.
+    """Returns the record on a line. A record of an older version gets the current layout.
 
     Raises:
         DamagedLine: The line is not JSON.
@@ -60,7 +60,7 @@ def decode(line: bytes) -> Record:
 
 
 def _plain_scalar(value: Any) -> Any:
-    # The scalars of NumPy and ml_dtypes have this method. So neither library must be imported here.
+    # The scalars of NumPy and ml_dtypes have this method, so neither library is imported here.
     item = getattr(value, "item", None)
     if item is None or getattr(value, "shape", None) != ():
         raise NotImplementedError(f"a value of type {type(value).__name__} cannot be recorded")

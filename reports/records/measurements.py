@@ -106,8 +106,8 @@ class DispatchFacts(Part, frozen=True, kw_only=True):
     Attributes:
         title: The way to call the kernel, in words.
         mode_title: The situation of the call, in words.
-        reference: The way whose time divides this one, round by round.
-        limits: Targets: by another way, the largest ratio to it.
+        reference: The way that this one is compared with, round by round.
+        limits: Targets: the largest ratio to another way, by its name.
     """
 
     title: str

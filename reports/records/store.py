@@ -21,7 +21,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 def runs_directory(runs_dir: str | Path | None = None) -> Path:
-    """Returns the argument; without one, the folder that KERNEL_BRIDGE_RUNS names; else `runs`, here."""
+    """Returns `runs_dir` if given; else the folder that KERNEL_BRIDGE_RUNS names; else `runs` in the current folder."""
     return Path(runs_dir or os.environ.get(RUNS_VARIABLE) or "runs")
 
 
@@ -43,7 +43,7 @@ def read_run(path: str | Path) -> list[Record]:
     Raises:
         RunUnreadable: The file cannot be opened or decompressed.
         NewerSchema: A record was written by a later version.
-        RecordError: A line is JSON but not a record. No crash does that.
+        RecordError: A line is JSON but not a record. A crash cannot cause this.
     """
     path = Path(path)
     try:

@@ -1,15 +1,15 @@
-"""Brings the fields of a record that an older version wrote to the layout of today."""
+"""Converts the fields of a record that an older version wrote to the current layout."""
 
 from typing import Any
 
 
 def upgraded(fields: dict[str, Any], schema: int, to: int) -> dict[str, Any]:
-    """Returns the fields of a record, as decoded from JSON, in the layout of today.
+    """Returns the fields of a record, as decoded from JSON, in the current layout.
 
     Args:
         fields: The record. It is not changed.
         schema: The version that wrote it.
-        to: The version of today.
+        to: The current version.
     """
     if schema < 2:
         fields = _limit_per_cell(fields)
@@ -17,7 +17,7 @@ def upgraded(fields: dict[str, Any], schema: int, to: int) -> dict[str, Any]:
 
 
 def _limit_per_cell(fields: dict[str, Any]) -> dict[str, Any]:
-    """Schema 1 compared a cell without a bandwidth limit with one copy bandwidth of its whole run."""
+    """Gives a cell without a bandwidth limit the copy bandwidth of its run, with which schema 1 compared it."""
     run = fields.get("run")
     if not isinstance(run, dict) or "copy_bandwidth" not in run:
         return fields

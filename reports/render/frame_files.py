@@ -35,7 +35,7 @@ def frame_json(frame: pd.DataFrame, json_columns: Collection[str] = ()) -> str:
 
 
 def check_export(path: str | None) -> None:
-    """Checks that a file can be written by its ending, before the frame is made.
+    """Checks that the ending of a file names a format that can be written, before the frame is made.
 
     Raises:
         ReportError: The ending is not known, or a library is missing.

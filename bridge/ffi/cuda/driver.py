@@ -66,16 +66,16 @@ def _device(ordinal: int) -> ctypes.c_int:
 
 
 def compute_capability(ordinal: int) -> int:
-    """Of a device, as in the names of architectures: 90 for ``sm_90``."""
+    """The compute capability of a device, as in the names of architectures: 90 for ``sm_90``."""
     major, minor = (_device_attribute(number, ordinal) for number in _DEVICE_CAPABILITY)
     return 10 * major + minor
 
 
 @contextlib.contextmanager
 def current(ordinal: int) -> Iterator[None]:
-    """Makes the primary context of a device, which is also XLA's, current in the block."""
+    """Makes the primary context of a device current in the block. XLA uses the same context."""
     context, popped = ctypes.c_void_p(), ctypes.c_void_p()
-    # The reference is kept: the context lives as long as the process, as XLA's does.
+    # The reference is never released, so the context lives as long as the process, as it does for XLA.
     _check(library().cuDevicePrimaryCtxRetain(ctypes.byref(context), _device(ordinal)), "finding a CUDA context")
     _check(library().cuCtxPushCurrent_v2(context), "entering a CUDA context")
     try:
@@ -100,7 +100,7 @@ def load_kernel(image: bytes, symbol: str) -> int:
 
 
 def load_function(kernel: int) -> int:
-    """The ``CUfunction`` of a ``CUkernel`` in the current context, loaded now, so that no launch has to."""
+    """The ``CUfunction`` of a ``CUkernel`` in the current context, loaded now, so that no launch has to load it."""
     function = ctypes.c_void_p()
     status = library().cuKernelGetFunction(ctypes.byref(function), ctypes.c_void_p(int(kernel)))
     _check(status, "loading a CUDA kernel")
@@ -139,12 +139,12 @@ def _device_attribute(number: int, ordinal: int) -> int:
 
 
 def static_shared_bytes(function: int) -> int:
-    """Shared memory that the kernel itself declares, for a block."""
+    """Bytes of shared memory of a block that the kernel itself declares."""
     return _function_attribute(function, _FUNCTION_SHARED_BYTES)
 
 
 def allow_shared_bytes(function: int, size: int) -> None:
-    """Lets a kernel be launched with this much dynamic shared memory; beyond 48 KiB, CUDA wants to be asked."""
+    """Lets a kernel be launched with this much dynamic shared memory. CUDA requires this call for more than 48 KiB."""
     status = library().cuFuncSetAttribute(
         ctypes.c_void_p(function), ctypes.c_int(_FUNCTION_MAX_DYNAMIC_SHARED_BYTES), ctypes.c_int(size)
     )

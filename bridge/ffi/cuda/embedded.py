@@ -1,4 +1,4 @@
-"""Writes CUDA plans with their machine code as text, which exported programs carry, and reads them again."""
+"""Writes CUDA plans with their machine code as text for exported programs, and reads them again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _wanted: contextvars.ContextVar[bool] = contextvars.ContextVar("carrying", defau
 
 @contextlib.contextmanager
 def carrying() -> Iterator[None]:
-    """Programs that are lowered for export in this block carry the machine code of their CUDA kernels along."""
+    """Makes programs that are lowered for export in this block carry the machine code of their CUDA kernels."""
     token = _wanted.set(True)
     try:
         yield
@@ -98,7 +98,7 @@ def read(text: str) -> DevicePlan:
     """The plan that :func:`write` wrote as text, its kernels loaded on each of JAX's local GPUs.
 
     Raises:
-        PlatformError: A GPU has another architecture than the program was exported for.
+        PlatformError: The program was not exported for the architecture of a GPU.
     """
     plan = msgspec.msgpack.decode(base64.b64decode(text), type=_EmbeddedPlan)
     launches = [

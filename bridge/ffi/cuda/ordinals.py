@@ -1,4 +1,4 @@
-"""Lists the GPUs that JAX uses in this process, by the ordinals that the CUDA driver knows them by."""
+"""Lists the GPUs that JAX uses in this process, by their ordinals in the CUDA driver."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def handles_table(handles: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def load_everywhere(load: Callable[[int], int]) -> tuple[int, ...]:
-    """The table of the handles that ``load`` returns for the ordinal of each of JAX's local GPUs."""
+    """Calls ``load`` with the ordinal of each of JAX's local GPUs; returns the table of the handles."""
     return handles_table({ordinal: load(ordinal) for ordinal in local_ordinals()})

@@ -54,7 +54,7 @@ def array_attribute(frame, dtype):
 
 @native
 def stream_and_device(frame, answer):
-    """Writes XLA's CUDA stream and device ordinal to two words; 0 or the address of an error."""
+    """Writes XLA's CUDA stream and device ordinal to two words. Returns 0 or the address of an error."""
     args = stack_words(8)
     store(args, STREAM.SIZE, STREAM.BYTES)
     store(args, STREAM.EXTENSION, 0)

@@ -1,4 +1,4 @@
-"""Words the exceptions that kernels raise, as text that native code can hand to XLA."""
+"""Describes the exceptions that kernels raise, as text that native code can pass to XLA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any = None) -> str:
-    """The exception of a kernel in one line, with its place if that is known.
+    """Describes the exception of a kernel in one line, with file and line if they are known.
 
     Args:
         name: The kernel.

@@ -38,7 +38,7 @@ def c_string(text: str) -> int:
 
 
 def c_function(function: Any) -> int:
-    """Address of a C function that ctypes has found or made. The caller keeps a function that ctypes has made alive."""
+    """Address of a C function that ctypes has found or made. If ctypes has made it, the caller must keep it alive."""
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address
@@ -60,13 +60,14 @@ def compile_target(table: int, resolver: int, traits: int, execute: Callable[...
 
     Args:
         table: Address of the :class:`~bridge.ffi.native.table.NativeTable` that maps keys to plans.
-        resolver: Address of a :data:`RESOLVER`. It is called with the address of the frame and of two zeroed words when
-            the key is not in the table, and writes the address of a plan to the first or of an error to the second.
+        resolver: Address of a :data:`RESOLVER`. It is called if the key is not in the table, with the addresses of the
+            frame and of two zero words. It writes the address of a plan to the first word, or of an error to the
+            second.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
         execute: Native ``(frame, plan) -> error``.
 
     Returns:
-        A Numba ``CFunc`` that must be kept alive by the caller; its ``address`` is what XLA registers.
+        A Numba ``CFunc``, which the caller must keep alive.
     """
     # Typed numbers: Numba would compile a callee anew for each literal.
     entries, trait_bits = np.int64(table), np.int64(traits)

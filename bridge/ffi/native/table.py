@@ -20,10 +20,10 @@ def _signed(key: int) -> int:
 
 
 class NativeTable:
-    """Open addressing with linear probing in memory of our own; readers are native code on any thread.
+    """A hash table with open addressing and linear probing. Native code on any thread can read it.
 
-    Keys are non-zero 64-bit integers, values non-zero addresses. Writers hold a lock and publish a slot by writing its
-    key last; a rebuild publishes a new block with one word. Old blocks stay allocated, because a reader may be in one.
+    Keys are non-zero 64-bit integers, values non-zero addresses. Writers hold a lock, and publish a slot by writing its
+    key last. A rebuild publishes a new block by writing one word. Old blocks stay allocated for their readers.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class NativeTable:
 
     @property
     def address(self) -> int:
-        """Where native code finds the table, for :func:`lookup`; constant for the life of the table."""
+        """Address of the table for :func:`lookup`; it never changes."""
         return ctypes.addressof(self._root)
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class NativeTable:
 
     @staticmethod
     def _write(block: ctypes.Array[ctypes.c_int64], key: int, value: int) -> bool:
-        """Writes a slot; true if it was empty before. A forgotten key keeps its slot until the next rebuild."""
+        """Writes a slot; returns whether it was empty before. A forgotten key keeps its slot until the next rebuild."""
         mask, key = block[_MASK], _signed(key)
         slot = key & mask
         while block[_SLOTS + _SLOT_WORDS * slot] not in (_EMPTY, key):

@@ -153,7 +153,7 @@ def call5(typingctx, function, first, second, third, fourth, fifth):
 
 @intrinsic
 def call_launch(typingctx, launch, kernel, dimensions, stream, parameters):
-    """Calls ``cuLaunchKernel`` at the address ``launch``; its 32-bit result.
+    """Calls ``cuLaunchKernel`` at the address ``launch``; returns its 32-bit result.
 
     ``dimensions`` is the address of seven words: grid (x, y, z), block (x, y, z) and dynamic shared memory in bytes.
     ``parameters`` is the address of an array with the addresses of the kernel's parameters.

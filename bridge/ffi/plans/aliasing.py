@@ -1,4 +1,4 @@
-"""Copies an aliased input into its output, on CUDA, where XLA has given them different memory.
+"""Copies an aliased input into its output on CUDA, if XLA has given them different memory.
 
 An alias says that an output shares the buffer of an input. XLA normally ensures that, and copies the input first where
 its value is still needed. Dynamic-slice fusion (seen with jaxlib 0.11) breaks the promise: in a loop that slices its
@@ -22,7 +22,7 @@ _INT32_BYTES = 4
 
 
 def pairs(aliases: Sequence[tuple[int, int]], outputs: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """The attribute of a call with aliases: for each, the input, the output, and the bytes of an element.
+    """The attribute of a call with aliases: for each alias the input, the output, and the bytes of an element.
 
     Args:
         aliases: Pairs of input and output index.

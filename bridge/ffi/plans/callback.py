@@ -32,7 +32,7 @@ class CallbackPlan:
     Attributes:
         name: The function, for error messages.
         function: Address of a :data:`FUNCTION`.
-        identity: Passed to it.
+        identity: Passed to the function.
         inputs: Rank (without batch dimensions) and item size in bytes of each input.
         outputs: The same of each output.
     """

@@ -1,7 +1,8 @@
 """Executes plans that launch CUDA kernels on XLA's stream, once for each element of a batch.
 
-When a call is lowered, everything about its launches is known but the addresses of the buffers. So the parameters are a
-blob of words, which native code copies and patches with the addresses. The same code serves every CUDA kernel language.
+When a call is lowered, everything about its launches is known except the addresses of the buffers. So the parameters
+are a blob of words. At each call, native code copies the blob and writes the addresses into the copy. The same code
+serves every CUDA kernel language.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class HostPlan:
     context: int = 0
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], None]:
-        """The plan in native memory, which the caller keeps alive, and None: it refers to no other memory of its own.
+        """The plan in native memory, which the caller keeps alive, and None, because there is no other memory to keep.
 
         Raises:
             SignatureError: The kernel has more arrays than a plan can hold.
@@ -89,7 +89,7 @@ class HostPlan:
 
 @native
 def execute(frame, plan):
-    """Native code: runs a :class:`HostPlan` on the buffers of a frame; 0 or the address of an error."""
+    """Native code: runs a :class:`HostPlan` on the buffers of a frame. Returns 0 or the address of an error."""
     inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
     buffers = stack_words(MAX_BUFFERS)
     if not collect_buffers(frame, inputs, outputs, buffers):

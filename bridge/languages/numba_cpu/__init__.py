@@ -1,4 +1,4 @@
-"""Numba kernels on the CPU."""
+"""Compiles and calls Numba kernels on the CPU."""
 
 from bridge.languages.numba_cpu.njit import LANGUAGE, numba_kernel
 

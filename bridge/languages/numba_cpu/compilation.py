@@ -1,4 +1,4 @@
-"""Compiles Numba CPU kernels for the types of a call, with errors in the words of the kernel."""
+"""Compiles Numba CPU kernels for the types of a call; errors name the kernel and its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a host plan of a compiled Numba CPU function: makes its arrays from buffers, and XLA errors of exceptions."""
+"""Makes the host plan of a compiled Numba CPU function: turns buffers into arrays, and exceptions into XLA errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _compile_function(compiled: Any, arrays: Sequence[types.Array], name: str) -
 
     @intrinsic
     def run(typingctx, buffers, data, batch_rank):
-        """Runs the kernel; 0, or the address of a C string that describes the exception it raised."""
+        """Runs the kernel. Returns 0, or the address of a C string that describes the exception it raised."""
 
         def codegen(context, builder, signature, args):
             buffers, data, batch_rank = args

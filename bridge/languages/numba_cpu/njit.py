@@ -37,12 +37,12 @@ def numba_kernel(
 
     The kernel is compiled when JAX traces the call, for the dtypes and ranks of that call. XLA then runs the machine
     code on its own buffers, without the GIL. Importing the bridge sets GOMP_SPINCOUNT, unless it or OMP_WAIT_POLICY is
-    set, so that the idle threads of a ``parallel=True`` kernel under GNU's OpenMP do not keep busy ones off the cores.
+    set. Without it, idle OpenMP threads of a ``parallel=True`` kernel could keep busy threads off the cores.
 
     Args:
         kernel: A function decorated with ``numba.njit`` (``parallel=True``, explicit signatures, closures and other
             compiler options included), called as ``kernel(input, ..., output, ...)`` with C-contiguous NumPy arrays. It
-            writes its results into the outputs, every element of them, and returns nothing. Inputs are read-only.
+            writes every element of its outputs, and returns nothing. Inputs are read-only.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. The kernel gets
             the outputs in the order of ``jax.tree.leaves(outs)``: for a dict, sorted by key. Or a function that returns
             these. It gets the inputs (anything with shape and dtype, no values), and runs when JAX traces a call:
@@ -52,11 +52,11 @@ def numba_kernel(
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
             result is the same.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
-            input. Where the caller still needs the input's value (it was not donated), XLA passes a copy.
+            input. If the caller still needs the input's value (it was not donated), XLA passes a copy.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes: one array for one struct, else
-        the same list or pytree of arrays. Wrapping the same kernel twice returns the same function.
+        A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
+        or pytree of arrays. Wrapping the same kernel twice returns the same function.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``numba.njit``.

@@ -30,8 +30,7 @@ SPINS = 3000
 # thread that runs a parallel kernel gets its own set of these threads. On few cores the spinning threads then keep the
 # working ones from running: a call takes 8 ms instead of 0.1. Without spinning, waking a thread costs 0.1 ms a call. A
 # short spin nearly always avoids both. The first parallel kernel of the process loads OpenMP, which then reads the
-# variable. A kernel with explicit signatures does that where it is defined, before it reaches the bridge: so it is set
-# here.
+# variable. A kernel with explicit signatures loads OpenMP already when it is defined, so the variable is set at import.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
@@ -96,7 +95,7 @@ def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type
     class ReportingCompiler(pipeline):
         def __init__(self, typingctx, targetctx, *args, **kwargs):
             super().__init__(typingctx, targetctx, *args, **kwargs)
-            # The target context decides what code a parallel loop runs when its body has raised.
+            # The target context emits the code that a parallel loop runs when its body has raised.
             context = self.state.targetctx.subtarget()
             context.__class__ = _ReportingContext
             context.failures = failures
@@ -112,7 +111,7 @@ def entry_mutex() -> Mutex | None:
     """
     try:
         layer = numba.threading_layer()
-    except ValueError:  # no loop of any kernel so far was made parallel
+    except ValueError:  # no kernel has a parallel loop so far
         return None
     return _workqueue_mutex() if layer == "workqueue" else None
 

@@ -1,4 +1,4 @@
-"""Numba-CUDA kernels, and Python functions that launch them. numba-cuda is imported when the first one is wrapped."""
+"""Calls Numba-CUDA kernels, and Python functions that launch them. Wrapping the first one imports numba-cuda."""
 
 from bridge.languages.numba_cuda.callables import numba_cuda_callable
 from bridge.languages.numba_cuda.cuda_jit import LANGUAGE, numba_cuda_kernel

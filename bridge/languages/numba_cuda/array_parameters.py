@@ -1,4 +1,4 @@
-"""Lays out arrays as parameters of a launch, as Numba-CUDA's kernels take them."""
+"""Lays out arrays as the launch parameters that Numba-CUDA's kernels take."""
 
 from __future__ import annotations
 

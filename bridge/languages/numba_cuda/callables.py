@@ -40,18 +40,18 @@ def numba_cuda_callable(
     Args:
         func: Called as ``func(input, ..., output, ..., stream)`` with Numba device arrays over XLA's memory and XLA's
             stream. It launches kernels on that stream, and may make temporaries with ``cuda.device_array``; they live
-            until the work queued before the function dropped them is done. It must write every element of its outputs,
+            until the work that was queued before they were dropped is done. It must write every element of its outputs,
             must leave its inputs as they are unless they are aliased, and must not call JAX.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         replay: By default ``func`` runs at each call, under the GIL. If true, it runs once for each set of shapes, when
-            JAX traces the call; its launches are recorded and from then on made by native code, temporaries included,
-            also in CUDA graphs. For functions whose launches depend on shapes alone.
+            JAX traces the call. Its launches are recorded, temporaries included, and native code replays them, also in
+            CUDA graphs. Only for functions whose launches depend on nothing but shapes.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call goes through the elements of the batch.
         input_output_aliases: Pairs of input and output index that share a buffer; ``func`` may write to such an input.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
@@ -62,7 +62,7 @@ def numba_cuda_callable(
             stream or raised.
 
     Warns:
-        UnwrittenOutputWarning: When called: ``func`` has no use for an output.
+        UnwrittenOutputWarning: When called: ``func`` does not use an output.
 
     An exception in ``func`` reaches the caller as a JAX runtime error with its type and message. The function has no
     derivative; attach one as for :func:`bridge.numba_kernel`.
@@ -135,7 +135,7 @@ LANGUAGE = _Callables(
 
 
 def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
-    """The function called anew at each call."""
+    """The plan that runs the function at each call."""
     from bridge.languages.numba_cuda.caller import Caller
 
     caller = Caller(definition.name, definition.launcher, _shapes(signature))
@@ -146,7 +146,7 @@ def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
 
 
 def _record(definition: CallableDefinition, signature: Signature) -> Built:
-    """The launches that the function makes, recorded now."""
+    """The plan that replays the launches of the function, which are recorded now."""
     from bridge.languages.numba_cuda.launcher import with_launchers
     from bridge.languages.numba_cuda.recording import record
 
@@ -164,12 +164,12 @@ def _shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def _check_captured(function: types.FunctionType) -> None:
-    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced ones also in the function itself.
+    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced arrays in the function itself.
 
-    The function may hold an array that has a value: a kernel that it launches takes it as an argument.
+    The function may hold an array that has a value, and pass it to a kernel as an argument.
 
     Raises:
-        KernelCompileError: There is one.
+        KernelCompileError: There is such an array.
     """
     for found in captured_arrays(function):
         if found.is_traced or found.compiled:

@@ -57,7 +57,7 @@ class Caller:
             hook(context)
             self._streams[ordinal, stream] = context, cuda.external_stream(stream), _memory(stream, ordinal)
         context, numba_stream, memory = self._streams[ordinal, stream]
-        # XLA has made the context current. With it attached, Numba does not ask the driver at each array and launch.
+        # XLA has made the context current. If it is attached, Numba does not ask the driver at each array and launch.
         devices._runtime._set_attached_context(context)
         set_device(ordinal)
         try:

@@ -1,6 +1,6 @@
 """Compiles Numba-CUDA kernels for the types of a call and loads them on JAX's GPUs.
 
-Nothing here imports numba-cuda before it is called, because ``import bridge`` does not need it.
+Only the functions import numba-cuda, because ``import bridge`` must work without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CudaDefinition(Definition):
 
     @functools.cached_property
     def compilable(self) -> Any:
-        """The user's dispatcher, or an equal one of a function without imports in its body."""
+        """The user's dispatcher, or an equal dispatcher of a function without imports in its body."""
         function = hoist_imports(self.dispatcher.py_func)
         if function is self.dispatcher.py_func and self.dispatcher._can_compile:
             return self.dispatcher

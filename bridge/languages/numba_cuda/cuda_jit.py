@@ -50,7 +50,7 @@ def numba_cuda_kernel(
         input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such inputs.
 
     Returns:
-        A ``jax.jit`` function of the input arrays that returns what ``outs`` describes.
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.

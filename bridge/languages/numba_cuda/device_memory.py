@@ -2,7 +2,7 @@
 
 Numba allocates with ``cuMemAlloc`` and frees with ``cuMemFree``, which waits for the whole device. While a callable
 runs, memory is instead allocated and freed in the order of its stream. Work that is launched after a temporary was
-dropped may reuse its memory: on one stream it also runs after the work that used the temporary. So nothing waits.
+dropped may reuse its memory, because on one stream it also runs after the work that used it. So nothing waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _pattern: int | None = None
 
 @contextlib.contextmanager
 def allocating_with(allocate: Allocate) -> Iterator[None]:
-    """Device arrays that this thread makes in the block get their memory from ``allocate``."""
+    """Makes ``allocate`` provide the memory of device arrays that this thread makes in the block."""
     previous = getattr(_active, "allocate", None)
     _active.allocate = allocate
     try:
@@ -67,8 +67,7 @@ def hook(context: Any) -> None:
 class StreamMemory:
     """Memory for the temporaries of one stream: an :data:`Allocate`.
 
-    The memory of a dropped temporary serves the next temporary of its size. That is safe without waiting, because work
-    that is launched later on a stream also runs later.
+    The memory of a dropped temporary serves the next temporary of its size.
 
     Args:
         stream: XLA's stream.

@@ -37,7 +37,7 @@ _device = threading.local()
 
 
 def set_device(ordinal: int | None) -> None:
-    """Tells the launchers which device this thread's launches go to; None if Numba has to be asked."""
+    """Sets the device of this thread's launches; None to ask Numba at each launch."""
     _device.ordinal = ordinal
 
 
@@ -82,7 +82,7 @@ class Launcher:
 
 
 class _Prepared(threading.local):
-    """Launches by argument types, for each thread: the driver reads their parameters without the GIL."""
+    """Launches by argument types. Each thread has its own: the driver reads their parameters without the GIL."""
 
     def __init__(self) -> None:
         self.launches: dict[Any, tuple[Any, ...]] = {}

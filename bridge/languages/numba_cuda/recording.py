@@ -1,7 +1,7 @@
 """Records the launches of a Python function once, so that native code can replay them. Imports numba-cuda.
 
-The function runs on a stream that captures: CUDA notes each launch with its parameters and executes nothing. Words of
-the parameters that are addresses in the function's arrays or temporaries are patched at each call. All others are
+The function runs on a stream in capture mode: CUDA notes each launch with its parameters and executes nothing. Words of
+the parameters that are addresses in the function's arrays or temporaries are replaced at each call. All others are
 constant. This is right for functions whose launches depend only on the shapes of their arguments.
 """
 
@@ -39,7 +39,7 @@ class Recording:
     """The launches and temporaries of one function.
 
     Attributes:
-        launches: In order. Buffers are numbered: the arrays given to the function, then its temporaries.
+        launches: The launches, in order. Buffers are numbered: the arrays given to the function, then its temporaries.
         temporaries: Bytes of each temporary.
     """
 
@@ -97,7 +97,7 @@ def _record_on(
         ranges: list[tuple[int, int]] = []
 
         def allocate(size: int) -> Any:
-            # Memory that nothing else uses, so that a launch which escapes the recording does no harm.
+            # Nothing else uses this memory, so a launch that escapes the recording does no harm.
             status, pointer = cu.cuMemAlloc(max(1, size))
             check(status, f"{name}: allocating {size} bytes to record with")
             cleanup.callback(cu.cuMemFree, pointer)

@@ -1,4 +1,4 @@
-"""Warp kernels, on the CPU and on CUDA. Importing this package does not import Warp; importing its modules may.
+"""Compiles and calls Warp kernels on the CPU and on CUDA. Importing this package does not import Warp; its modules may.
 
 The stages of a call:
 

@@ -1,4 +1,4 @@
-"""Identifies the machine code that Warp makes of a kernel, and says whether it makes an adjoint."""
+"""Identifies the machine code that Warp makes from a kernel, and says whether Warp makes an adjoint."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for the CPU.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         signature: The types of the call.
 
@@ -54,11 +54,10 @@ def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
 
 
 def one_lane(kernel: wp.Kernel, spec: Spec) -> Spec:
-    """The launch on the CPU of a kernel that works on tiles.
+    """The launch with one thread for each block, for a kernel on the CPU that works on tiles.
 
     A tiled launch has one more dimension: the threads of a block, which share the work on each tile. On the CPU a block
-    is one thread, unless Warp is configured otherwise. That thread does all of the work, and a second one would repeat
-    it.
+    is one thread, unless Warp is configured otherwise. That thread does all of the work. A second one would repeat it.
     """
     tiled = spec.block_dim is not None and spec.dims[-1] == spec.block_dim and len(spec.dims) > 1
     rank = getattr(kernel.adj, "kernel_dim", None)
@@ -73,7 +72,7 @@ def _cooperates() -> bool:
 
 
 def _uses_tiles(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a kernel or a function that it calls has Warp do something with a tile."""
+    """Whether a kernel, or a function that it calls, calls a tile function of Warp."""
     *_, references = adjoint.get_references()
     functions = [function for function in references if getattr(function, "adj", None)]
     called = {called_name(node) for node in ast.walk(adjoint.tree) if isinstance(node, ast.Call)}
@@ -94,14 +93,14 @@ def _tile_mutex() -> Mutex:
     return Mutex.new()
 
 
-# Words of the context of a host function; patches follow: a word of the block, and the buffer whose address it takes.
+# Words of the context of a host function. Patches follow: a word of the block, and the buffer whose address goes there.
 _CONTEXT_WORDS = 7
 (_ENTRY, _BLOCK, _BLOCK_WORDS, _ARGUMENTS, _ADJOINTS, _TAKE_ERROR, _PATCH_COUNT) = range(_CONTEXT_WORDS)
 _MAX_BLOCK_WORDS = 1 << 12
 
 
 def _context(packed: Packed | None) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-    """The words that the host function calls the machine code with, and the memory that they refer to."""
+    """The context of the host function as words, and the memory that they refer to."""
     header = [0] * _CONTEXT_WORDS
     if packed is None:
         return _words(header), None

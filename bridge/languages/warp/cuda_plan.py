@@ -27,7 +27,7 @@ def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for CUDA and loads it on each of JAX's local GPUs.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         signature: The types of the call.
 
@@ -99,7 +99,7 @@ def _check_device(kernel: wp.Kernel, spec: Spec, packed: Mapping[int, Packed]) -
 
 
 def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, shared_bytes: int) -> LaunchShape:
-    """Grid and block for a number of threads, as Warp's own launcher makes them.
+    """Grid and block for a number of threads, chosen like Warp's own launcher does.
 
     A kernel that loops over the grid gets one dimension of blocks. Since 1.16 Warp can also compile a kernel without
     this loop. Such a kernel takes its index from a grid of three dimensions, with at most 2**24 threads in the first.

@@ -36,8 +36,8 @@ def jaxtype_to_warptype(dtype: Any) -> Any:
     """Warp's scalar type of a JAX dtype, such as ``warp.float32`` of ``jnp.float32``.
 
     Args:
-        dtype: A dtype, or what ``jnp.dtype`` makes one of: bool, integers of 8 to 64 bits, float16, bfloat16, float32,
-            float64.
+        dtype: A dtype in any form that ``jnp.dtype`` accepts. Warp has bool, integers of 8 to 64 bits, float16,
+            bfloat16, float32 and float64.
 
     Raises:
         SignatureError: Warp has no such type (complex numbers, 4-bit integers, 8-bit floats), or this is no dtype; also

@@ -24,7 +24,7 @@ def is_understood() -> bool:
         warnings.warn(
             f"{error} Until then jax_kernel is Warp's own, which enters Python at every call.",
             RuntimeWarning,
-            stacklevel=3,  # functools.cache has no frame of its own
+            stacklevel=3,  # functools.cache adds no frame
         )
         return False
     return True
@@ -34,7 +34,7 @@ def warps_own(**options: Any) -> Callable[..., Any]:
     """The kernel wrapped by Warp's own ``jax_kernel``, with the options that it knows.
 
     Raises:
-        AbiError: It lacks an option that is set.
+        AbiError: Warp's function lacks an option that is set.
     """
     # In older versions it is under another name.
     own: Any = getattr(wp, "jax_kernel", None) or importlib.import_module("warp.jax_experimental").jax_kernel

@@ -35,7 +35,7 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
 
 
 def restore(kernel: wp.Kernel) -> None:
-    """Gives an instance that was withdrawn back to its generic kernel, so that Warp compiles it. Hold the lock."""
+    """Gives a withdrawn instance back to its generic kernel, so that Warp compiles it. The caller holds the lock."""
     generic = kernel.generic_parent
     if generic is not None and generic.overloads.get(kernel.sig) is not kernel:
         generic.overloads[kernel.sig] = kernel
@@ -43,7 +43,7 @@ def restore(kernel: wp.Kernel) -> None:
 
 
 def withdraw(kernel: wp.Kernel) -> None:
-    """Removes an instance that cannot be compiled from its generic kernel. Hold the lock.
+    """Removes an instance that cannot be compiled from its generic kernel. The caller holds the lock.
 
     Warp compiles all instances of a kernel together, so it would refuse the others too.
     """

@@ -11,7 +11,7 @@ class Argument(msgspec.Struct, frozen=True):
     Attributes:
         dtype: Name of the scalar dtype.
         inner: Shape of a vector or matrix, ``()`` for a scalar.
-        shape: Of the array, in elements; None for a value.
+        shape: Shape of the array in elements; None for a value.
         buffer: Index of the array's buffer: inputs of the call, then outputs.
         adjoint: Index of the buffer with its adjoint, in a backward launch; None if it has none.
         value: The value's memory.
@@ -32,7 +32,7 @@ class Spec(msgspec.Struct, frozen=True):
         dims: Threads along each dimension.
         block_dim: Threads of a block, None for Warp's default on the device.
         backward: Launch the adjoint.
-        arguments: In the order of the kernel's parameters.
+        arguments: The arguments, in the order of the kernel's parameters.
     """
 
     dims: tuple[int, ...]

@@ -21,7 +21,7 @@ from bridge.languages.warp.launch_spec import Argument, Spec
 from bridge.languages.warp.supported import unknown_launches
 from bridge.source.captured import captured_arrays, error_of
 
-_ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of it, so that none is mistaken for another word
+_ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
     """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
 
     Args:
-        kernel: Not generic.
+        kernel: A kernel that is not generic.
         spec: The launch.
         device: Warp's device.
 
@@ -100,7 +100,7 @@ def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
 
 
 def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
-    """The error for a kernel that uses a JAX array which it is not passed; None if Warp refused something else.
+    """The error for a kernel that uses a JAX array that is not an argument; None if Warp refused something else.
 
     Warp compiles all kernels of a module together, so another kernel may be at fault.
     """
@@ -153,7 +153,7 @@ def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
         assert buffer is not None
         patches.append((index, type(argument).data.offset, buffer))
         if not is_adjoint and about.adjoint is not None:
-            # A store clears the adjoint of the element it overwrites only if the array itself names its gradient.
+            # A store clears the adjoint of the element it overwrites only if the array has the address of its gradient.
             patches.append((index, type(argument).grad.offset, about.adjoint))
     return Packed(
         launch=launch,

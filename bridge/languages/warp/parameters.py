@@ -29,7 +29,7 @@ class Parameter:
     Attributes:
         name: As in the kernel's source.
         role: Whether it is an input, an output, or both.
-        ndim: Dimensions of the array, not counting dimensions of its elements; None for a value, which is static.
+        ndim: Number of dimensions of the array, without dimensions of its elements; None for a value, which is static.
         dtype: Name of the scalar dtype; None where the kernel is generic.
         inner: Shape of a vector or matrix, ``()`` for a scalar; None where the kernel is generic.
     """
@@ -140,7 +140,7 @@ def is_array(annotation: Any) -> bool:
 
 
 def _is_struct(annotation: Any) -> TypeGuard[Any]:
-    """Whether an annotation is a class that ``warp.struct`` decorates. Warp does not export the type of these."""
+    """Whether ``warp.struct`` made an annotation. Warp does not export the type of such classes."""
     return hasattr(annotation, "native_name") and hasattr(annotation, "key")
 
 

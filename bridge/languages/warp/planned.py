@@ -33,10 +33,10 @@ class Planned:
 
     Attributes:
         options: The options of the call.
-        kernel: Not generic.
-        parameters: With concrete types.
+        kernel: The kernel, or the instance of a generic one.
+        parameters: Its parameters, with concrete types.
         values: The memory of each parameter that is a value, by name.
-        shapes: Of each array parameter, by name, without the dimensions of its elements.
+        shapes: The shape of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
         checks: The checks to make when the kernel or its adjoint runs.
     """
@@ -55,7 +55,7 @@ class Planned:
 
     @property
     def extremes(self) -> frozenset[str]:
-        """In/out arguments that the kernel uses for maxima or minima alone."""
+        """In/out arguments that the kernel uses only for maxima or minima."""
         names = {parameter.name for parameter in self.arrays(Role.IN_OUT)}
         return extremes_of(self.kernel) & names if names else frozenset()
 
@@ -87,9 +87,9 @@ class Planned:
         Args:
             inputs: A parameter of the type of each input.
             outputs: A parameter of the type of each result.
-            buffers: By parameter, the buffer that holds the array: inputs of the call, then outputs.
+            buffers: The buffer of each array parameter, by name: inputs of the call, then outputs.
             aliases: Pairs of input and output that share a buffer.
-            adjoints: By parameter, the buffer of its adjoint; launches the adjoint.
+            adjoints: The buffers of the adjoints, by parameter. If given, the call launches the adjoint.
         """
         arguments = tuple(
             Argument(
@@ -134,7 +134,7 @@ class Planned:
         return self.call(inputs, outputs, buffers, aliases)
 
     def forward(self, *arrays: Any) -> list[jax.Array]:
-        """Launches the kernel on its input arrays; in/out arguments and outputs, in order."""
+        """Launches the kernel on its input arrays; returns in/out arguments and outputs, in order."""
         return bind(self.forward_call(), *arrays)
 
 
@@ -143,12 +143,11 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
 
     Args:
         options: The kernel and how it is launched.
-        statics: The values passed, in the order of the parameters that are no arrays.
+        statics: The values passed for the parameters that are no arrays, in order.
         arrays: Anything with shape and dtype, for each input array.
 
     Raises:
-        SignatureError: An array or value does not fit its parameter, its shape is not known, or outputs have no or
-            impossible shapes.
+        SignatureError: An array or value does not fit its parameter, or a shape is unknown or impossible.
         LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
     """
     kernel = options.kernel

@@ -24,7 +24,7 @@ from bridge.source.unwritten import is_empty, warn_unwritten
 _RECENT_KEPT = 64
 
 OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
-"""Options that a single call may set otherwise."""
+"""Options that a single call may override."""
 
 
 def passed_names(options: Options) -> list[str]:
@@ -42,11 +42,11 @@ class Programs:
         self._passed = [parameter for parameter in options.parameters if parameter.role is not Role.OUTPUT]
         self._arrays = [index for index, parameter in enumerate(self._passed) if parameter.is_array]
         self._values = [index for index, parameter in enumerate(self._passed) if not parameter.is_array]
-        # Finding a program by values of Python's own types takes less time this way than by their content.
+        # Programs by values of Python's own types: finding them here is faster than by the content of the values.
         self._recent: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def of_arrays(self) -> Callable[..., list[jax.Array]] | None:
-        """The program of a kernel that takes nothing but arrays."""
+        """The program of a kernel that takes only arrays; None for other kernels."""
         return None if self._values else self._find(self._options, ())
 
     def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
@@ -75,7 +75,7 @@ class Programs:
         values = [args[index] for index in self._values]
         if not all(type(value) in (int, float, bool) for value in values):
             return self._find(self._options, args)
-        key = tuple([(type(value), repr(value)) for value in values])  # tells -0.0 from 0.0, and NaN is equal to itself
+        key = tuple([(type(value), repr(value)) for value in values])  # repr: -0.0 differs from 0.0, NaN equals NaN
         program = self._recent.get(key)
         if program is None:
             if len(self._recent) >= _RECENT_KEPT:
@@ -122,7 +122,7 @@ def _program(
                 code.entry(platform)
         if not (differentiable and has_derivative):
             return planned.forward(*arrays)
-        # Aligned outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
+        # Align outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
         return with_adjoint(planned)(*align_varying(arrays))
 
     program = jax.jit(Traced(call, options.kernel.key, [parameter.name for _, parameter in passed], check))

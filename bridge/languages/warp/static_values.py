@@ -1,4 +1,4 @@
-"""Freezes the values that a call of a Warp kernel compiles in."""
+"""Stores the values that are compiled into a call of a Warp kernel, as hashable objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.languages.warp.parameters import Parameter
 
 @dataclass(frozen=True)
 class Static:
-    """A value that a call compiles in. Hashable; -0.0 differs from 0.0, and 1 from True."""
+    """A value that is compiled into a call. Hashable; -0.0 differs from 0.0, and 1 from True."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -24,7 +24,7 @@ class Static:
 
     @classmethod
     def of(cls, value: Any, kernel: wp.Kernel, parameter: Parameter) -> Static:
-        """Freezes the value that the caller passed for a parameter that is no array.
+        """Stores the value that the caller passed for a parameter that is no array.
 
         Raises:
             ParameterError: The value is traced.
@@ -48,7 +48,7 @@ class Static:
         return cls(array.dtype.name, array.shape, array.tobytes())
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The value again."""
+        """The value as a NumPy array."""
         return np.frombuffer(self.content, numpy_dtype(self.dtype)).reshape(self.shape)
 
     def as_type(self, kernel: wp.Kernel, parameter: Parameter) -> bytes:

@@ -16,10 +16,10 @@ this version on, a store clears the adjoint of the element that it overwrites.""
 
 
 def check_warp() -> None:
-    """Whether the installed Warp records launches as this module reads them.
+    """Checks that the installed Warp records launches in the form that the bridge reads.
 
     Raises:
-        AbiError: It does not.
+        AbiError: It records them in another form.
     """
     if version() < OLDEST:
         raise unknown_launches("it passes the bounds of a launch on the CPU by value")

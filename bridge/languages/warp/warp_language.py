@@ -77,7 +77,7 @@ LANGUAGE = _Warp(
 
 def digest_if_kernel(value: Any) -> str | None:
     """The digest of a Warp kernel for the CPU; None for anything else, and for a kernel that Warp cannot read."""
-    imported = sys.modules.get("warp")  # whoever has made a kernel has imported it
+    imported = sys.modules.get("warp")  # a kernel exists only if Warp is imported
     if imported is None or not isinstance(value, imported.Kernel):
         return None
     from bridge.languages.warp.compiled import digest_of

@@ -22,13 +22,13 @@ _MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with the dimensions of a matrix
 
 @dataclass(frozen=True)
 class Options:
-    """Everything about a call that is known before its arrays; hashable.
+    """The facts of a call that are known before its arrays. Hashable.
 
     Attributes:
-        kernel: As the user defined it; it may be generic.
+        kernel: The user's kernel; it may be generic.
         parameters: Its parameters.
         launch_dims: Threads along each dimension; None to take the shape of the first array.
-        output_dims: Shapes of the outputs that are not in/out arguments, in elements; None to take the launch's.
+        output_dims: Shapes of outputs that are not in/out arguments, in elements; None for the launch dimensions.
         block_dim: Threads of a block; None for Warp's default.
         vmap_method: As for :func:`bridge.numba_kernel`.
         has_side_effect: Run it even if nothing uses its results.
@@ -43,7 +43,7 @@ class Options:
     has_side_effect: bool
 
     def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
-        """These options with the ones that a single call overrides."""
+        """A copy of these options with the options that a single call overrides."""
         changes: dict[str, Any] = {}
         if launch_dims is not None:
             changes["launch_dims"] = check_dims(self.kernel.key, "launch_dims", launch_dims)
@@ -60,11 +60,11 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
     Args:
         name: The kernel, for errors.
         option: Name of the option, for errors.
-        dims: An int, or a sequence of one to ``most``.
-        most: How many there may be.
+        dims: An int, or a sequence of one to ``most`` ints.
+        most: The largest number of extents.
 
     Raises:
-        LaunchError: They are something else, negative, or more than Warp's 32-bit indices reach.
+        LaunchError: ``dims`` is something else, or an extent is negative or too large for Warp's 32-bit indices.
     """
     try:
         given = tuple(dims) if isinstance(dims, Iterable) else (dims,)

@@ -21,7 +21,7 @@ from bridge.signature.arguments import positional
 from bridge.signature.call_options import check_vmap_method
 
 _PRELOAD_MODES = (_NO_DEVICE, _CURRENT_DEVICE, _ALL_DEVICES) = range(3)  # Warp's JaxModulePreloadMode
-_MOST_BLOCK_DIM = 1024  # of every GPU so far, and of Warp's own blocks on the CPU
+_MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
 
 def jax_kernel(
@@ -38,7 +38,7 @@ def jax_kernel(
 ) -> Callable[..., list[jax.Array]]:
     """Makes a Warp kernel callable from JAX, on the CPU and on CUDA: dispatched natively, with no Python in the call.
 
-    Parameters and results are those of ``warp.jax_kernel`` (Warp 1.19), so that either can replace the other.
+    This function has the parameters and results of ``warp.jax_kernel`` (Warp 1.19), so either can replace the other.
     The kernel is compiled when JAX lowers the call for a platform. XLA may record its launches into CUDA graphs.
 
     Args:
@@ -53,8 +53,8 @@ def jax_kernel(
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
         module_preload_mode: Warp's ``JaxModulePreloadMode``. Modules are loaded before the program runs in any case, on
             all devices of its platform; ``ALL_DEVICES`` loads them for the other platform as well.
-        enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do
-            if there is one, which takes nothing off the forward call. True requires one.
+        enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do if
+            there is one; this does not slow the forward call. True requires one.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
             last of ``launch_dims``; on the CPU, where one thread does the work of a block, that dimension is dropped.
@@ -118,7 +118,7 @@ def jax_kernel(
     programs = Programs(options, _differentiable(options, enable_backward), everywhere)
     of_arrays = programs.of_arrays()
 
-    # A closure: each attribute look-up would take a share of the few microseconds of an eager call.
+    # A closure, because an eager call takes a few microseconds, and each attribute look-up would add to them.
     def call(*args: Any, **options: Any) -> list[jax.Array]:
         if options or of_arrays is None:
             return programs.call(args, options)

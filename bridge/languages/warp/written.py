@@ -1,4 +1,4 @@
-"""Finds the parameters that a Warp kernel writes to, from its source."""
+"""Reads from the source of a Warp kernel which parameters it writes to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written_names(kernel: wp.Kernel) -> set[str]:
 
 
 def extremes_of(kernel: wp.Kernel) -> frozenset[str]:
-    """Parameters that the kernel uses for nothing but ``atomic_max`` and ``atomic_min``."""
+    """Parameters that the kernel uses only for ``atomic_max`` and ``atomic_min``."""
     tree = _tree(kernel)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and called_name(node) in _EXTREMES]
     changed = [name for node in calls for name in map(_root, _changed(node)) if isinstance(name, ast.Name)]
@@ -54,7 +54,7 @@ def _changed(node: ast.Call) -> list[ast.expr]:
 
 
 def _root(node: ast.expr) -> ast.expr:
-    """The array of which a node is an element, a row or a component."""
+    """The array that an element, a row or a component belongs to."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node

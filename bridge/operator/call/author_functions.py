@@ -66,7 +66,7 @@ def run_rule(call: OperatorCall, who: str, rule: Rule, *args: Any) -> Any:
 
 
 def flat_results(call: OperatorCall, results: Any, who: str) -> list[Any]:
-    """The results of a kernel or rule as a list. It may return one array, or a tuple, list or other pytree of them.
+    """Flattens the results of a kernel or rule: one array, or a tuple, list or other pytree of arrays.
 
     Raises:
         SignatureError: Their shapes and dtypes are not the ones that the call declares.

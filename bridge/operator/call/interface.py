@@ -18,7 +18,7 @@ class Interface:
 
     Args:
         name: The operator, for errors.
-        outs: A function of the arrays and keyword parameters that returns ``outs`` of a call that does not pass it.
+        outs: A function of the arrays and keyword parameters that returns ``outs`` for calls that do not pass it.
 
     Raises:
         SignatureError: ``outs`` is no function.

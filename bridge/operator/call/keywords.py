@@ -23,7 +23,7 @@ def check_keywords(
 ) -> None:
     """Finds parameters that a function does not take or lacks, before the function is called.
 
-    The function is not called here, so an error that it raises itself is never hidden or explained wrongly.
+    The function is not called here, so its own errors are never hidden or explained wrongly.
 
     Args:
         function: A generator, a rule, or ``outs`` of an operator.
@@ -31,7 +31,7 @@ def check_keywords(
         operator: The operator, for errors.
         who: The function, for errors.
         arguments: The number of its positional arguments.
-        configured: The configuration that sets a keyword, by the keyword, if the call does not.
+        configured: For each keyword that a configuration sets, the name of the configuration.
 
     Raises:
         ParameterError: The call passes a parameter that the function does not take, or leaves one out.

@@ -43,8 +43,7 @@ class OperatorCall:
         has_side_effect: Run it even if nothing uses its results.
         batches: Extent and input axes of each surrounding ``vmap``, innermost first.
         checks: The checks of the debug mode in which it was traced.
-        kinds: One entry for each parameter, which differs where equal values are not the same parameter: 1.0 and 1, or
-            -0.0 and 0.0.
+        kinds: One entry for each parameter. It tells apart values that Python calls equal: 1.0 and 1, or -0.0 and 0.0.
     """
 
     name: str

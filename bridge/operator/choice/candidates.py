@@ -75,7 +75,7 @@ def select(
 ) -> tuple[Candidate, str] | None:
     """The candidate of one platform, with the wish that it fulfils: a name in ``preferred``, or :data:`TUNED`.
 
-    The arguments are those of :func:`choose`. None if the platform has no preferred backend.
+    Takes the arguments of :func:`choose`. None if the platform has no preferred backend.
     """
     for wish in preferred:
         if wish == DEFAULT:

@@ -38,7 +38,7 @@ class Explanation:
 
     Attributes:
         operator: The name of the operator.
-        decisions: In the order of the platforms' names.
+        decisions: The decisions, sorted by platform.
     """
 
     operator: str

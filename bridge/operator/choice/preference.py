@@ -1,4 +1,4 @@
-"""Says which backends are preferred where a call names none, by a context or an environment variable."""
+"""Reads which backends are preferred, from a context or an environment variable, for calls that name none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def use_backend(*names: str) -> Iterator[None]:
 
 
 def preferred_backends() -> tuple[str, ...]:
-    """The names in force here, ``("default",)`` where nothing is preferred."""
+    """The names in force here; ``("default",)`` if nothing is preferred."""
     listed = _preferred.get() or tuple(name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
     return listed or (DEFAULT,)
 

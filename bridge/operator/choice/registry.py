@@ -40,7 +40,7 @@ class Snapshot:
 
     Attributes:
         kernels: The generators, by platform and backend.
-        configurations: By platform and backend, for the backends that have any. The first one is the default.
+        configurations: The configurations of backends that have any, by platform and backend; the default first.
         defaults: The default backend (or ``"backend:configuration"``) of each platform.
         standings: The standing of the default of each platform. A kernel of higher standing takes its place.
     """
@@ -166,7 +166,7 @@ class Registry:
 
 
 def _checked_copy(configurations: Configurations, backend: str, name: str) -> Configurations:
-    """A copy of the configurations that a user passes, which must be well formed."""
+    """Copies the configurations that a user passes. Raises SignatureError if they are malformed."""
     if not isinstance(configurations, Mapping):
         raise SignatureError(
             f"{name}: the configurations of {backend} are {configurations!r}, expected a mapping from names to keyword "

@@ -20,7 +20,7 @@ from bridge.operator.rules.primitive import PRIMITIVES, partitioned_operator_p
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def apply(call: OperatorCall, *args: Any) -> list[Any]:
     """Runs an operator, also outside of ``jax.jit``; compiles once for each call and types of the arguments."""
-    # Aligned outside of the function that has the derivative, so that gradients are summed over the mesh where needed.
+    # Align outside of the function that has the derivative, so that gradients are summed over the mesh where needed.
     results: list[Any] = differentiable(call)(*align_varying(args))
     return results
 

@@ -43,7 +43,7 @@ def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Funct
         return selected_kernel(call, platform)(*arrays)
 
     def partition(mesh: Any, arg_shapes: Any, result_shapes: Any) -> Any:
-        # The first result decides what a mesh axis splits. The sharding rule makes all other arrays agree with it.
+        # The first result decides how dimensions are split. The sharding rule makes all other arrays agree with it.
         spec = result_shapes[0].sharding.spec
         axes = dict(zip(results[0], (*spec, *[None] * (len(results[0]) - len(spec))), strict=True))
         axes = {name: axis if name in split else None for name, axis in axes.items()}

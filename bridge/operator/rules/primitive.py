@@ -1,4 +1,4 @@
-"""Defines the JAX primitive behind every operator, which carries a call to where its platform is known."""
+"""Defines the JAX primitives of operators. They carry a call until its platform is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the selected kernel of a call a function of its arrays, under all surrounding ``vmap``."""
+"""Makes a function of arrays from the selected kernel of a call, under all surrounding ``vmap``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kernel_of(call: OperatorCall, candidate: Candidate) -> Function:
 
 
 def selected_kernel(call: OperatorCall, platform: str) -> Function:
-    """The kernel that the call has chosen for a platform, as :func:`kernel_of`.
+    """The kernel that the call has chosen for a platform, as :func:`kernel_of` makes it.
 
     Raises:
         BackendError: The call has no kernel for the platform.

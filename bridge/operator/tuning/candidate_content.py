@@ -1,4 +1,4 @@
-"""Digests the content of generators and parameters, which tells candidates apart across processes."""
+"""Computes digests of generators and parameters, which tell candidates apart in all processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN_BY_NAME = frozenset({"bridge", "jax", "jaxlib", "numpy", *sys.stdlib_modu
 
 
 def content_of(value: Any, toolchain: Toolchain) -> str:
-    """A digest of values and functions, as :func:`bridge.source.content.function_digest`.
+    """A digest of values and functions, like :func:`bridge.source.content.function_digest`.
 
     Functions of libraries count by name, because generators call far more of them than kernels do. The versions of the
     libraries are part of every winner.
@@ -59,7 +59,7 @@ class _CandidateWalk(ContentWalk):
             super()._module_attributes(module, names)
 
     def _is_known_by_name(self, value: Any) -> bool:
-        """Whether a library has this function under its name. A function that a library made at run time is not."""
+        """Whether a library has this function under its name. Functions that it makes at run time do not count."""
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if not callable(value) or not isinstance(module, str) or not isinstance(name, str):
             return False

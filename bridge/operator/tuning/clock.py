@@ -73,9 +73,9 @@ def one_by_one(program: Any, args: list[jax.Array]) -> Callable[[int], Any]:
 def in_a_loop(call: OperatorCall, args: list[jax.Array]) -> Callable[[int], Any]:
     """Makes calls one after the other inside one program.
 
-    XLA must make every call, in order, with the same arguments. So each iteration would replace an element of the first
-    argument by an element of the first result if its number equalled ``never``. It never does, but XLA cannot know
-    that: ``never`` is an argument of the program. The barrier keeps XLA from computing only that element.
+    XLA must make every call, in order, with the same arguments. So each iteration replaces an element of the first
+    argument by an element of the first result if the number of the iteration is ``never``. That does not happen, but
+    XLA cannot know it: ``never`` is an argument of the program. The barrier keeps XLA from computing only that element.
     """
 
     def program(calls: Any, never: Any, *arrays: Any) -> list[Any]:

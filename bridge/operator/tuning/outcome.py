@@ -56,8 +56,8 @@ class Tuning:
         platform: The platform of the arguments.
         device_kind: The kind of device that the times are from.
         compared_with: The backend whose results the others have to agree with.
-        proven: Whether that is the reference, ``"jnp"``. Otherwise it is only the first backend that was registered,
-            and agreement is all that was shown.
+        proven: Whether ``compared_with`` is the reference, ``"jnp"``. Otherwise it is the first registered backend, and
+            the trials only show that the backends agree.
         method: How calls were timed: ``"calls"`` one by one, or ``"in a loop"`` inside one program.
         remembered: Whether other processes find the winner.
         trials: One for each candidate, in order of registration.

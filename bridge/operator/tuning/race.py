@@ -26,7 +26,7 @@ from bridge.operator.tuning.outcome import Outcome, Trial
 ROUNDS = 40
 
 HOPELESS = 10
-"""A candidate whose first call takes so many times as long as the fastest one gets a single round."""
+"""A candidate whose first call takes this many times as long as the fastest one gets a single round."""
 
 LOOPED_BELOW_S = 100e-6
 """If the fastest call takes less, calls are made in a loop inside one program. Dispatching a program takes microseconds
@@ -148,7 +148,7 @@ def _judge(
 ) -> tuple[Trial, ...]:
     """The trials of all entrants. The fastest right one is chosen, or the default if no other is clearly faster.
 
-    One is clearly faster if its 80th percentile is below the 20th percentile of the default.
+    A candidate is clearly faster if its 80th percentile is below the 20th percentile of the default.
     """
     times = {each: [float(t) for t in np.quantile(taken, (0.5, 0.2, 0.8)) * 1e6] for each, taken in samples_s.items()}
     fastest = min(times, key=lambda each: times[each][0])

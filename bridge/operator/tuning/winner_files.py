@@ -37,7 +37,7 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True):
         operator: The name of the operator.
         platform: JAX's name of the platform.
         device_kind: See :meth:`bridge.operator.tuning.toolchain.Toolchain.kind_of`.
-        versions: Of the packages that it was measured with.
+        versions: Versions of the packages that it was measured with.
         inputs: Dtype and shape of each argument, as text.
         outputs: Dtype and shape of each result, as text.
         parameters: Values of the keyword parameters as text, by name.
@@ -77,7 +77,7 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WinnerFiles:
-    """The winners of one operator on disk. A folder that cannot be used costs a warning, not the call.
+    """The winners of one operator on disk. A folder that cannot be used causes a warning, not an error.
 
     Args:
         operator: The name of the operator.

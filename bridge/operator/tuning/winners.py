@@ -69,7 +69,7 @@ _NOTHING = Found(NO_WINNERS, MappingProxyType({}))
 
 
 class _View:
-    """Answers that hold for one registry snapshot and one set of winners. Both are never changed, but replaced."""
+    """Answers that hold for one registry snapshot and one set of winners. Both are replaced, never changed."""
 
     def __init__(self, known: Mapping[str, Winner], snapshot: Snapshot):
         self.known, self.snapshot = known, snapshot
