@@ -16,6 +16,7 @@ sys.path.insert(0, str(PROJECT))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; nothing here needs a GPU
 
 import bridge  # noqa: E402
+from reports.pages.columns import documentation  # noqa: E402
 
 project = "kernel-bridge"
 author = "The kernel-bridge authors"
@@ -75,6 +76,11 @@ def percent_scripts(app, docname, source):
         source[0] = jupytext.writes(notebook, "md")
 
 
+def columns(app, docname, source):
+    """Puts the tables of columns into their page."""
+    source[0] = source[0].replace("<!-- columns -->", documentation())
+
+
 NOTHING = "\\ "
 """Renders as nothing."""
 
@@ -103,5 +109,6 @@ def fields_by_name(app, what, name, obj, options, signature, return_annotation):
 
 def setup(app):
     app.connect("source-read", percent_scripts)
+    app.connect("source-read", columns)
     app.connect("autodoc-process-docstring", no_types_before_colons, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", fields_by_name)
