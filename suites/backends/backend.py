@@ -102,7 +102,7 @@ class Backend(metaclass=_Registered):
         """Makes a JAX callable.
 
         Args:
-            kernel: The kernel as an operator declares it for this backend, or as :attr:`accept` returns it.
+            kernel: The kernel as an operator declares it for this backend, or as ``accept`` returns it.
             outs: A ``jax.ShapeDtypeStruct`` for each output.
             inputs: Anything with shape and dtype for each input; a launch may depend on them.
 

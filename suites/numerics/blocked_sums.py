@@ -7,7 +7,7 @@ BLOCK = 1024
 
 
 def blocked_terms(count: int) -> int:
-    """The longest chain of roundings in a sum of ``count`` products that is added up in blocks of :data:`BLOCK`.
+    """The longest chain of roundings in a sum of ``count`` products that is added up in blocks of ``BLOCK``.
 
     A term passes through its own product, at most ``BLOCK - 1`` additions within its block, and one addition per block.
     """

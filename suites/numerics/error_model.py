@@ -12,7 +12,7 @@ In a sum of products each term passes through its own product and at most ``k - 
 section 4.2). So the error of the computed sum is at most ``gamma_k * S``, where ``S`` is the sum of absolute values.
 ``k`` is the longest chain of roundings, not the number of terms: a sum of n terms in blocks of b terms has
 ``k = b + n/b``. An operator declares the longest chain that its kernels may have, see
-:func:`suites.numerics.blocked_sums.blocked_terms`.
+:func:`suites.blocked_terms`.
 
 A result is accepted when ``|got - truth| <= C u |truth| + gamma_k S + f * tiny``. ``C`` is the limit for elementwise
 functions; a correctly rounded result has C = 1. ``tiny`` is the smallest normal number. It allows for ``f`` operands or

@@ -18,7 +18,7 @@ See :mod:`suites.backends.numba_cuda_blocks`.
 
 
 def row_lengths(count: int, random: np.random.Generator) -> Array:
-    """Lengths of rows that have ``count`` non-zeros together, :data:`MEAN` on average.
+    """Lengths of rows that have ``count`` non-zeros together, ``MEAN`` on average.
 
     They spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
     """

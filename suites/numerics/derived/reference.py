@@ -6,7 +6,7 @@ computes the same operations in the tested dtypes. Sums are bounded for any orde
 something else than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
 
 Loops of unknown length and primitives without a rule have no derived bound. They get the tolerance that
-:func:`derived_truth` documents.
+:func:`suites.derived_truth` documents.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
 
 
 def explain_truth(reference: Reference, inputs: Arrays) -> str:
-    """Says whether :func:`derived_truth` derives a bound for these inputs, and otherwise why it uses a tolerance."""
+    """Says whether a bound is derived for these inputs, and otherwise why a tolerance is used."""
     try:
         _derived(reference, inputs)
     except Underivable as reason:

@@ -20,7 +20,6 @@ from bridge import (
     SignatureError,
     jax_kernel,
 )
-from bridge.ffi.target import CUDA
 from bridge.languages.warp import compiled as code
 from bridge.languages.warp import cpu_plan as host
 from bridge.languages.warp import packing as launch

@@ -25,6 +25,10 @@ FACT = (
 ENERGY = {"jnp": 12.5, "numba": 7.25}
 
 
+CHANGES = {"reports/records/measurements.py": FIELD, "reports/pages/columns.py": FACT}
+"""All that it takes, by file."""
+
+
 def change(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1
@@ -36,8 +40,8 @@ def changed(tmp_path_factory):
     """A folder with a copy of `reports` that has one more column, and a run that has the fact."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(PROJECT / "reports", folder / "reports", ignore=shutil.ignore_patterns("published", "__pycache__"))
-    change(folder / "reports" / "records" / "measurements.py", *FIELD)
-    change(folder / "reports" / "pages" / "columns.py", *FACT)
+    for path, change_of_file in CHANGES.items():
+        change(folder / path, *change_of_file)
     lines = []
     for record in make_pair(1000.0, 500.0):
         fields = json.loads(encode(record))

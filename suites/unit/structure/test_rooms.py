@@ -1,21 +1,77 @@
-"""The rooms of the house: what may import what, and that nothing leads back up."""
+"""The rooms of the house: which imports which, and that no import leads back."""
+
+import collections
 
 import pytest
 
-from suites.unit.structure.house import arrows, circle, folders, imports, modules
+from suites.unit.structure.house import arrows, circle, folders, imports, modules, room
 
-ROOMS: dict[str, object] = {
-    "bridge": {},
+ROOMS = {
+    "bridge": {
+        "__init__": "debug errors ffi languages operator xla_custom_kernel",
+        "xla_custom_kernel": "languages operator",
+        "operator": "agreement debug errors ffi languages signature source",
+        "languages": "debug errors ffi signature source",
+        "debug": "agreement errors ffi",
+        "agreement": "errors",
+        "ffi": "errors",
+        "signature": "errors",
+        "source": "errors",
+    },
+    "suites": {
+        "__main__": "sessions",
+        "plugin": "checks sessions",
+        "sessions": "backends bench cells checks declare dispatch errors mutants numerics",
+        "dispatch": "backends bench cells errors",
+        "mutants": "backends declare ops",
+        "bench": "backends cells checks declare numerics",
+        "checks": "backends cells declare errors numerics",
+        "cells": "backends declare errors numerics ops",
+        "ops": "__init__ backends",
+        "__init__": "backends declare errors numerics",
+        "declare": "backends errors numerics",
+        "backends": "errors numerics",
+    },
+    "reports": {
+        "__main__": "cli",
+        "cli": "errors options pages records render",
+        "__init__": "errors pages records",
+        "options": "records",
+        "pages": "errors records render",
+        "render": "errors",
+        "records": "errors",
+    },
 }
+"""The rooms that each room imports, from the top of the house down. A new arrow is a decision: draw it here."""
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_the_arrows_between_rooms_are_these(package):
+    found = collections.defaultdict(set)
+    for one, other in arrows(package):
+        found[one].add(other)
+    assert {name: " ".join(sorted(others)) for name, others in found.items()} == ROOMS[package]
 
 
 @pytest.mark.parametrize("folder", folders())
 def test_no_room_leads_back_to_itself(folder):
-    # The face of a package hands names on: rooms of the package do not import it.
-    pairs = {(one, other) for one, other in arrows(folder)}
-    assert circle(pairs) is None
+    assert circle(arrows(folder)) is None
 
 
 def test_no_module_leads_back_to_itself():
+    # A package imports its modules, which is no circle: none of them imports the package.
     faces = {name for name, module in modules().items() if module.is_face}
     assert circle((one, other) for one, other in imports() if one not in faces) is None
+
+
+@pytest.mark.parametrize(("package", "others"), [("bridge", ("suites", "reports")), ("reports", ("suites", "bridge"))])
+def test_bridge_and_reports_import_no_other_package(package, others):
+    assert [(one, two) for one, two in imports() if one.startswith(package) and two.partition(".")[0] in others] == []
+
+
+def test_the_operator_and_the_ffi_name_no_kernel_language():
+    """The operator room knows languages by their protocol; the FFI room does not know of any."""
+    allowed = {"bridge.operator": {"bridge.languages.language"}, "bridge.ffi": set()}
+    for folder, known in allowed.items():
+        taken = {two for one, two in imports() if one.startswith(folder) and room(two, "bridge") == "languages"}
+        assert taken <= known
