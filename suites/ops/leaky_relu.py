@@ -78,7 +78,7 @@ def leaky_relu_warp(dtype):
 
 
 def _truth(x):
-    """With the slope in the input's precision, as a parameter of the operation."""
+    """The slope is a parameter of the operation, so it has the input's precision."""
     slope = wide(np.array(SLOPE, x.dtype))
     value = np.where(wide(x) <= 0, slope * wide(x), wide(x))
     return Truth((bounded(value, x.dtype, ulps=1, flushed=2),))

@@ -1,4 +1,4 @@
-"""max: ``out[0]`` is the largest element; NaN if there is one; no elements is an error."""
+"""max: ``out[0]`` is the largest element; NaN if there is one; an empty x is an error."""
 
 import functools
 
@@ -29,8 +29,8 @@ from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, part
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
 # LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
-# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, of
-# which all but the sign are flipped if it is negative. A NaN with a positive sign has a key above infinity, but a NaN
+# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float;
+# for a negative float all bits but the sign are flipped. A NaN with a positive sign has a key above infinity, but a NaN
 # with a negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above
 # infinity's if there is any NaN.
 

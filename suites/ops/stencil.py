@@ -220,7 +220,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as a row of inner cells among ones, and grids that are all rim or nearly."""
+    """Each vector as a row of inner cells among ones, and grids that are all rim or nearly all rim."""
     rate = np.full(1, 0.2, dtype)
     random = np.random.default_rng(1)
     cases = {}

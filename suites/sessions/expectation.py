@@ -37,7 +37,7 @@ class Expectation:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints how many there were."""
+        """Prints how many cells ran."""
         line = f"{self.cells} cells ran on {self.platform}, as {VARIABLE} expects"
         if not self.cells:
             line = (

@@ -29,8 +29,8 @@ class Workers:
     """How the checks are spread.
 
     Attributes:
-        jobs: Worker processes; None for one a core, at most :data:`MOST_JOBS`. 0 runs all in this process, which a cell
-            that crashes then ends.
+        jobs: Worker processes; None for one per core, at most :data:`MOST_JOBS`. 0 runs all cells in this process, and
+            a cell that crashes ends it.
         timeout_s: Seconds after which a cell is given up.
     """
 

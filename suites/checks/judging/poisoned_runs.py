@@ -59,8 +59,8 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
 def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> Verdict | None:
     """Compares the results of two runs with :data:`POISONS`; returns None if they agree as far as they must.
 
-    An element that both runs left as they found it was never written. Any other difference is the kernel's own, which
-    only a deterministic kernel must not have.
+    An element that both runs left as they found it was never written. Any other difference comes from the
+    kernel; only a deterministic kernel must have none.
     """
     differing = [index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a.tobytes() != b.tobytes()]
     if not differing:
