@@ -44,7 +44,7 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
 
 
 def command(session: nox.Session, name: str) -> None:
-    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what the user typed."""
+    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what was typed."""
     programs = install(session, "commands")
     variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
     session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)

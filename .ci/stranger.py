@@ -1,4 +1,4 @@
-"""Types every command of the documentation in empty environments, as a stranger would, and checks what it prints.
+"""Types every command of the documentation in empty environments, as a stranger would, and checks its output.
 
 The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must have an
 entry in :data:`EXPECTED`: the folder that it is typed in, arguments that shorten it for CI, and the expected output.
@@ -140,7 +140,7 @@ class Walk:
         return kept | {"PATH": path, "HOME": str(self._home), "COLUMNS": "100", "NO_COLOR": "1"}
 
     def type(self, command: str) -> None:
-        """Types a command of the documentation, made shorter, and checks how it ends and what it prints."""
+        """Types a command of the documentation, made shorter, and checks its exit code and output."""
         expected = EXPECTED.get(command)
         if expected is None:
             self._fail(command, "the documentation names it, but .ci/stranger.py does not know what it prints")
@@ -158,7 +158,7 @@ class Walk:
                 self._fail(command, f"it does not print {pattern!r}", output)
 
     def run(self, command: str, where: str) -> tuple[int, str]:
-        """Runs a command, and prints how long it took; returns its exit code and what it prints."""
+        """Runs a command, and prints how long it took; returns its exit code and output."""
         print(f"$ {command}", flush=True)
         begun = time.monotonic()
         process = subprocess.Popen(

@@ -54,8 +54,8 @@ class Backend(metaclass=_Registered):
         id: Its name in operators, test ids and records: lower case letters, digits and ``_``.
         targets: The JAX platforms (``cpu``, ``cuda``) that it has code for. Each comes with the FFI target that a
             compiled program must show for every call, or None where XLA's own operations do the work.
-        accept: Takes what an author declares as the kernel. Returns it as a ``Kernel``, or None if it is no kernel of
-            this backend. Returns a ``Kernel`` of this backend unchanged.
+        accept: Takes the object that an author declares as the kernel. Returns it as a ``Kernel``, or None if it is no
+            kernel of this backend. Returns a ``Kernel`` of this backend unchanged.
         expected: A valid kernel in words, for the error about another object: "a function decorated with numba.njit".
         cure: The advice in the same error: "Decorate it with numba.njit."
         language: The name of the kernel language, if several backends share one.

@@ -1,4 +1,4 @@
-"""Declares the base class of all kernels, for those who add a backend with a kernel class of its own."""
+"""Declares the base class of all kernels, for authors of a backend with its own kernel class."""
 
 from __future__ import annotations
 

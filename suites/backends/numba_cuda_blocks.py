@@ -82,8 +82,8 @@ def partial_count(size: int) -> int:
 def rows_of(rows: int, terms: float) -> dict[str, Any]:
     """The launch of a kernel that sums rows. The threads with one ``threadIdx.y`` share a row.
 
-    There are so many of them that each adds up :data:`LOADS` terms. With fewer, long rows would be slow; with more,
-    some threads would have nothing to do.
+    Each of these threads adds up about :data:`LOADS` terms. With fewer threads, long rows would be slow; with
+    more, some threads would have nothing to do.
 
     Args:
         rows: How many rows there are.

@@ -6,7 +6,7 @@ The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an
     def test_eager_call_is_right(case, evidence): ...
 
 The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``kernel-bridge mutants``)
-proves what the check sees. A new file needs no entry anywhere else: :func:`checks` imports every file of
+proves which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every file of
 :mod:`suites.checks.folders`.
 """
 
@@ -69,7 +69,7 @@ def check(name: str, *, sees: str, cells: Table, order: int = LAST) -> Callable[
     Args:
         name: A name that no other check has.
         sees: The faults that it finds, in a few words.
-        cells: The cells that it runs on, from :mod:`suites.cells.tables` or a table of its own.
+        cells: The cells that it runs on, from :mod:`suites.cells.tables` or its own table.
         order: Its place in tables; without one it comes last.
 
     Raises:

@@ -54,7 +54,7 @@ def histogram(x, counts, out):
 
 @numba.njit(parallel=True)
 def histogram_parallel(x, counts, out):
-    """Each part of x has bins of its own. There are at most as many parts as elements per bin."""
+    """Each part of x has its own bins. There are at most as many parts as elements per bin."""
     parts = min(numba.get_num_threads(), x.size // max(counts.size, 1))
     if x.size < ONE_THREAD_BELOW or parts < 2:
         histogram(x, counts, out)

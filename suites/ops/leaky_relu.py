@@ -55,7 +55,7 @@ def leaky_relu_cuda(x, out):
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        # The larger of two values: the assembler would make a branch of a comparison with zero, and signs are mixed.
+        # Takes the larger of two values: a comparison with zero would become a branch, and signs are mixed.
         store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
         while i < np.uint64(out.size):

@@ -60,7 +60,7 @@ def linear_recurrence(a, b, initial, out):
 
 @numba.njit(parallel=True)
 def linear_recurrence_parallel(a, b, initial, out):
-    """Each thread has channels of its own: to share the steps of a channel would take twice the work."""
+    """Each thread has its own channels: sharing the steps of a channel would take twice the work."""
     parts = min(numba.get_num_threads(), initial.size // CACHE_LINE)
     if out.size < ONE_THREAD_BELOW or parts < 2:
         linear_recurrence(a, b, initial, out)
@@ -90,7 +90,7 @@ _ROW, _TILE = np.uint64(WIDTH), np.uint64(LOADS)
 def linear_recurrence_cuda(a, b, initial, out):
     """A block takes WIDTH channels through time. Each of its threads takes LOADS steps at a time.
 
-    Consecutive steps combine to one step of the same form, with a decay and a drive of its own. A thread combines its
+    Consecutive steps combine to one step of the same form, with its own decay and drive. A thread combines its
     own steps; then shared memory combines them with the steps of all threads before it.
     """
     decays = cuda.shared.array(MOST_THREADS, out.dtype)

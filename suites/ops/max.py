@@ -129,7 +129,7 @@ def largest_of(x, maxima):
     """``maxima[b]`` becomes the largest element of x that block b takes. x has at least one element."""
     shared = cuda.shared.array(THREADS, x.dtype)
     i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
-    best = x[0]  # to take an element twice changes nothing
+    best = x[0]  # taking an element twice changes nothing
     while i + step * np.uint64(3) < size:
         a, b, c, d = load(x, i, step)
         best = larger(best, larger(larger(a, b), larger(c, d)))
@@ -184,7 +184,7 @@ def largest_warp(dtype, width):
         first = wp.tid() * each
         best = wp.tile_full(shape=width, value=x[0], dtype=element)
         for i in range(first, wp.min(first + each, tiles)):
-            # The last tile begins earlier, so that it ends with x: to take an element twice changes nothing.
+            # The last tile begins earlier, so that it ends with x: taking an element twice changes nothing.
             best = wp.tile_map(larger, best, wp.tile_load(x, shape=width, offset=wp.min(i * width, x.shape[0] - width)))
         wp.tile_store(maxima, wp.tile_reduce(larger, best), offset=wp.tid())
 

@@ -175,8 +175,8 @@ def _truth(positions, masses):
 def _condition(pullback, inputs, cotangents):
     """With weights w and cotangents c, the pair i, j contributes ``w c - 3 w (c . d) d / distance2``.
 
-    This is added to the cotangent of position j and subtracted from the one of position i. The cotangent of mass j gets
-    ``w / m (c . d)``.
+    This is added to the cotangent of position j and subtracted from the cotangent of position i. The cotangent of mass
+    j gets ``w / m (c . d)``.
     """
     positions, masses = inputs
     d, distance2, unit_weight = _pairs(positions, np.ones_like(masses), 0, None)

@@ -42,7 +42,7 @@ def stencil_row(u, rate, out, i):
         copy_to(out[i], u[i])
     else:
         four = u.dtype.type(4)
-        # Rows are arrays of their own, so that LLVM sees that no column counts from the end.
+        # Rows are separate arrays, so that LLVM sees that no column counts from the end.
         above, row, below, new = u[i - 1], u[i], u[i + 1], out[i]
         new[0] = row[0]
         for j in range(1, columns - 1):

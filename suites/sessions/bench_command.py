@@ -1,4 +1,4 @@
-"""Times the cells of a selection in a process of their own, and shows them as they end.
+"""Times the cells of a selection in a separate process, and shows them as they end.
 
 A cell that brings the process down is recorded as CRASHED, one that takes too long as TIMEOUT; a new process continues
 after it. Only this process, which never runs a kernel, writes to the terminal.

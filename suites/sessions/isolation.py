@@ -35,7 +35,7 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
 @contextmanager
 def isolated() -> Generator[tuple[dict[str, str], str]]:
-    """Yields the environment of such a session, and a folder for temporary files that is deleted in the end.
+    """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
     The folder is also the cache of tuned backends, so that a session neither uses nor changes the user's cache.
     """

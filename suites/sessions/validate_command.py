@@ -21,7 +21,7 @@ from suites.sessions import isolation
 from suites.sessions.session_end import SessionEnd
 
 MOST_JOBS = 8
-"""Most workers by default: each needs memory for JAX and, on a GPU, a context of its own."""
+"""Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
 
 
 @dataclass(frozen=True)
