@@ -162,7 +162,7 @@ def _nearest(given: str, known: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error: its text, cut where it is long, and its type."""
+    """A value in an error: its text, cut if it is long, and its type."""
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return text if value is None else f"{text} (of type {type(value).__name__})"

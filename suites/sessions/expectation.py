@@ -1,6 +1,6 @@
 """Fails a session in which no cell ran on the platform that the environment names.
 
-If a GPU goes missing, all its cells are skipped, and a session of skips succeeds. A gate must not take it for a
+If a GPU goes missing, all its cells are skipped, and a session of skips succeeds. A gate must not count that as a
 success.
 """
 

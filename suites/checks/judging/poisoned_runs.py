@@ -1,6 +1,6 @@
 """Runs a compiled program on outputs that were filled with a pattern, to find elements that nothing writes.
 
-The program takes, besides its inputs, one donated array per output. XLA then uses the memory of that array for the
+The program takes its inputs and one donated array per output. XLA then uses the memory of that array for the
 output (this is asserted), so an element that nothing writes still holds the pattern. Two runs with different patterns
 must agree bit for bit.
 """

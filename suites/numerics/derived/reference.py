@@ -113,7 +113,7 @@ def _traced(reference: Reference, inputs: Arrays) -> Any:
 def _trace(reference: Reference, specs: tuple[Any, ...]) -> Any:
     with in_double(_needs_x64(specs)):
         try:
-            # A new function each time: JAX would keep the traces of a reference for ever.
+            # A new function each time, because JAX would keep the traces of a reference forever.
             return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*specs)
         except jax.errors.JAXTypeError as error:
             raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
