@@ -1,4 +1,4 @@
-"""The test session of this project: the plugin of :mod:`suites`, with as many CPU devices as tests of sharding need."""
+"""Loads the plugin of :mod:`suites` for this project's tests, with as many CPU devices as tests of sharding need."""
 
 from __future__ import annotations
 

@@ -18,16 +18,17 @@ nox.options.default_venv_backend = "venv"
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-"""A worker for each core, each with kernels of its own to compile."""
+"""A worker for each core, at most 8, because each compiles its own kernels."""
 
 
 def install(session: nox.Session, environment: str, *groups: str) -> Path:
-    """Installs the project in place in an environment that several sessions share, so that the next one starts at once.
+    """Installs the project in place, in an environment that sessions share: the next session starts at once.
 
     Args:
-        session: One that has no environment of its own (``python=False``).
-        environment: The folder of the environment, in ``.nox``; it is made if it is not there.
-        *groups: The dependency groups to install. For CUDA, the arguments of the session ask.
+        session: A session without its own environment (``python=False``).
+        environment: The folder of the environment, in ``.nox``; it is made if it is missing.
+        *groups: The dependency groups to install. An argument of the session that ends with ``cuda`` adds the extra for
+            CUDA.
 
     Returns:
         The folder with the programs of the environment.
@@ -43,7 +44,7 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
 
 
 def command(session: nox.Session, name: str) -> None:
-    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what the user typed."""
+    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what was typed."""
     programs = install(session, "commands")
     variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
     session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)
@@ -120,7 +121,7 @@ def docs(session: nox.Session) -> None:
     python = str(programs / "python")
     session.run(python, "docs/pictures.py", "--check", external=True)
     session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
-    # A fresh environment (-E), because Sphinx says what is wrong with a page only when it reads it.
+    # -E makes Sphinx read every page again: it reports the faults of a page only when it reads it.
     build = ("-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
     session.run(python, "-m", "sphinx", *build, external=True)
 
@@ -147,7 +148,7 @@ def minimum(requirement: str) -> str:
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Build the wheel and the source distribution, and check what they hold and declare."""
+    """Build the wheel and the source distribution, and check their files and metadata."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)

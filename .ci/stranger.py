@@ -1,8 +1,8 @@
-"""Types every command of the documentation in empty environments, as a stranger would, and checks what it prints.
+"""Types every command of the documentation in empty environments, as a stranger would, and checks its output.
 
-The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must be known to
-:data:`EXPECTED`, which says in which folder it is typed, what shortens it for CI, and what it must print. The walk
-fails at a command that is not known.
+The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must have an
+entry in :data:`EXPECTED`: the folder that it is typed in, arguments that shorten it for CI, and the expected output.
+The walk fails at a command without an entry.
 
 Usage: ``python .ci/stranger.py REPOSITORY``. The walk clones the repository into an empty folder.
 """
@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLONE, OWN, OTHER = "clone", "own", "other"
-"""The folders that a stranger works in: her clone of the project, her own project, and another one beside it."""
+"""The folders that a stranger works in: her clone of the project, her own project, and another project of hers."""
 
 PAGES = ("README.md", "docs/index.md", "docs/own-operators.md", "docs/measuring.md", "docs/commands.md")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a command does.
+    """The expected effect of a command.
 
     Attributes:
         where: The folder that it is typed in.
@@ -47,7 +47,7 @@ class Expected:
 
 _TABLE = r"Time per call on cpu.*Summary of cpu"
 _GRID = r"Validation on cpu.*PASSED.*[1-9]\d* passed, 0 failed.*Checks on cpu"
-_FEW = "--operator add --operator matvec"  # between them they have a kernel of every backend of the CPU
+_FEW = "--operator add --operator matvec"  # together they have a kernel for every CPU backend
 
 EXPECTED = {
     "python -m pip install nox": Expected(CLONE),
@@ -130,7 +130,7 @@ class Walk:
         self._home.mkdir()
 
     def variables(self, command: str) -> dict[str, str]:
-        """The environment variables of a fresh login, in which the environment that a command belongs to is active."""
+        """The environment variables of a fresh login, with the environment of a command active."""
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KERNEL"))
         }
@@ -140,7 +140,7 @@ class Walk:
         return kept | {"PATH": path, "HOME": str(self._home), "COLUMNS": "100", "NO_COLOR": "1"}
 
     def type(self, command: str) -> None:
-        """Types a command of the documentation, made shorter, and checks how it ends and what it prints."""
+        """Types a command of the documentation, made shorter, and checks its exit code and output."""
         expected = EXPECTED.get(command)
         if expected is None:
             self._fail(command, "the documentation names it, but .ci/stranger.py does not know what it prints")
@@ -158,7 +158,7 @@ class Walk:
                 self._fail(command, f"it does not print {pattern!r}", output)
 
     def run(self, command: str, where: str) -> tuple[int, str]:
-        """Runs a command, and prints how long it took; returns its exit code and what it prints."""
+        """Runs a command, and prints how long it took; returns its exit code and output."""
         print(f"$ {command}", flush=True)
         begun = time.monotonic()
         process = subprocess.Popen(
@@ -181,7 +181,7 @@ class Walk:
         return code, "".join(lines)
 
     def expect(self, what: str, true: bool, output: str = "") -> None:
-        """Notes a failure unless something is true."""
+        """Notes a failure if ``true`` is false."""
         if not true:
             self._fail(what, "is not so", output)
 
@@ -193,7 +193,7 @@ class Walk:
 
 
 def before_installing(walk: Walk) -> None:
-    """Gives the stranger tests of her own: their options, markers and a package have names that we use too."""
+    """Writes the stranger's own tests. Their options, markers and a package have names that we use too."""
     for folder in (walk.folders[OWN], walk.folders[OTHER]):
         (folder / "conftest.py").write_text(
             "def pytest_addoption(parser):\n"
@@ -210,14 +210,14 @@ def before_installing(walk: Walk) -> None:
 
 
 def own_session(walk: Walk, when: str) -> None:
-    """The stranger's own tests pass, and leave nothing behind, whether or not the package is installed beside them."""
+    """Checks that the stranger's own tests pass, and that pytest shows no plugin of ours."""
     code, output = walk.run("python -B -W error -m pytest test_other.py", OTHER)
     walk.expect(f"her own tests pass {when}", code == 0 and "1 passed" in output, output)
     walk.expect(f"pytest shows no plugin of ours {when}", "kernel" not in output, output)
 
 
 def light_install(walk: Walk) -> None:
-    """``pip install .`` brings what the bridge needs and no more; the commands say what they lack."""
+    """Checks that ``pip install .`` installs no test tools, and that the commands name the extra that they need."""
     code, output = walk.run("python -m pip list --format=freeze", OWN)
     packages = [line for line in output.splitlines() if "==" in line]
     folder = next(walk.environments["own"].glob("lib/python*/site-packages"))
@@ -239,7 +239,7 @@ def light_install(walk: Walk) -> None:
 
 
 def main() -> int:
-    """Walks; returns 1 if a command did not do what the documentation says."""
+    """Does the walk; returns 1 if a check of it failed."""
     repository = Path(sys.argv[1]).resolve()
     root = Path(tempfile.mkdtemp(prefix="stranger-"))
     walk = Walk(repository, root)
@@ -265,7 +265,7 @@ def main() -> int:
                 own_session(walk, "after the package is installed")
                 code, output = walk.run("kernel-bridge list --operator add", OTHER)
                 walk.expect("a command works beside a package named like ours", code == 0, output)
-    # In a plain session of hers pytest-benchmark itself makes .benchmarks, whoever installed it.
+    # pytest-benchmark also makes .benchmarks in plain sessions, so only the folder of the commands is checked.
     left = {path.name for path in walk.folders[OWN].iterdir()} & {".benchmarks", ".hypothesis", ".pytest_cache"}
     walk.expect(f"the commands leave no {', '.join(sorted(left))} behind", not left)
     status = subprocess.run(

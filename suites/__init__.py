@@ -1,4 +1,4 @@
-"""Gives a file with operators of one's own everything that it needs: ``from suites import Operator``.
+"""Exports everything that a user's file of operators needs: ``from suites import Operator``.
 
 A name is imported when it is first used, so that ``import suites`` costs nothing. The building blocks of kernels are in
 the file of their backend, such as :mod:`suites.backends.numba_cuda`.

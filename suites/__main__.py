@@ -1,4 +1,4 @@
-"""Starts the command line, ``kernel-bridge`` or ``python -m suites``, if what it needs is installed."""
+"""Starts the command line, ``kernel-bridge`` or ``python -m suites``, if the packages that it needs are installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NEEDED = ("hypothesis", "pandas", "pytest", "pytest_benchmark", "pytest_timeout
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit code, 3 where a package is missing."""
+    """Runs the command line; returns the exit code, 3 if a package is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(

@@ -2,7 +2,7 @@
 
 
 class OperatorError(ValueError, TypeError):
-    """An operator or a backend declares something that makes no sense, or one of its functions returns it."""
+    """An operator or a backend declares a value that makes no sense, or one of its functions returns one."""
 
 
 class SelectionError(ValueError):

@@ -4,7 +4,7 @@ A session loads the plugin with ``-p suites.plugin``. Its options begin with ``-
 through unchanged. Importing the plugin imports little more than pytest; everything else is imported when a test of
 this package is collected.
 
-PYTEST_DONT_REWRITE: it has no asserts, and pytest would warn where another module has imported it before.
+PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another module imported it first.
 """
 
 from __future__ import annotations
@@ -138,6 +138,6 @@ def pytest_runtest_makereport(
 
         case = case_of(item)
         if case is not None:
-            # xdist sends attributes that a report does not have by itself from a worker too.
+            # xdist also sends additional attributes of a report from its workers.
             report.finding = finding(case, item.stash.get(_EVIDENCE, None), call.excinfo, report)  # type: ignore[attr-defined]
     return report

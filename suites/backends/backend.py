@@ -54,15 +54,15 @@ class Backend(metaclass=_Registered):
         id: Its name in operators, test ids and records: lower case letters, digits and ``_``.
         targets: The JAX platforms (``cpu``, ``cuda``) that it has code for. Each comes with the FFI target that a
             compiled program must show for every call, or None where XLA's own operations do the work.
-        accept: Takes what an author declares as the kernel. Returns it as a ``Kernel``, or None if it is no kernel of
-            this backend. Returns a ``Kernel`` of its own as it is.
-        expected: What a kernel must be, for the error about another object: "a function decorated with numba.njit".
-        cure: What to do, for the same error: "Decorate it with numba.njit."
+        accept: Takes the object that an author declares as the kernel. Returns it as a ``Kernel``, or None if it is no
+            kernel of this backend. Returns a ``Kernel`` of this backend unchanged.
+        expected: A valid kernel in words, for the error about another object: "a function decorated with numba.njit".
+        cure: The advice in the same error: "Decorate it with numba.njit."
         language: The name of the kernel language, if several backends share one.
         missing_dtypes: The dtypes that no kernel of this backend can have, each with the reason.
-        missing: Why it can run nowhere on this machine; None if it can.
+        missing: Why it cannot run on this machine; None if it can.
         has_adjoints: Whether the language generates adjoints, so that its kernels have gradients.
-        typed: Whether the bridge knows the dtypes and ranks of a kernel's arrays. Of CUDA C++ it knows only the sizes.
+        typed: Whether the bridge knows the dtypes and ranks of a kernel's arrays. For CUDA C++ it knows only the sizes.
         takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
         serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
     """
@@ -107,7 +107,7 @@ class Backend(metaclass=_Registered):
             inputs: Anything with shape and dtype for each input; a launch may depend on them.
 
         Raises:
-            OperatorError: The kernel is none of this backend.
+            OperatorError: The kernel is not a kernel of this backend.
         """
         accepted = kernel if isinstance(kernel, Kernel) else self.accept(kernel)
         if accepted is None:
@@ -131,10 +131,10 @@ class Backend(metaclass=_Registered):
 
 
 def register_backend(backend: Backend) -> Backend:
-    """Adds a backend to those that operators can be implemented for, and returns it.
+    """Adds a backend to the registry, and returns it.
 
     Raises:
-        OperatorError: Its id is taken or no valid name, or one of its platforms does not exist.
+        OperatorError: Its id is taken or invalid, or one of its platforms does not exist.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.id):
         raise OperatorError(f"Backend: id is {backend.id!r}, expected lower case letters, digits and _.")
@@ -149,7 +149,7 @@ def register_backend(backend: Backend) -> Backend:
 
 
 def _of_id(id_: str) -> Backend:
-    """The backend of an id, where one is unpickled."""
+    """The backend with an id; pickle calls this to load a backend."""
     if id_ not in _registered:
         raise OperatorError(
             f"no backend is registered as {id_!r} in this process (registered: {', '.join(_registered)}). "

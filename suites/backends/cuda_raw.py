@@ -140,7 +140,7 @@ class _Parameters:
 
 
 def _parsed(parameters: str) -> _Parameters | None:
-    """Reads the text of the parameters; None if they are not pointers with at most a size after them."""
+    """Reads the text of the parameters; None unless they are pointers, with at most one size after them."""
     types = [re.sub(r"\b(const|__restrict__|restrict)\b|\w+\s*$", " ", each) for each in parameters.split(",")]
     names = [" ".join(each.replace("*", " ").split()) for each in types]
     arrays = ["*" in each for each in types]

@@ -1,4 +1,4 @@
-"""Declares the base class of all kernels, for those who add a backend with a kernel class of its own."""
+"""Declares the base class of all kernels, for authors of a backend with its own kernel class."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Kernel(ABC):
         """Makes a JAX callable that takes the inputs and returns the outputs.
 
         Args:
-            inputs: Anything with shape and dtype for each input. Empty where nobody knows them: only kernels whose
-                launch does not depend on the inputs can be built then.
+            inputs: Anything with shape and dtype for each input. Empty if they are unknown: then only kernels whose
+                launch does not depend on the inputs can be built.
             outs: A ``jax.ShapeDtypeStruct`` for each output.
         """
 
@@ -39,7 +39,7 @@ class Kernel(ABC):
 
     @property
     def atomic(self) -> bool:
-        """Whether atomic operations add floats up: on a GPU their order varies, and with it the last bits."""
+        """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
         return False
 
     def declared_dtypes(self) -> DeclaredDtypes | None:

@@ -1,6 +1,6 @@
 """Adds the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
 
-It also gives the building blocks of :mod:`suites.backends.numba_cpu_blocks` to the files of the operators.
+It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` for the files of operators.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NumbaKernel(Kernel):
-    """A function decorated with ``numba.njit``, of the inputs and then the outputs."""
+    """A function decorated with ``numba.njit`` that takes the inputs, then the outputs."""
 
     dispatcher: Any
 

@@ -12,7 +12,7 @@ from numba.extending import overload
 from suites.numerics.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
-"""Elements below which one thread is enough: to hand half to a second one takes about 5 us, as long as the work."""
+"""Below so many elements one thread is enough: handing half to a second one takes about 5 us, as long as the work."""
 
 # Reassociation lets LLVM keep several partial sums in vector registers. Without it, every addition waits for the one
 # before. The order of additions within a block is then free; the error model allows for that. No other fast-math flag
@@ -98,14 +98,14 @@ def rows_of_part(indptr, part, parts):
 
 
 def block_exp(x, center, out):
-    """Exponentials of the distances to ``center``, which is not below any element; returns their sum, in any order.
+    """Exponentials of ``x - center``; returns their sum, in any order. No element is above ``center``.
 
     They are exact to two units in the last place. Results below the smallest normal number are zero.
     """
     raise NotImplementedError("for kernels only")
 
 
-# LLVM does not vectorise a call of the exponential function, but it vectorises the arithmetic of one. Let n be the
+# LLVM does not vectorise a call of the exponential function, but it vectorises the arithmetic below. Let n be the
 # integer next to d / ln 2. Then ``exp(d) = 2**n exp(d - n ln 2)``, where the second exponent is at most (ln 2) / 2, so
 # that Taylor's series is short. Adding ``shifter``, whose last place is worth one, rounds to an integer. It leaves the
 # integer in the low bits, and a shift to the left makes these the exponent of ``2**n``. ``high``, the first part of
@@ -123,7 +123,7 @@ def _block_exp(x, center, out):
     ln2_high = int(ln2 * short) / short
     high, low, inverse = real(ln2_high), real(ln2 - Decimal(ln2_high)), real(1 / ln2)
     lowest = real(info.minexp * math.log(2))
-    terms = {32: 7, 64: 13}[x.dtype.bitwidth]  # the next one is below a tenth of a rounding
+    terms = {32: 7, 64: 13}[x.dtype.bitwidth]  # the next term is below a tenth of a rounding
     leading, *others = (real(1 / math.factorial(k)) for k in range(terms, -1, -1))
     coefficients = tuple(others)
     one = integer(bias << bits)

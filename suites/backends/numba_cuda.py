@@ -1,6 +1,6 @@
 """Adds the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``: kernels of numba-cuda.
 
-It also gives the building blocks of :mod:`suites.backends.numba_cuda_blocks` to the files of the operators.
+It also exports the building blocks of :mod:`suites.backends.numba_cuda_blocks` for the files of operators.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CudaKernel(Kernel):
         dispatcher: The kernel, decorated with ``numba.cuda.jit``.
         launch: Takes the inputs and outputs of a call (anything with shape and dtype). Returns the launch arguments of
             :func:`bridge.numba_cuda_kernel`.
-        atomic: Whether atomic operations add floats up: on a GPU their order varies, and with it the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
     dispatcher: Any

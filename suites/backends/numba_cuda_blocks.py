@@ -1,6 +1,6 @@
 """Building blocks of Numba-CUDA kernels: tiles of loads, and sums over groups of threads.
 
-A machine without numba-cuda can import the operators as well. There the decorators return the Python function itself,
+A machine without numba-cuda can import the operators too. There the decorators return the Python function itself,
 and :data:`MISSING` says why it cannot run.
 
 Bandwidth: by Little's law a GPU that moves 4.8 TB/s with a latency of 700 ns has 3.4 MB under way, 25 KB on each of its
@@ -9,8 +9,8 @@ Bandwidth: by Little's law a GPU that moves 4.8 TB/s with a latency of 700 ns ha
 that the store changed the loaded value. The elements of a thread lie a block apart, so that each load of a warp is
 contiguous.
 
-Indices are unsigned: Numba counts negative indices from the end, which takes three more instructions per access to a
-signed one. All are 64 bits wide: Numba turns a signed and an unsigned 64-bit integer into a float.
+Indices are unsigned: Numba counts negative indices from the end, which costs three more instructions per access with
+a signed index. All are 64 bits wide: arithmetic on a signed and an unsigned 64-bit integer gives a float in Numba.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ PARTIALS = 1024
 """The most blocks of a reduction: they fill a GPU, and one block can add up their results."""
 
 ONE_BLOCK_UP_TO = 1 << 12
-"""Elements that one block reduces by itself: a second launch would take longer."""
+"""Up to so many elements one block reduces by itself: a second launch would take longer."""
 
 LONG = 32
-"""Terms per lane of a row above which all threads of a block share it."""
+"""All threads of a block share a row with more terms per lane than this."""
 
 
 def kernel(function: Callable[..., None]) -> Any:
@@ -82,8 +82,8 @@ def partial_count(size: int) -> int:
 def rows_of(rows: int, terms: float) -> dict[str, Any]:
     """The launch of a kernel that sums rows. The threads with one ``threadIdx.y`` share a row.
 
-    There are so many of them that each adds up :data:`LOADS` terms. With fewer, long rows would be slow; with more,
-    some threads would have nothing to do.
+    Each of these threads adds up about :data:`LOADS` terms. With fewer threads, long rows would be slow; with
+    more, some threads would have nothing to do.
 
     Args:
         rows: How many rows there are.

@@ -55,7 +55,7 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
 
         def kernel(*references: Any) -> None:
             sources, targets = references[: len(inputs)], references[len(inputs) :]
-            # Triton does not cut the last block off where the array ends: elements beyond it would be another array's.
+            # Triton does not cut the last block at the end of the array: elements beyond it belong to other arrays.
             first = pl.program_id(0) * BLOCK
             inside = first + jnp.arange(BLOCK) < size
             here = pl.ds(first, BLOCK)

@@ -1,6 +1,6 @@
 """Adds the backends ``warp`` and ``warp_tile``: kernels of NVIDIA Warp, whose blocks may work on tiles.
 
-It also gives the building blocks of :mod:`suites.backends.warp_blocks` to the files of the operators.
+It also exports the building blocks of :mod:`suites.backends.warp_blocks` for the files of operators.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class WarpKernel(Kernel):
             :func:`bridge.jax_kernel`.
         initial: Takes the outputs and returns the initial values of those that the kernel accumulates into
             (``in_out_argnames``). In the kernel these arguments follow the inputs.
-        atomic: Whether atomic operations add floats up: on a GPU their order varies, and with it the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
     kernel: Callable[[str], Any]
@@ -116,7 +116,7 @@ class WarpCallable(Kernel):
     Attributes:
         make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
         calls: How many kernels the function calls.
-        atomic: Whether atomic operations add floats up: on a GPU their order varies, and with it the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
     make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
@@ -162,12 +162,12 @@ def _accept_tile(given: Any) -> Kernel | None:
 
 
 def _inner_rank(given: Any) -> int:
-    """Dimensions of an element of a Warp array: 1 of a vector, 2 of a matrix. They come last in the JAX array."""
+    """Dimensions of an element of a Warp array: 1 for a vector, 2 for a matrix. They come last in the JAX array."""
     return len(getattr(getattr(given, "dtype", None), "_shape_", ()))
 
 
 def _dtype(given: Any) -> str | None:
-    """The dtype of a Warp array, of vectors and matrices too; None of a generic one."""
+    """The dtype of a Warp array, also of vectors or matrices; None if the array is generic."""
     element = getattr(given, "dtype", None)
     name = getattr(getattr(element, "_wp_scalar_type_", element), "__name__", "")
     return name if re.fullmatch(r"bool|u?int\d+|float\d+", name) else None

@@ -5,8 +5,8 @@ with Warp types from the function's closure. ``module="unique"`` has Warp compil
 Modules with kernels have no ``from __future__ import annotations``: Warp reads annotations as objects.
 
 Tiles: on a GPU the threads of a block share the work on a tile; on the CPU a block is one thread. Warp's CPU code keeps
-a tile in vector registers if all arrays are vectors and ``wp.tid()`` is one number, the index of the block: only then
-does it know that elements are neighbours. Elements beyond the end of an array are loaded as zeros and not stored.
+a tile in vector registers if all arrays are vectors and ``wp.tid()`` is one number, the index of the block: otherwise
+it does not know that elements are neighbours. Elements beyond the end of an array are loaded as zeros and not stored.
 """
 
 import functools

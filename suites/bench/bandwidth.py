@@ -1,8 +1,8 @@
 """Measures the memory bandwidth of the CPU: the roof that kernels are compared with.
 
 The roof of a cell depends on where its data lies. It is therefore measured for working sets of each level of the memory
-hierarchy, hot as in the timed loop. Copies and reads have roofs of their own: for a copy the processor also fetches the
-memory that it will overwrite, so a kernel that hardly writes may move more bytes than any copy.
+hierarchy, hot as in the timed loop. Copies and reads have separate roofs: for a copy the processor also fetches the
+memory that it will overwrite, so a kernel that hardly writes may be faster than any copy.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _fastest(transfer: Callable[[], Any]) -> float:
 
 @numba.njit
 def _copy(source: Array, target: Array, repeats: int) -> None:
-    # There and back again, so that no copy can be left out.
+    # Copies there and back, so that the compiler cannot leave a copy out.
     for _ in range(repeats):
         target[:] = source
         source[:] = target

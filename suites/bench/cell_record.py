@@ -21,7 +21,7 @@ from suites.numerics.precision import precision
 def cell_record(case: Case, benchmark: Any, clock: PerCallClock, limit_s: float) -> dict[str, Any]:
     """Returns the fields of :class:`reports.Record` for one cell; a failure is a status with a reason.
 
-    ``moved``, the bytes that a call reads and writes, is in addition to these fields.
+    The result also has ``moved``: the bytes that a call reads and writes.
 
     Args:
         case: The cell.
@@ -44,7 +44,7 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
         except Exception as error:
             return {"status": Status.COMPILE_ERROR, "reason": described(error)}
         verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
-        if case.size <= REPEATED_ABOVE:  # XLA's own error on more would take seconds, and shows in smaller cells
+        if case.size <= REPEATED_ABOVE:  # the reference's error would take seconds here; smaller cells show it
             verdict = with_reference(verdict, case.operator, inputs)
         found: dict[str, Any] = {
             "status": verdict.status,
@@ -66,7 +66,7 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
 
 
 def _work(case: Case, inputs: Inputs) -> dict[str, Any]:
-    """Returns what a call has to do: shapes, dtypes, floating-point operations, bytes."""
+    """Returns the work of a call: shapes, dtypes, floating-point operations, bytes."""
     shapes, dtypes = input_types(inputs)
     operator = case.operator
     moved = operator.bytes_read(*inputs), operator.bytes_written(*inputs)

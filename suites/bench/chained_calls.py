@@ -53,12 +53,12 @@ def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) 
 
 
 def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
-    """Tells whether :func:`chain` keeps every call: with no element to hand on, XLA would make one before the loop."""
+    """Tells whether :func:`chain` keeps every call: without an element to hand on, XLA makes one call before it."""
     return written_input(outs, inputs) is not None
 
 
 def written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
-    """Returns the input that an element would be written to: the largest of the first output's dtype, or of all."""
+    """Returns the index of the input to write to: the largest of the first output's dtype, else the largest of all."""
     if not outs or not math.prod(outs[0].shape):
         return None
     sizes = {index: math.prod(array.shape) for index, array in enumerate(inputs) if math.prod(array.shape)}

@@ -28,7 +28,7 @@ def stages(operator: Operator, backend: Backend, inputs: Inputs) -> tuple[Stages
         clock.append(time.perf_counter())
         return result
 
-    # A new function, so that JAX finds nothing of it in its caches.
+    # JAX's caches hold nothing of a new function.
     traced = lap(jax.jit(lambda *arrays: call(*arrays)).trace(*arguments))
     lowered = lap(traced.lower())
     program = lap(lowered.compile())

@@ -2,8 +2,7 @@
 
 Device time comes from CUPTI, NVIDIA's profiling interface, through the profiler that JAX ships for Mosaic. It is the
 sum of the times of all kernels of a call, without the gaps between them and without launch costs, which
-:mod:`suites.dispatch` measures. Where CUPTI does not work, calls are timed by the clock on the wall, and the recorded
-method says so.
+:mod:`suites.dispatch` measures. If CUPTI does not work, the wall clock times calls, and the recorded method says so.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import jax.numpy as jnp
 from suites.bench.bandwidth import Roof
 
 COLD_FROM_L2 = 5
-"""A working set of so many times the second-level cache finds nothing there from the call before."""
+"""A working set this many times as large as the second-level cache finds nothing there from the call before."""
 
 BATCH = 30
 """Calls measured at a time."""
@@ -123,7 +122,7 @@ def cupti_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls:
 
 
 def wall_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls: int) -> list[float]:
-    """Returns the seconds from each call to the end of its work, by the clock on the wall."""
+    """Returns the seconds from each call to the end of its work, by the wall clock."""
     jax.block_until_ready(function(*arguments))
     seconds = []
     for _ in range(calls):

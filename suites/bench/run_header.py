@@ -27,9 +27,9 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     """Returns the header of a new run.
 
     Args:
-        selection: What is checked or timed. The header names the commit of its operators.
+        selection: The cells that are checked or timed. The header names the commit of its operators.
         profile: Name of the profile, as recorded.
-        keeps_pages: What :func:`keep_freed_pages` returned.
+        keeps_pages: The result of :func:`keep_freed_pages`.
 
     Raises:
         RuntimeError: JAX has no such device.

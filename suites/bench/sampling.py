@@ -1,7 +1,7 @@
 """Samples a cell with pytest-benchmark: a pilot decides how many rounds, ``benchmark.pedantic`` runs them.
 
 pytest-benchmark reads its timer before and after each round. Its timer here is a :class:`PerCallClock`, so that its
-statistics, and its ``--benchmark-json``, hold seconds of one call whatever the method of timing is.
+statistics, and its ``--benchmark-json``, hold seconds of one call for every method of timing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PILOT_SHARE = 1 / 16
 class PerCallClock:
     """A clock whose differences are seconds of one call.
 
-    It follows the clock on the wall, slowed down by the number of calls in a sample. For times that the device
-    measures it stands still but for :meth:`advance`.
+    It follows the wall clock, divided by the number of calls in a sample. For times that the device measures, only
+    :meth:`advance` moves it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class PerCallClock:
         self._advanced_s: float | None = None
 
     def follow_wall(self, loops: int) -> None:
-        """Follows the clock on the wall, for samples of ``loops`` calls."""
+        """Follows the wall clock, for samples of ``loops`` calls."""
         self._loops, self._advanced_s = loops, None
 
     def stand_still(self) -> None:
@@ -76,7 +76,7 @@ def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, *, spent_s: 
         pilot: A few samples, in any unit.
         sample_s: How long one sample takes in all.
         limit_s: Seconds that sampling may take.
-        spent_s: Seconds of these that the pilot took.
+        spent_s: How many of them the pilot took.
         batch: Samples that are measured together.
     """
     error = median_relative_error(list(pilot))
@@ -90,7 +90,7 @@ def rounds(pilot: Sequence[float], sample_s: float, limit_s: float, *, spent_s: 
 def stop_reason(samples: Sequence[float], chosen: Rounds) -> str:
     """Says why sampling ended, as recorded.
 
-    The noise is stable where as many samples as the pilot asked for did not lower the error enough: then it is not
+    The noise is stable if the samples that the pilot asked for did not lower the error enough. Then the noise is not
     independent, and more samples would not help.
     """
     if median_relative_error(list(samples)) < RELATIVE_ERROR:

@@ -1,6 +1,6 @@
 """Decides how a cell is timed, and compiles the program for it.
 
-- Inputs lie on the device and are passed in: XLA folds what a program closes over into constants.
+- Inputs lie on the device and are passed in: XLA turns arrays that a program closes over into constants.
 - Every output is returned and waited for: a sample that waits for the first output alone misses the others.
 - On a GPU the device's own time counts, see :mod:`suites.bench.gpu`.
 - On a CPU, short calls are chained in a loop inside the program, see :mod:`suites.bench.chained_calls`. The loop is
@@ -55,7 +55,7 @@ class Plan:
 
 
 def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
-    """Decides how a cell is timed, and compiles what is needed for it."""
+    """Decides how a cell is timed, and compiles the program for it."""
     call = operator.build(backend, inputs)
     arguments = [jax.device_put(array) for array in inputs]
     outs = operator.outputs(*inputs)
@@ -87,7 +87,7 @@ def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, a
 
 
 def _loops(chained: Callable[[int], Any]) -> int:
-    """Returns a power of two, so that a sample takes about :data:`SAMPLE_NS`."""
+    """Returns a power of two for which a sample takes about :data:`SAMPLE_NS`."""
 
     def elapsed_ns() -> int:
         start = time.perf_counter_ns()

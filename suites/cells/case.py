@@ -27,7 +27,7 @@ class Case:
 
     Attributes:
         operator: The operator.
-        backend: Whose kernel runs; :attr:`Backend.JNP` is the reference.
+        backend: The backend whose kernel runs; :attr:`Backend.JNP` is the reference.
         dtype: Name of the dtype, such as ``float32``.
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.

@@ -31,7 +31,7 @@ def use(sources: Iterable[str]) -> None:
         sources: Paths of Python files, or names of modules; none for the operators of this package.
 
     Raises:
-        CatalogueError: A source cannot be found or imported, holds no operator, or one of a name that is taken.
+        CatalogueError: A source cannot be found or imported, holds no operator, or holds one whose name is taken.
     """
     global _sources
     _sources = tuple(str(source) for source in sources)
@@ -73,8 +73,8 @@ def check(platform: str) -> None:
         platform: Where cells are to run: ``cpu`` or ``cuda``.
 
     Raises:
-        CatalogueError: An operator contradicts itself; or none has a kernel that can run on the platform in any of its
-            dtypes, so that nothing would be tested but XLA's own code.
+        CatalogueError: An operator contradicts itself. Or no operator has a kernel that can run on the platform: then
+            only XLA's own code would be tested.
     """
     if not _sources:
         return
@@ -128,7 +128,7 @@ def _imported(source: str) -> ModuleType:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """Returns the line of a user's file that an error came from; empty if no line of it ran, or the error says it."""
+    """Returns the line of a user's file that an error came from; empty if no line of it ran, or the error names it."""
     if isinstance(error, SyntaxError):
         return ""
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""Defines :class:`Table`: the cells that a check runs on, and the choice of them that the quick profile keeps."""
+"""Defines :class:`Table`: the cells that a check runs on, and the cells that the quick profile keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Table:
 
     Attributes:
         cells: Makes the pytest parameters of every cell on a platform, ``cpu`` or ``cuda``.
-        at_sizes: Makes those at sizes that the user named; None for a table whose sizes she cannot change.
+        at_sizes: Makes the parameters at sizes that the user names; None if the sizes of the table are fixed.
         full_only: Variants that the quick profile leaves out.
         quick_without_twins: Whether the quick profile leaves out parallel kernels that have a serial twin: the same
             code of the bridge transforms both.
@@ -39,9 +39,9 @@ class Table:
         return self.quick(own) if selection.profile == "quick" else own
 
     def quick(self, cells: Iterable[Any]) -> list[Any]:
-        """Returns as many of these cells as two cores check in three minutes; compiling takes most of the time.
+        """Returns each kernel in its first dtype at its largest size, without the reference.
 
-        That is each kernel in its first dtype at its largest size. The reference is left out.
+        Two cores check so many cells in three minutes; compiling takes most of the time.
         """
         others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
         with_first_dtype = {cell.values[0].kernel for cell in others if cell.values[0].in_first_dtype}

@@ -11,13 +11,13 @@ from suites.declare.operator import Operator
 
 
 def backends(operator: Operator, platform: str) -> list[Backend]:
-    """Returns the backends of an operator on a platform: the reference and its kernels, or those that it tests."""
+    """Returns the backends of an operator on a platform: the reference and its kernels, or its ``tested`` backends."""
     tested = operator.backends() if operator.tested is None else operator.tested
     return [backend for backend in Backend if platform in backend.platforms and backend in tested]
 
 
 def grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
-    """Yields every backend and dtype of every operator at the sizes that a function of the operator returns.
+    """Yields every backend and dtype of every operator at the sizes that ``sizes`` returns for it.
 
     The cases of one kernel follow each other, so that it is compiled once.
     """

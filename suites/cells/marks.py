@@ -22,7 +22,7 @@ def as_parameter(case: Case, limitations: Sequence[Limitation] = ()) -> Any:
 
     Args:
         case: The case.
-        limitations: Known limitations in addition to those of the operator, such as those of its gradient.
+        limitations: Known limitations besides the operator's own, such as limitations of its gradient.
     """
     reason = why_skipped(case)
     if reason:

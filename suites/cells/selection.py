@@ -69,7 +69,7 @@ class Selection:
         return found
 
     def has(self, case: Case) -> bool:
-        """Tells whether a case fits the names and sizes; the quick cells of a profile are up to each table."""
+        """Tells whether a case fits the names and sizes; each table chooses its quick cells by itself."""
         return (
             (not self.operators or case.operator.name in self.operators)
             and (not self.backends or case.backend.id in self.backends)

@@ -16,8 +16,8 @@ _TIMED_DTYPES = ("float32", "float64", "int32", "int64")
 def timed_cells(selection: Selection) -> list[Any]:
     """Returns the pytest parameters of every cell to time; the backends of one cell follow each other.
 
-    The quick profile times each operator in its first dtype, the full one in all that tables compare. Dtypes and sizes
-    that the selection names replace those of the profile.
+    The quick profile times each operator in its first dtype, the full one in all dtypes that tables compare. Dtypes and
+    sizes that the selection names replace the profile's.
     """
     platform, profile = selection.device, selection.profile
     cases = grid(platform, lambda operator: selection.sizes or operator.sizes.of(platform, profile))

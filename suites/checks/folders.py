@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 VARIABLE = "KERNEL_BRIDGE_CHECKS"
-"""The environment variable that names more folders of checks, separated like those of ``PATH``."""
+"""The environment variable that names more folders of checks, separated as in ``PATH``."""
 
 _OWN = Path(__file__).resolve().parent
 

@@ -11,10 +11,10 @@ from suites.errors import CatalogueError
 
 
 def require_known_checks(operators: Iterable[Operator]) -> None:
-    """Requires that every check that a limitation of these operators names is registered.
+    """Requires that the limitations of these operators name only registered checks.
 
     Raises:
-        CatalogueError: One is not; the message lists the known ones.
+        CatalogueError: A check is not registered; the message lists the known ones.
     """
     known = [check.name for check in checks()]
     for operator in operators:

@@ -58,7 +58,7 @@ def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[An
 
 
 def batch(case: Case) -> tuple[list[tuple[Inputs, list[Any]]], list[list[Any]]]:
-    """Returns inputs and cotangents of each element of a batch, and those of all elements stacked."""
+    """Returns the inputs and cotangents of each element of a batch, and all of them stacked."""
     operator = case.operator
     elements = [operator.sample(case.dtype, case.size, SEED + seed) for seed in range(EXTENT)]
     cotangents = [random_cotangents(operator, inputs, seed) for seed, inputs in enumerate(elements)]

@@ -6,7 +6,7 @@ The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an
     def test_eager_call_is_right(case, evidence): ...
 
 The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``kernel-bridge mutants``)
-proves what the check sees. A new file needs no entry anywhere else: :func:`checks` imports every file of
+proves which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every file of
 :mod:`suites.checks.folders`.
 """
 
@@ -45,7 +45,7 @@ class Check:
 
     Attributes:
         name: Its name in records and tables.
-        sees: What it is there for: the faults that it finds, in a few words.
+        sees: The faults that it finds, in a few words.
         cells: The cells that it runs on.
         order: Its place in tables: lower numbers come first, then names.
         file: The file of its test.
@@ -64,12 +64,12 @@ _REGISTERED: dict[str, Check] = {}
 
 
 def check(name: str, *, sees: str, cells: Table, order: int = LAST) -> Callable[[Test], Test]:
-    """Registers a test as a check; a decorator that returns the test itself.
+    """Returns a decorator that registers a test as a check, and leaves the test as it is.
 
     Args:
         name: A name that no other check has.
-        sees: What it is there for, in a few words.
-        cells: The cells that it runs on, from :mod:`suites.cells.tables` or a table of its own.
+        sees: The faults that it finds, in a few words.
+        cells: The cells that it runs on, from :mod:`suites.cells.tables` or its own table.
         order: Its place in tables; without one it comes last.
 
     Raises:
@@ -113,13 +113,13 @@ def check_of(file: Path, function: str) -> Check | None:
 
 
 def check_of_id(nodeid: str) -> Check | None:
-    """Returns the check that a test makes, by pytest's id of the test; None if it makes none."""
+    """Returns the check that a test makes, by pytest's id of the test; None if there is none."""
     function = nodeid.partition("[")[0].rpartition("::")[2]
     return next((each for each in checks() if each.function == function), None)
 
 
 def unregistered(file: Path, function: str) -> str:
-    """Says what to do about a test in a file of checks that is not registered."""
+    """Says what to do about an unregistered test in a file of checks."""
     return (
         f"{file}: {function} is not registered. Decorate it: @check('name', sees='what it is there for', "
         "cells=KERNELS), from suites.checks.register import check."

@@ -22,7 +22,7 @@ from suites.checks.register import check
 )
 def test_drawn_structure_is_right(case: Case, evidence: Evidence) -> None:
     after_csr = case.operator.after_csr
-    assert after_csr is not None  # as the table says
+    assert after_csr is not None  # the table holds only sparse operators
 
     def each(data: Any) -> None:
         matrix = data.draw(csr(case.dtype))

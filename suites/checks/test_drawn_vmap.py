@@ -39,4 +39,4 @@ def test_drawn_batch_is_right(case: Case, evidence: Evidence) -> None:
                 judge_results(operator, batch.elements[index], found), f"element {index} of {batch.levels}"
             )
 
-    for_drawn(each, share=5)  # each example is a program of its own
+    for_drawn(each, share=5)  # each example compiles a program

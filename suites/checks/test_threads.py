@@ -1,4 +1,4 @@
-"""Checks that each of several threads that call a kernel at once on its own inputs gets its own true result."""
+"""Checks that threads that call a kernel at once, each on its own inputs, all get their true results."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

@@ -12,7 +12,7 @@ from suites.numerics.precision import precision
 
 @check("twice", sees="calls that disturb each other in one program", cells=TRANSFORMED_KERNELS, order=50)
 def test_jit_around_several_calls_keeps_all(case: Case, evidence: Evidence) -> None:
-    """Makes one call on the inputs, and one for each input that differs from them in that input alone."""
+    """Makes one call on the inputs, and one more for each input with only that input changed."""
     operator, inputs = case.operator, case.inputs()
     other = operator.sample(case.dtype, case.size, SEED + 1)
     variants = [inputs, *((*inputs[:i], other[i], *inputs[i + 1 :]) for i in range(len(inputs)))]

@@ -12,7 +12,7 @@ from suites.errors import OperatorError
 
 
 def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
-    """The kernel as its backend builds from it.
+    """Returns the kernel as a :class:`Kernel` of its backend.
 
     Args:
         where: The operator and its field, with which an error begins.
@@ -52,7 +52,7 @@ def takes(kernel: Kernel, dtypes: Sequence[str]) -> bool:
 
 
 def _accepting(kernel: Any) -> list[Backend]:
-    """The backends that this is clearly a kernel of."""
+    """The backends that accept this as a kernel, except those that accept every callable."""
     return [each for each in Backend if not each.takes_any_callable and each.accept(kernel) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Wraps the functions that an author declares for an operator, so that each returns one form; other forms are refused.
+"""Wraps the functions of an operator: brings their results into one form, and refuses results of other forms.
 
 An error names the operator and the field. It is raised when the function is first used.
 """

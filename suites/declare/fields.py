@@ -22,7 +22,7 @@ DTYPES = (*NUMBA_DTYPES, "float16")
 
 
 def name(where: str, given: Any, also: str = "") -> str:
-    """A name that may be part of a test's id. The parts of an id are separated by ``-``.
+    """Returns a name that may be part of a test's id. The parts of an id are separated by ``-``.
 
     Args:
         where: The operator and its field.
@@ -42,7 +42,7 @@ def name(where: str, given: Any, also: str = "") -> str:
 
 
 def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
-    """A function.
+    """Returns ``given`` if it is a function.
 
     Args:
         where: The operator and its field.
@@ -56,7 +56,7 @@ def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
 
 
 def dtypes(where: str, given: Any) -> tuple[str, ...]:
-    """Names of dtypes, each once, from several names or dtypes or from a single one."""
+    """Returns names of dtypes, each once, from several names or dtypes or from a single one."""
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     names = tuple(_dtype(where, each) for each in several)
     return _each_once(where, names, "dtype")
@@ -76,7 +76,7 @@ def _dtype(where: str, given: Any) -> str:
 
 
 def backend(where: str, given: Any) -> Backend:
-    """A backend, from the backend or its name."""
+    """Returns a backend, from the backend or its name."""
     if isinstance(given, Backend):
         return given
     known = {each.id: each for each in Backend}
@@ -86,13 +86,13 @@ def backend(where: str, given: Any) -> Backend:
 
 
 def backends(where: str, given: Any) -> tuple[Backend, ...]:
-    """Backends, each once, from several backends or names or from a single one."""
+    """Returns backends, each once, from several backends or names or from a single one."""
     several = (given,) if isinstance(given, str | Backend) else _sequence(where, given, "backends")
     return _each_once(where, tuple(backend(where, each) for each in several), "backend")
 
 
 def by_backend(where: str, given: Any) -> dict[Backend, Any]:
-    """A dict by backend, from a mapping by backend or by name."""
+    """Returns a dict by backend, from a mapping by backend or by name."""
     if not isinstance(given, Mapping):
         raise OperatorError(f"{where} is {_shown(given)}, expected a dict by backend, such as {{'numba': ...}}.")
     found: dict[Backend, Any] = {}
@@ -105,25 +105,25 @@ def by_backend(where: str, given: Any) -> dict[Backend, Any]:
 
 
 def sizes(where: str, given: Any) -> tuple[int, ...]:
-    """Nominal sizes, each once."""
+    """Returns nominal sizes, each once."""
     several = (given,) if isinstance(given, int | np.integer) else _sequence(where, given, "sizes")
     return _each_once(where, tuple(size(where, each) for each in several), "size")
 
 
 def size(where: str, given: Any) -> int:
-    """A nominal size."""
+    """Returns a nominal size."""
     return whole_number(where, given, " Declare empty inputs as edges.")
 
 
 def whole_number(where: str, given: Any, cure: str = "") -> int:
-    """A positive integer."""
+    """Returns a positive integer."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise OperatorError(f"{where}: got {given!r}, expected an integer from 1 on.{cure}")
     return int(given)
 
 
 def texts(where: str, given: Any, what: str) -> tuple[str, ...]:
-    """Strings, from several or a single one."""
+    """Returns strings, from several or a single one."""
     several = (given,) if isinstance(given, str) else _sequence(where, given, what)
     for each in several:
         if not isinstance(each, str):
@@ -132,7 +132,7 @@ def texts(where: str, given: Any, what: str) -> tuple[str, ...]:
 
 
 def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
-    """Objects of one class, from several or a single one."""
+    """Returns objects of one class, from several or a single one."""
     several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")
     for each in several:
         if not isinstance(each, kind):
@@ -162,7 +162,7 @@ def _nearest(given: str, known: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error: its text, cut where it is long, and its type."""
+    """A value in an error: its text, cut if it is long, and its type."""
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return text if value is None else f"{text} (of type {type(value).__name__})"

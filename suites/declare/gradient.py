@@ -35,7 +35,7 @@ def _magnitude(array: Array) -> Array:
 class Gradient:
     """Says that an operator has a derivative at its samples, and how exact it is.
 
-    The error model is that of :mod:`suites.numerics.error_model`: a cotangent may be off by ``gamma_k S``.
+    The error model is in :mod:`suites.numerics.error_model`: a cotangent may be off by ``gamma_k S``.
 
     Attributes:
         terms: ``k`` for each input that has a cotangent, by the index of the input: the longest chain of roundings in
@@ -44,7 +44,7 @@ class Gradient:
             ``S`` for each input in ``terms``: the sum of the absolute values of all terms of each element.
         backends: The backends whose kernels have an adjoint, or their names; None for all whose language generates one.
         dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
-        sizes: Nominal sizes for checks; None for those of the operator.
+        sizes: Nominal sizes for checks; None for the operator's sizes.
         limitations: Derivatives that are known not to work.
     """
 

@@ -78,8 +78,8 @@ class Edges(Answer):
     def _is_decided(self, inputs: Inputs) -> bool:
         """Whether inputs have one right result.
 
-        A reference may refuse empty inputs: there is no maximum of none. XLA's threads flush subnormal numbers to zero,
-        so that the quotient of two of them has no right value.
+        A reference may refuse empty inputs: an empty vector has no maximum. XLA's threads flush subnormal numbers to
+        zero, so that the quotient of two of them has no right value.
         """
         tiny = {array.dtype: float(np.finfo(array.dtype).tiny) for array in inputs if array.dtype.kind == "f"}
         flushed = [

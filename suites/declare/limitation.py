@@ -1,4 +1,4 @@
-"""Declares what is known not to work: the author of an operator names the cells whose checks must fail."""
+"""Declares known limitations: the author of an operator names the cells whose checks must fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suites.errors import OperatorError
 
 @dataclass(frozen=True)
 class Limitation:
-    """Something known not to work. Its checks must fail, and a check that passes says so.
+    """A known limitation. Its checks must fail: the session fails if one of them passes.
 
     Attributes:
         reason: Why it does not work, with a link where there is one.

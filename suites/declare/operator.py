@@ -69,7 +69,7 @@ class Operator:
         bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
         sizes: The nominal sizes that it is checked and timed at.
-        limitations: What is known not to work.
+        limitations: Known limitations.
         gradient: How it is differentiated; None if its derivative is undefined or zero everywhere.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
@@ -173,13 +173,13 @@ class Operator:
         return (kernels or backend is Backend.JNP) and dtype in (self.gradient.dtypes or self.dtypes)
 
     def unsupported(self, backend: Backend, platform: str, dtype: str) -> str | None:
-        """Why a backend cannot run it there in a dtype, or None if it can."""
+        """Why a backend cannot run it on a platform in a dtype, or None if it can."""
         if backend not in self.backends():
             return f"{self.name} has no {backend.id} kernel"
         return backend.unsupported(platform, dtype) or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
-        """Why not, if the kernel is declared for other dtypes of the operator only.
+        """Why a dtype is unsupported: the kernel is declared only for other dtypes of the operator. Otherwise None.
 
         A kernel that is declared for none of them is wrong rather than unsupported.
         """

@@ -15,7 +15,7 @@ from suites.numerics.arrays import Inputs
 
 
 def total_bytes(*arrays: Any) -> int:
-    """The bytes of all arrays together; of each, only shape and dtype are looked at."""
+    """The bytes of all arrays together, from their shapes and dtypes."""
     return sum(int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize for array in arrays)
 
 

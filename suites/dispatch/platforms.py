@@ -54,7 +54,7 @@ class Platform:
         size: Elements of each array.
         modes: The modes, in the order of the columns.
         paths: The paths, in the order of the lines.
-        required: Without this path, the run has failed.
+        required: The path that must run; without it, the run has failed.
         references: By mode, the path that ratios refer to.
         targets: The targets.
     """

@@ -150,7 +150,7 @@ def _check(platform: Platform, spec: PathSpec, x: jax.Array, y: jax.Array, names
         return _Checked(spec, Status.SKIPPED, str(error))
     except WrongResultError as error:
         return _Checked(spec, Status.WRONG_VALUE, str(error))
-    except Exception as error:  # the other paths can still be compared; the exit code tells
+    except Exception as error:  # the other paths can still be compared; the exit code shows the failure
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         return _Checked(spec, Status.RUNTIME_ERROR, reason)
     return _Checked(spec, Status.PASSED, workloads=built)

@@ -1,6 +1,6 @@
-"""Kernels that are broken on purpose, which the checks must catch; without that proof, a green check says little.
+"""Holds kernels that are broken on purpose, to prove that the checks catch them.
 
-Each module holds those of one backend in its ``MUTANTS``. A mutant is a good operator with one kernel replaced by a
+Each module holds the mutants of one backend in ``MUTANTS``. A mutant is a good operator with one kernel replaced by a
 broken one, and is tested like any other operator: ``python -m suites mutants`` runs every check on every mutant and
 prints which check caught which.
 """
@@ -29,7 +29,7 @@ def mutants() -> dict[str, Mutant]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "OPERATORS":  # what --operators suites.mutants looks for
+    if name == "OPERATORS":  # --operators suites.mutants looks for this
         operators: list[Operator] = [mutant.operator for mutant in mutants().values()]
         return operators
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

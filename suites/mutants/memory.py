@@ -1,4 +1,4 @@
-"""An address in, an array of a kernel over what lies there out: how careless kernels keep state, or write to inputs."""
+"""Gives kernels arrays at fixed addresses: careless kernels keep state there, or write to their inputs."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import numpy as np
 from numba.extending import intrinsic
 
 _KEPT: list[Any] = []
-"""What :func:`address_of_zeros` has given away: kernels have nothing but the address."""
+"""The arrays of :func:`address_of_zeros`, kept alive because kernels hold only their addresses."""
 
 
 def address_of_zeros(count: int, dtype: Any) -> int:
-    """The address of so many zeros, which stay there for as long as this process lives."""
+    """The address of ``count`` zeros, which stay there as long as this process lives."""
     zeros = np.zeros(count, dtype)
     _KEPT.append(zeros)
     return int(zeros.ctypes.data)

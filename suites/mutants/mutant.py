@@ -1,4 +1,4 @@
-"""A good operator and a broken kernel in, a mutant out."""
+"""Makes a mutant from a good operator and a broken kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Mutant:
     """An operator with one broken kernel.
 
     Attributes:
-        operator: The operator; its only cells are those of the broken kernel.
-        backend: Whose kernel is broken.
+        operator: The operator, with the broken kernel as its only kernel.
+        backend: The backend whose kernel is broken.
         fault: What is wrong with it, in a few words.
     """
 
@@ -35,12 +35,12 @@ def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str
 
     Args:
         of: The good operator.
-        name: Of the fault, in an id.
+        name: The name of the fault, in an id.
         backend: The backend whose kernel is replaced.
         kernel: The broken kernel, as an operator declares it for that backend.
         fault: What is wrong with it, in a few words.
-        **changes: Other fields of the operator, such as ``dtypes``, by default the first alone. It has no error cases
-            unless they are given: a kernel that lacks its checks of inputs as well has two faults.
+        **changes: Other fields of the operator. By default it has only the first of its ``dtypes`` and no ``errors``: a
+            kernel that also lacks the checks of its inputs would have two faults.
     """
     changes = {"dtypes": of.dtypes[:1], "errors": ()} | changes
     operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)

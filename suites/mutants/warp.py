@@ -94,7 +94,7 @@ def _rows(inputs, outs):
     return {"launch_dims": outs[0].shape[0] * LANES, "output_dims": outs[0].shape}
 
 
-# Kernels with derivatives of their own.
+# Kernels with their own derivatives.
 
 
 @functools.cache

@@ -24,7 +24,7 @@ def vectors(dtype: str) -> dict[str, Array]:
         return cases
     info: Any = np.finfo(dtype)
     subnormal = info.smallest_subnormal
-    # One length for all: a program is compiled once per shape. Of steps of four elements it leaves two.
+    # One length for all: a program is compiled once per shape. Six elements do not fill steps of four.
     special = {
         "nan": [1, np.nan, -2, 3, np.nan, 4],
         "negative_nan": [1, np.copysign(np.nan, -1), -2, 3, 4, -5],

@@ -94,7 +94,7 @@ class Truth:
 
 
 def exact(value: Array, signed_zero: bool = False) -> Expected:
-    """A result that must be the very value: integers, booleans and copies. A NaN may have any bits."""
+    """A result that must equal the value exactly: integers, booleans and copies. A NaN may have any bits."""
     return Expected(value, value.dtype, None, signed_zero)
 
 

@@ -1,4 +1,4 @@
-"""Chooses JAX's x64 mode for dtypes, so that each operator runs in the mode its users need for it."""
+"""Chooses JAX's x64 mode for dtypes, so that each operator runs in the mode that its users need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
-"""The dtypes that JAX has only in its x64 mode, with the dtype that it uses instead otherwise."""
+"""The dtypes that JAX has only in its x64 mode, each with the dtype that it uses otherwise."""
 
 
 def needs_x64(*dtypes: Any) -> bool:
@@ -18,6 +18,6 @@ def needs_x64(*dtypes: Any) -> bool:
 
 
 def precision(*dtypes: Any) -> contextlib.AbstractContextManager[Any]:
-    """JAX's x64 mode, on if any of the dtypes needs it: both modes are tested along the way."""
+    """JAX's x64 mode, on only if any of the dtypes needs it: so both modes are tested."""
     on: contextlib.AbstractContextManager[Any] = jax.enable_x64(needs_x64(*dtypes))
     return on

@@ -111,7 +111,7 @@ def abs_two_pass_warp(inputs, outs):
 
 
 def _truth(x):
-    """The square has one rounding. Half of its relative error reaches the root, which has a rounding of its own.
+    """The square has one rounding. Half of its relative error reaches the root, which adds its own rounding.
 
     A square below the smallest normal number may be flushed to zero, and then the result is zero.
     """

@@ -40,7 +40,7 @@ COLUMNS = 8
 
 @numba.njit(fastmath={"reassoc"})
 def csr_product_rows(data, indices, indptr, X, out, first, last):
-    """The rows from ``first`` up to ``last``, four non-zeros at a time, to pass less often through a row of out.
+    """The rows from ``first`` up to ``last``, four non-zeros at a time: so it passes less often through out.
 
     Unsigned indices never count from the end. So LLVM sees that columns are neighbours.
     """

@@ -55,7 +55,7 @@ def csr_rmatvec(data, indices, indptr, x, y, out):
 
 @numba.njit(parallel=True)
 def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
-    """Each part of the rows has an accumulator of its own, so that no two threads share an element.
+    """Each part of the rows has its own accumulator, so that no two threads share an element.
 
     There are at most as many parts as non-zeros per column. So the accumulators take no more work than the non-zeros.
     """

@@ -25,7 +25,7 @@ BINS = 128
 def add_counts(x, out):
     """Adds the counts of x to ``out``, a block of x at a time: it finds bins with vector instructions, then counts.
 
-    It counts in two tables by turns, so that equal neighbours need not wait for each other. The last element of a table
+    It counts in two tables in turn, so that equal neighbours need not wait for each other. The last element of a table
     counts the elements outside of all bins: a branch would be mispredicted.
     """
     bins, outside, zero = x.dtype.type(out.size), np.int32(out.size), x.dtype.type(0)
@@ -54,7 +54,7 @@ def histogram(x, counts, out):
 
 @numba.njit(parallel=True)
 def histogram_parallel(x, counts, out):
-    """Each part of x has bins of its own. There are at most as many parts as elements per bin."""
+    """Each part of x has its own bins. There are at most as many parts as elements per bin."""
     parts = min(numba.get_num_threads(), x.size // max(counts.size, 1))
     if x.size < ONE_THREAD_BELOW or parts < 2:
         histogram(x, counts, out)
@@ -72,7 +72,7 @@ SHARED_BINS = 4096
 """The most bins that a block counts in shared memory: with 16 KiB per block a multiprocessor can be full."""
 
 _EACH = 4 * LOADS
-"""Elements per thread before there are more blocks: each block adds all its bins to the result, so few are better."""
+"""Elements per thread before there are more blocks: each block adds all its bins, so few blocks are better."""
 
 
 @device
@@ -131,9 +131,9 @@ def _launch(inputs, outs):
 
 
 COPIES = 64
-"""The most tables that a Warp kernel counts in: at few bins the threads of a GPU would wait for each other.
+"""The most tables that a Warp kernel counts in: with few bins the threads of a GPU would wait for each other.
 
-Their number is a power of two, because the remainder of another number takes longer than all other work of a thread.
+Their number is a power of two, because a remainder by another number takes longer than all other work of a thread.
 """
 
 

@@ -55,7 +55,7 @@ def leaky_relu_cuda(x, out):
     i, step, full = tile(out.size)
     if full:
         a, b, c, d = load(x, i, step)
-        # The larger of two values: the assembler would make a branch of a comparison with zero, and signs are mixed.
+        # Takes the larger of two values: a comparison with zero would become a branch, and signs are mixed.
         store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
         while i < np.uint64(out.size):
@@ -78,7 +78,7 @@ def leaky_relu_warp(dtype):
 
 
 def _truth(x):
-    """With the slope in the input's precision, as a parameter of the operation."""
+    """The slope is a parameter of the operation, so it has the input's precision."""
     slope = wide(np.array(SLOPE, x.dtype))
     value = np.where(wide(x) <= 0, slope * wide(x), wide(x))
     return Truth((bounded(value, x.dtype, ulps=1, flushed=2),))

@@ -32,7 +32,7 @@ from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel
 from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
-"""The least channels of a thread: with fewer, two threads would write to one line of a cache."""
+"""The fewest channels of a thread: with fewer, two threads would write to one line of a cache."""
 
 
 @numba.njit
@@ -60,7 +60,7 @@ def linear_recurrence(a, b, initial, out):
 
 @numba.njit(parallel=True)
 def linear_recurrence_parallel(a, b, initial, out):
-    """Each thread has channels of its own: to share the steps of a channel would take twice the work."""
+    """Each thread has its own channels: sharing the steps of a channel would take twice the work."""
     parts = min(numba.get_num_threads(), initial.size // CACHE_LINE)
     if out.size < ONE_THREAD_BELOW or parts < 2:
         linear_recurrence(a, b, initial, out)
@@ -90,7 +90,7 @@ _ROW, _TILE = np.uint64(WIDTH), np.uint64(LOADS)
 def linear_recurrence_cuda(a, b, initial, out):
     """A block takes WIDTH channels through time. Each of its threads takes LOADS steps at a time.
 
-    Consecutive steps combine to one step of the same form, with a decay and a drive of its own. A thread combines its
+    Consecutive steps combine to one step of the same form, with its own decay and drive. A thread combines its
     own steps; then shared memory combines them with the steps of all threads before it.
     """
     decays = cuda.shared.array(MOST_THREADS, out.dtype)
@@ -157,7 +157,7 @@ def linear_recurrence_cuda(a, b, initial, out):
 
 
 def _launch(inputs, outs):
-    """As many threads share the steps as have work; a block has more of them if there are few blocks."""
+    """Only threads with work share the steps; a block has more threads if there are few blocks."""
     steps, channels = outs[0].shape
     blocks = -(-channels // WIDTH)
     most = (THREADS if blocks > MANY_BLOCKS else MOST_THREADS) // WIDTH
@@ -171,12 +171,12 @@ CHANNELS = TILE_THREADS
 """Channels that a Warp block works on, as one tile."""
 
 # Warp's adjoints do not know the values that a loop of run-time length carries from step to step. So these kernels read
-# the step before from the array that they have written it to. Each thread reads only what it has written itself.
+# the step before from the array that they have written it to. Each thread reads only its own results.
 
 
 @functools.cache
 def combine_warp(dtype):
-    """For each step, combines the steps of its part up to it: to a decay and a drive for the state before the part."""
+    """Combines the steps of a part up to each step, into a decay and a drive for the state before the part."""
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
@@ -338,7 +338,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as the drive of the first of two channels, and shapes that leave threads without work or overfull."""
+    """Each vector as the drive of the first of two channels, and shapes that give threads no work or too much."""
     random = np.random.default_rng(9)
     cases = {}
     for name, vector in vectors(dtype).items():

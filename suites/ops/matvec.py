@@ -36,7 +36,7 @@ from suites.backends.warp import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 def matvec(A, x, out):
     if A.shape[1] != x.size:
         raise ValueError("matvec: A must have as many columns as x has elements")
-    # Most rows have a single block; the loop over blocks would take longer than such a row itself.
+    # Most rows have a single block; the loop over blocks would take longer than the row itself.
     if x.size <= BLOCK:
         for row in range(A.shape[0]):
             out[row] = block_dot(A[row], x)

@@ -1,4 +1,4 @@
-"""max: ``out[0]`` is the largest element; NaN if there is one; no elements is an error."""
+"""max: ``out[0]`` is the largest element; NaN if there is one; an empty x is an error."""
 
 import functools
 
@@ -29,8 +29,8 @@ from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, part
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
 # LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
-# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float, of
-# which all but the sign are flipped if it is negative. A NaN with a positive sign has a key above infinity, but a NaN
+# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float;
+# for a negative float all bits but the sign are flipped. A NaN with a positive sign has a key above infinity, but a NaN
 # with a negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above
 # infinity's if there is any NaN.
 
@@ -129,7 +129,7 @@ def largest_of(x, maxima):
     """``maxima[b]`` becomes the largest element of x that block b takes. x has at least one element."""
     shared = cuda.shared.array(THREADS, x.dtype)
     i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
-    best = x[0]  # to take an element twice changes nothing
+    best = x[0]  # taking an element twice changes nothing
     while i + step * np.uint64(3) < size:
         a, b, c, d = load(x, i, step)
         best = larger(best, larger(larger(a, b), larger(c, d)))
@@ -184,7 +184,7 @@ def largest_warp(dtype, width):
         first = wp.tid() * each
         best = wp.tile_full(shape=width, value=x[0], dtype=element)
         for i in range(first, wp.min(first + each, tiles)):
-            # The last tile begins earlier, so that it ends with x: to take an element twice changes nothing.
+            # The last tile begins earlier, so that it ends with x: taking an element twice changes nothing.
             best = wp.tile_map(larger, best, wp.tile_load(x, shape=width, offset=wp.min(i * width, x.shape[0] - width)))
         wp.tile_store(maxima, wp.tile_reduce(larger, best), offset=wp.tid())
 

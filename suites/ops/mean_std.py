@@ -226,7 +226,7 @@ def _truth(x):
 
 
 def _condition(pullback, inputs, cotangents):
-    """With the cotangents m and s, an element's is ``m / n + s (x - mean) / (n std)``.
+    """With the cotangents m and s, an element has the cotangent ``m / n + s (x - mean) / (n std)``.
 
     A kernel computes the distance from a mean whose error is a multiple of mean|x|. The mean of the distances is zero,
     so it contributes next to nothing.

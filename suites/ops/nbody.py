@@ -139,7 +139,7 @@ _TERM = 20
 
 A distance has one, its square three, the sum of three squares and the softening six. The root has half of these and up
 to four of its own (2 ulp): seven. The product with the root has 14. The quotient adds up to four (2 ulp). The product
-with the distance adds one, and the one of the distance.
+with the distance adds two: its own, and the one of the distance.
 """
 
 _ADJOINT_TERM = 64
@@ -153,7 +153,7 @@ adds one.
 
 
 def _pairs(positions, masses, first, last):
-    """Distances from the bodies ``first`` up to ``last`` to all others, softened squares of these, and the weights."""
+    """Distances from the bodies ``first`` up to ``last`` to all others, their softened squares, and the weights."""
     d = positions[None, :, :] - positions[first:last, None, :]
     distance2 = np.square(d).sum(axis=2) + _SQUARED
     return d, distance2, masses / (distance2 * np.sqrt(distance2))
@@ -175,8 +175,8 @@ def _truth(positions, masses):
 def _condition(pullback, inputs, cotangents):
     """With weights w and cotangents c, the pair i, j contributes ``w c - 3 w (c . d) d / distance2``.
 
-    This is added to the cotangent of position j and subtracted from the one of position i. The cotangent of mass j gets
-    ``w / m (c . d)``.
+    This is added to the cotangent of position j and subtracted from the cotangent of position i. The cotangent of mass
+    j gets ``w / m (c . d)``.
     """
     positions, masses = inputs
     d, distance2, unit_weight = _pairs(positions, np.ones_like(masses), 0, None)

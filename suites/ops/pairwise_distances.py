@@ -1,7 +1,7 @@
 """pairwise_distances: ``out[i, j]`` is the Euclidean distance of rows i and j of X; nominal size is the size of out.
 
-It is exactly zero between equal points, because coordinates are subtracted before they are squared. The way by products
-of rows is faster on matrix units, but not exact there.
+It is exactly zero between equal points, because coordinates are subtracted before they are squared. Products of rows
+would be faster on matrix units, but not exact between equal points.
 """
 
 import functools
@@ -29,7 +29,7 @@ def square(distance):
 
 @numba.njit
 def distances_from(i, coordinates, out):
-    """Row i of out, four coordinates at a time, to pass less often through the row.
+    """Row i of out, four coordinates at a time: so it passes less often through the row.
 
     Each coordinate is contiguous over all points, so that one load fills a vector register.
     """

@@ -51,7 +51,7 @@ def scatter_add(values, targets, scale, acc, out):
 
 @numba.njit(parallel=True)
 def scatter_add_parallel(values, targets, scale, acc, out):
-    """Each part of the values has an accumulator of its own, so that no two threads share an element.
+    """Each part of the values has its own accumulator, so that no two threads share an element.
 
     There are at most as many parts as values per element. So the accumulators take no more work than the values.
     """

@@ -150,7 +150,7 @@ def softmax_warp(dtype):
     def adj_largest(x: vector, lane: int, adj_found: element):
         """Does nothing: the result does not depend on the number that is subtracted from all elements of a row."""
 
-    # The loops are in functions of their own: the adjoint of a kernel does not know the result of a loop in it.
+    # The loops are in separate functions: the adjoint of a kernel does not know the result of a loop in it.
     @wp.func
     def sum_of_exp(x: vector, lane: int, center: element):
         total = element(0)

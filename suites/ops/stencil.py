@@ -42,7 +42,7 @@ def stencil_row(u, rate, out, i):
         copy_to(out[i], u[i])
     else:
         four = u.dtype.type(4)
-        # Rows are arrays of their own, so that LLVM sees that no column counts from the end.
+        # Rows are separate arrays, so that LLVM sees that no column counts from the end.
         above, row, below, new = u[i - 1], u[i], u[i + 1], out[i]
         new[0] = row[0]
         for j in range(1, columns - 1):
@@ -220,7 +220,7 @@ def _sample(dtype, size, seed):
 
 
 def _edges(dtype):
-    """Each vector as a row of inner cells among ones, and grids that are all rim or nearly."""
+    """Each vector as a row of inner cells among ones, and grids that are all rim or nearly all rim."""
     rate = np.full(1, 0.2, dtype)
     random = np.random.default_rng(1)
     cases = {}

@@ -104,7 +104,7 @@ def top1_gather_cuda(scores, table, indices, rows):
     first = np.uint64(cuda.blockIdx.x) * height
     while first < count:  # the same for all threads of a block: they synchronise in the loop
         row = min(first + np.uint64(cuda.threadIdx.y), count - np.uint64(1))  # several threads may take the last row
-        # A lane without a score of its own begins with the last one: to take it twice changes nothing.
+        # A lane without a score begins with the last one: taking it twice changes nothing.
         index = min(lane, columns - np.uint64(1))
         best = scores[row, index]
         j = index + lanes

@@ -1,4 +1,4 @@
-"""Times the cells of a selection in a process of their own, and shows them as they end.
+"""Times the cells of a selection in a separate process, and shows them as they end.
 
 A cell that brings the process down is recorded as CRASHED, one that takes too long as TIMEOUT; a new process continues
 after it. Only this process, which never runs a kernel, writes to the terminal.
@@ -24,7 +24,7 @@ from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorde
 from suites.sessions.screen import Screen
 from suites.sessions.session_end import SessionEnd
 
-_NO_TESTS = 5  # pytest's exit code where a resumed run has all of its cells
+_NO_TESTS = 5  # pytest's exit code if a resumed run has all of its cells
 
 _PATIENCE_S = 120.0
 """Seconds that a process may take for anything but a cell: imports, collection, measuring a roof."""
@@ -36,7 +36,7 @@ def bench(
     """Times every cell of the selection.
 
     Args:
-        selection: What is timed.
+        selection: The cells to time.
         resume: A recorded run to continue.
         timeout_s: Seconds after which a cell is given up.
         verbose: Whether to show the output of pytest.
@@ -81,7 +81,7 @@ class _Session:
         )
 
     def _run_process(self, variables: dict[str, str], scratch: str, resume: str | None) -> str | None:
-        """Runs one process to its end; returns why the session cannot go on, if it cannot."""
+        """Runs one process to its end; returns why the session cannot go on, or None."""
         self._current = None
         read, write = os.pipe()
         arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
@@ -89,14 +89,14 @@ class _Session:
         arguments += ["--kb-resume", resume] if resume else []
         with tempfile.TemporaryFile(dir=scratch) as log:
             process = subprocess.Popen(
-                # -P: the folder that the user is in may hold modules of the names of ours.
+                # -P: the user's current folder may hold modules with the names of ours.
                 [sys.executable, "-P", "-m", "pytest", *arguments],
                 env=variables | {VARIABLE: str(write)},
                 stdin=subprocess.DEVNULL,
                 stdout=None if self._verbose else log,
                 stderr=None if self._verbose else log,
                 pass_fds=[write],
-                start_new_session=True,  # so that Ctrl-C reaches this process alone, which ends that one
+                start_new_session=True,  # so that Ctrl-C reaches only this process, which ends its child
             )
             os.close(write)
             try:
@@ -150,7 +150,7 @@ class _Session:
         return None
 
     def _lose(self, status: Status, reason: str) -> str | None:
-        """Records the cell that ended its process; returns why the session cannot go on, if it cannot.
+        """Records the cell that ended its process; returns why the session cannot go on, or None.
 
         The next process times the cells without a record. If this record is not written, it would time the same cell
         again, and end again.
@@ -186,7 +186,7 @@ def _events(pipe: int, seconds: Callable[[], float]) -> Iterator[Event | None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and those that it started."""
+    """Ends a process and the processes that it started."""
     if process.poll() is None:
         for number, seconds in ((signal.SIGINT, 3.0), (signal.SIGKILL, 10.0)):
             with suppress(ProcessLookupError):

@@ -38,7 +38,7 @@ def give_timed_cells(metafunc: pytest.Metafunc) -> None:
 def arrange(items: list[pytest.Item], *, done: Path | None, is_recorded: bool) -> list[pytest.Item]:
     """Marks the items of checks with known limitations, and orders them by kernel; other items keep their places.
 
-    Ordered so, the checks of one kernel follow each other, and one worker compiles it once.
+    In this order, the checks of one kernel follow each other, and one worker compiles it once.
 
     Args:
         items: All items of the session; changed in place.

@@ -1,8 +1,8 @@
 """Records each check as it ends: the part of ``validate`` that runs inside pytest.
 
 Tests may run in worker processes (pytest-xdist), so that a cell which brings its process down does not end the session.
-The process that collects their reports is the only one that writes. A cell that was expected and left no report is a
-failure, unless somebody ended the session before.
+The process that collects their reports is the only one that writes. An expected cell without a report is a failure,
+unless somebody ended the session early.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ChecksSession:
         except SelectionError as error:
             raise pytest.UsageError(str(error)) from error
 
-    # What is to run: this process's own items, or those of the workers.
+    # The expected items: from this process, or from the workers.
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Takes the items of this process."""
@@ -104,7 +104,7 @@ class ChecksSession:
         found = getattr(report, "finding", None)
         if found is not None:
             self._append(report.nodeid, msgspec.convert(found, Finding))
-        elif report.failed:  # not a report of a test: that of a worker which is no more
+        elif report.failed:  # not the report of a test, but of a worker that died
             self._lost(report.nodeid, str(report.longrepr))
 
     def _lost(self, nodeid: str, reason: str) -> None:

@@ -1,6 +1,6 @@
 """Carries the progress of a timing session to the command that started it, as lines of JSON through a pipe.
 
-The session runs in a process of its own, so that a kernel which crashes does not take the command with it. The command
+The session runs in a separate process, so that a kernel which crashes does not take the command with it. The command
 then knows from the last event which cell it was.
 """
 

@@ -1,6 +1,6 @@
 """Fails a session in which no cell ran on the platform that the environment names.
 
-If a GPU goes missing, all its cells are skipped, and a session of skips succeeds. A gate must not take it for a
+If a GPU goes missing, all its cells are skipped, and a session of skips succeeds. A gate must not count that as a
 success.
 """
 
@@ -37,7 +37,7 @@ class Expectation:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints how many there were."""
+        """Prints how many cells ran."""
         line = f"{self.cells} cells ran on {self.platform}, as {VARIABLE} expects"
         if not self.cells:
             line = (

@@ -18,7 +18,7 @@ _LINE = 400
 def failure_lines(findings: Iterable[Finding], selection: Selection) -> list[str]:
     """Returns a line for each failed check, at most :data:`FAILURES_SHOWN`, and how to repeat one.
 
-    It also says so where the reference fails: then the reference or its error bound may be wrong.
+    It also names operators whose reference fails: then the reference or its error bound may be wrong.
     """
     failed = varied([found for found in findings if found.status.failed])
     if not failed:
@@ -43,7 +43,7 @@ def failure_lines(findings: Iterable[Finding], selection: Selection) -> list[str
 
 
 def varied(failed: list[Finding]) -> list[Finding]:
-    """Orders findings so that the first ones show as many kernels and kinds of failure as there are."""
+    """Orders findings so that the first ones show as many kernels and kinds of failure as possible."""
     seen: Counter[tuple[str, str, Status]] = Counter()
     ranks = []
     for found in failed:

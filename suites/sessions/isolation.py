@@ -35,19 +35,19 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
 @contextmanager
 def isolated() -> Generator[tuple[dict[str, str], str]]:
-    """Yields the environment of such a session, and a folder for temporary files that is deleted in the end.
+    """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
     The folder is also the cache of tuned backends, so that a session neither uses nor changes the user's cache.
     """
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    # A random.py in the folder that the user is in must not hide Python's own from worker processes.
+    # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
     variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
-    # Where the project is not installed, a new process finds it by this. The current folder does not count: a new
-    # process does not import from there.
+    # A new process finds the project by this if it is not installed. The current folder does not count: a new process
+    # does not import from there.
     root = str(HERE.parent)
     if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))

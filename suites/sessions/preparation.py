@@ -1,4 +1,4 @@
-"""Prepares the process of a pytest session: for checks, and against traces of other plugins and modules."""
+"""Prepares the process of a pytest session for checks, and protects it from other plugins and modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PREPARED = pytest.StashKey[bool]()
 
 
 def prepare(config: pytest.Config) -> None:
-    """Prepares this process for checks, once: several CPU devices, drawn inputs, and no memory of tuned operators."""
+    """Prepares this process for checks, once: several CPU devices, drawn inputs, an empty cache of tuned operators."""
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
@@ -31,7 +31,7 @@ def prepare(config: pytest.Config) -> None:
 
 
 def make_cpu_devices() -> None:
-    """Gives JAX several CPU devices; where it has its devices already, the checks of sharding run on those."""
+    """Gives JAX several CPU devices; if it has its devices already, the checks of sharding use those."""
     import jax  # late: a session without checks must not pay for it
 
     with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""Refuses a session that cannot run, to pytest and to the command that started the session."""
+"""Tells pytest, and the command that started the session, why a session cannot run."""
 
 from __future__ import annotations
 

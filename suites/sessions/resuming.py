@@ -15,13 +15,13 @@ def continued_header(name: str, records: Sequence[Record], run: Run, *, same_cod
     """Returns the header under which a session continues a run.
 
     Args:
-        name: What the user gave to ``--resume``.
+        name: The argument of ``--resume``.
         records: The records of the run so far.
         run: The header that a new run would have.
         same_code: Whether commit and versions must be the same too.
 
     Raises:
-        SelectionError: The run was made elsewhere or otherwise; the message lists the differences.
+        SelectionError: The run differs from the session; the message lists the differences.
     """
     old = records[0].run if records else run
     different = header_differences(old, run)

@@ -14,7 +14,7 @@ from suites.sessions.events import Ended, Opened
 
 
 class Screen:
-    """Prints a line for each cell that ends, and keeps a changing one on a terminal."""
+    """Prints a line for each cell that ends, and on a terminal a last line that changes."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)

@@ -1,7 +1,7 @@
 """Records each timed cell as it ends: the part of ``bench`` that runs inside pytest.
 
 It sends the command events about its progress (:mod:`suites.sessions.events`). Without a command, in a session that
-somebody started with ``pytest --kb-bench``, it prints the table in the end.
+somebody started with ``pytest --kb-bench``, it prints the table at the end.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from suites.sessions import isolation
 from suites.sessions.session_end import SessionEnd
 
 MOST_JOBS = 8
-"""Most workers by default: each needs memory for JAX and, on a GPU, a context of its own."""
+"""Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Workers:
     """How the checks are spread.
 
     Attributes:
-        jobs: Worker processes; None for one a core, at most :data:`MOST_JOBS`. 0 runs all in this process, which a cell
-            that crashes then ends.
+        jobs: Worker processes; None for one per core, at most :data:`MOST_JOBS`. 0 runs all cells in this process, and
+            a cell that crashes ends it.
         timeout_s: Seconds after which a cell is given up.
     """
 

@@ -37,7 +37,7 @@ def batches(platform: str) -> list[Any]:
 
 
 def drawn_batches(platform: str) -> list[Any]:
-    """Returns every kernel once, with :data:`DRAWN_SIZE` elements; those that cannot be batched as skips."""
+    """Returns every kernel once, with :data:`DRAWN_SIZE` elements; kernels that cannot be batched come as skips."""
     cases = [replace(cell.values[0], size=DRAWN_SIZE) for cell in kernels(platform)]
     return [as_parameter(case) if case.operator.batchable else _unbatchable(case) for case in cases]
 

@@ -12,7 +12,7 @@ from suites.cells.marks import as_parameter, as_skip
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
-    """Returns every dtype at these sizes; without any, at every size for checks."""
+    """Returns every dtype at these sizes; without sizes, at every size for checks."""
     return [as_parameter(case) for case in grid(platform, lambda operator: sizes or operator.sizes.check)]
 
 
@@ -66,7 +66,7 @@ def sparse_kernels(platform: str) -> list[Any]:
 
 
 def repeatable_kernels(platform: str) -> list[Any]:
-    """Returns :func:`kernels`; those whose bits may vary between calls as skips."""
+    """Returns :func:`kernels`; kernels whose bits may vary between calls come as skips."""
     cells = []
     for cell in kernels(platform):
         case = cell.values[0]

@@ -1,8 +1,8 @@
 """Draws arrays, and the inputs of an operator, with values that break careless kernels.
 
-A program is compiled for each combination of shapes and dtypes, which takes far longer than to run it. So sizes
-are drawn from a few (:data:`SIZES`), and so are the rows of sparse matrices and the extents of batches. Values,
-structures and positions vary freely.
+Compiling a program for each combination of shapes and dtypes takes far longer than running it. So sizes are drawn
+from a few (:data:`SIZES`), and so are the rows of sparse matrices and the extents of batches. Values, structures and
+positions vary freely.
 """
 
 from __future__ import annotations

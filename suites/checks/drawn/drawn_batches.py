@@ -1,4 +1,4 @@
-"""Draws batches of an operator's inputs, as nested ``jax.vmap`` has them."""
+"""Draws batches of an operator's inputs, for nested ``jax.vmap``."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def batches(
     ranks = [array.ndim for array in example]
     least_rank = min(len(out.shape) for out in operator.outputs(*example))
     levels: list[Level] = []
-    for _ in range(draw(st.integers(1, most_levels))):  # the innermost first: each adds an axis to those it batches
+    for _ in range(draw(st.integers(1, most_levels))):  # innermost first: each adds an axis to the operands it batches
         axes = draw(st.tuples(*(st.none() | st.integers(-rank - 1, rank) for rank in ranks)).filter(_any_batched))
         ranks = [rank + (axis is not None) for rank, axis in zip(ranks, axes, strict=True)]
         rank = least_rank + len(levels)
@@ -106,7 +106,7 @@ class _Samples:
         return self.operator.sample(self.dtype, self.size, seed)[operand]
 
     def stacked(self, operand: int, index: tuple[int, ...]) -> Array:
-        """The operand of all elements whose index begins like this, stacked along the batch axes."""
+        """The operand of all elements whose index begins with ``index``, stacked along the batch axes."""
         if len(index) == len(self.levels):
             return self.one(operand, index)
         level = self.levels[len(index)]

@@ -10,7 +10,7 @@ EXAMPLES = 10
 
 
 def register_profile(examples: int | None = None) -> None:
-    """Registers the profile: few inputs, the same ones each time, unless a number of other ones is given."""
+    """Registers the profile: :data:`EXAMPLES` inputs, the same each time; or ``examples`` random ones."""
     from hypothesis import settings  # late: importing it takes longer than the pytest plugin may
 
     settings.register_profile(

@@ -19,7 +19,7 @@ ROWS = (1, 7, 33)
 """Rows of sparse matrices."""
 
 COLUMNS = 37
-"""Columns of sparse matrices; with more non-zeros than these, some column has several."""
+"""Columns of sparse matrices; with more non-zeros, some column has several."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from suites.numerics.verdict import Verdict, judge
 def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
-    In this order: it compiles, the compiled program contains the custom call, it runs, its inputs are unchanged, every
-    output was written (and equal inputs give equal bits), results are right.
+    It requires, in this order: the kernel compiles, the compiled program contains the custom call, it runs, its inputs
+    are unchanged, every output was written (and equal inputs give equal bits), results are right.
     """
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
@@ -52,7 +52,7 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         except Exception as error:
             return Verdict(Status.RUNTIME_ERROR, described(error), None)
         after = [np.asarray(array) for array in arguments]
-        # On a CPU the arguments may share the memory of the inputs, so that only a digest tells.
+        # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))

@@ -22,7 +22,7 @@ class CheckFailed(AssertionError):
 
 
 class Evidence:
-    """Holds what a check has seen so far. The fixture ``evidence`` makes one for each test.
+    """Holds the worst accuracy of a check so far. The fixture ``evidence`` makes one for each test.
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.

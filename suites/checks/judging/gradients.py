@@ -23,7 +23,7 @@ from suites.numerics.error_model import Truth, bounded
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
     """Normally distributed cotangents of the outputs. Integer outputs have cotangents of JAX's type ``float0``."""
-    random = np.random.default_rng([seed, 1])  # another stream than that of the inputs, which may start with the seed
+    random = np.random.default_rng([seed, 1])  # not the stream of the inputs, which may start with the seed
     return [
         random.standard_normal(out.shape).astype(out.dtype)
         if np.dtype(out.dtype).kind == "f"
@@ -44,7 +44,7 @@ def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Seq
     expected = []
     for (index, terms), value, condition in zip(gradient.terms.items(), values, conditions, strict=True):
         dtype = inputs[index].dtype
-        # Truth is no wider than float64, and then as uncertain as the result.
+        # Truth is computed in float64, so it is as uncertain as a float64 result.
         chain = (terms(*inputs) if callable(terms) else terms) * (2 if dtype == np.float64 else 1)
         # A float16 result may be subnormal, with an absolute error of u tiny for each rounding.
         expected.append(bounded(value, dtype, condition=condition, terms=chain, flushed=chain + 1))

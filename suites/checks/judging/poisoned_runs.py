@@ -1,6 +1,6 @@
 """Runs a compiled program on outputs that were filled with a pattern, to find elements that nothing writes.
 
-The program takes, besides its inputs, one donated array per output. XLA then uses the memory of that array for the
+The program takes its inputs and one donated array per output. XLA then uses the memory of that array for the
 output (this is asserted), so an element that nothing writes still holds the pattern. Two runs with different patterns
 must agree bit for bit.
 """
@@ -59,8 +59,8 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
 def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> Verdict | None:
     """Compares the results of two runs with :data:`POISONS`; returns None if they agree as far as they must.
 
-    An element that both runs left as they found it was never written. Any other difference is the kernel's own, which
-    only a deterministic kernel must not have.
+    An element that both runs left as they found it was never written. Any other difference comes from the
+    kernel; only a deterministic kernel must have none.
     """
     differing = [index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a.tobytes() != b.tobytes()]
     if not differing:

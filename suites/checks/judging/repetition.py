@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
-    """Judges results as :func:`suites.numerics.error_model.judge` does, the quick way where inputs repeat."""
+    """Judges results like :func:`suites.numerics.verdict.judge`, but faster if the inputs repeat."""
     size = max(array.size for array in inputs)
     if not repeated_inputs.repeats(operator, size):
         return judge(results, operator.truth(*inputs))

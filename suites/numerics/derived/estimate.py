@@ -1,6 +1,6 @@
 """Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.numerics.derived.reference`.
 
-The analysis is a running one (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
+This is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
 operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: the
 effect of the operands' errors, and the rounding of the operation itself. The first is bounded with the largest slope
 within the operands' bounds.
@@ -30,7 +30,7 @@ class Estimate:
 
     Attributes:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
-        error: Bound of the absolute error, in the shape of ``value``; None if every kernel has the very value. An
+        error: Bound of the absolute error, in the shape of ``value``; None if every kernel has exactly this value. An
             infinite bound says that nothing is known. A value may then be infinite or NaN as well.
         dtype: The dtype of this result in a kernel.
     """
@@ -48,7 +48,7 @@ class Estimate:
 
     @property
     def is_float(self) -> bool:
-        """Whether a kernel may have any other value."""
+        """Whether its dtype is a float."""
         return self.dtype.name in WIDE
 
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
@@ -88,7 +88,7 @@ def of_constant(array: Array) -> Estimate:
 
 
 def unit(dtype: np.dtype[Any]) -> float:
-    """Unit roundoff of a dtype plus the one of its wide type, because truth is rounded as often as the result."""
+    """Unit roundoff of a dtype and of its wide type, added: truth is rounded as often as the result."""
     return float(finfo(dtype).eps) / 2 + float(np.finfo(WIDE[dtype.name]).eps) / 2
 
 

@@ -2,7 +2,7 @@
 
 The error of a function, in units of u, is the larger of two figures, with some room. One is documented by NVIDIA for
 CUDA (C++ Programming Guide, "Mathematical Functions"; 1 ulp is 2 u; XLA divides with ``div.full.f32``, 2 ulp by the PTX
-ISA). The other was measured of XLA's functions on a CPU, in all dtypes, with 400 000 arguments of each of several
+ISA). The other was measured with XLA's functions on a CPU, in all dtypes, with 400 000 arguments of each of several
 ranges.
 """
 

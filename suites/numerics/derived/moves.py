@@ -1,7 +1,7 @@
 """Moves errors with their elements through gathers, sorts and scatters, for :mod:`suites.numerics.derived.reference`.
 
 Each element of such a result is an element of one of the operands. JAX applies most of these operations to an array of
-positions, and the result says which element goes where. So JAX need not have the wide type of the values.
+positions, and the result says which element goes where. So JAX need not support the wide type of the values.
 """
 
 from __future__ import annotations

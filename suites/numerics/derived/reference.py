@@ -3,7 +3,7 @@
 The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
 (:mod:`suites.numerics.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
 computes the same operations in the tested dtypes. Sums are bounded for any order of their terms. A kernel that computes
-something else than the reference, such as a sum of squares less the square of the mean, may need a truth of its own.
+something other than the reference, such as a sum of squares less the square of the mean, may need its own truth.
 
 Loops of unknown length and primitives without a rule have no derived bound. They get the tolerance that
 :func:`suites.derived_truth` documents.
@@ -113,7 +113,7 @@ def _traced(reference: Reference, inputs: Arrays) -> Any:
 def _trace(reference: Reference, specs: tuple[Any, ...]) -> Any:
     with in_double(_needs_x64(specs)):
         try:
-            # A new function each time: JAX would keep the traces of a reference for ever.
+            # A new function each time, because JAX would keep the traces of a reference forever.
             return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*specs)
         except jax.errors.JAXTypeError as error:
             raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error

@@ -52,7 +52,7 @@ def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
 
 
 def _integers(function: Any, rule: Rule) -> Rule:
-    """NumPy wraps exact integers around as XLA does."""
+    """The rule, except that NumPy computes exact integers: it wraps them around as XLA does."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         if any(operand.is_float or operand.error is not None for operand in operands):

@@ -21,7 +21,7 @@ from suites.cells.selection import Selection
 from suites.errors import SelectionError
 
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
-"""The environment variable with the words that started this, such as ``nox -s bench --``; unset: the program's name."""
+"""The environment variable with the words that started this, such as ``nox -s bench --``; else the program's name."""
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
@@ -37,7 +37,7 @@ _RAW = argparse.RawDescriptionHelpFormatter
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # After "--" all is pytest's: argparse would take the value of an option that it does not know for a file.
+    # Everything after "--" is for pytest: argparse would take the value of an unknown option for a file.
     end = given.index("--") if "--" in given else len(given)
     options = parser().parse_args(given[:end])
     options.pytest = given[end + 1 :]
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if getattr(options, "runs", None):
         os.environ[RUNS_VARIABLE] = options.runs
     if getattr(options, "width", None):
-        os.environ["COLUMNS"] = str(options.width)  # where pytest prints the tables, it asks for this
+        os.environ["COLUMNS"] = str(options.width)  # pytest reads it when it prints the tables
     if options.reads_runs:
         return run_report(options)
     try:

@@ -1,4 +1,4 @@
-"""A recorded run of the mutants in, the kill matrix out: which check caught which mutant, and who survived."""
+"""Builds the kill matrix from a recorded run of the mutants: which check caught which mutant, and which survived."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def listing(selection: Selection) -> Table:
 
 
 def _truths(selection: Selection) -> Iterator[str]:
-    """Yields where truth comes from, for each operator that declares none."""
+    """Yields a line about the derived truth of each operator that declares none."""
     for name, operator in operators().items():
         if operator.derives_truth and (not selection.operators or name in selection.operators):
             inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
