@@ -30,6 +30,7 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors take one line and exit with code 3."""
 
     def error(self, message: str) -> NoReturn:
+        """Prints the message in one line and ends with the exit code of a command that could not run."""
         self.exit(Exit.COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
 
 

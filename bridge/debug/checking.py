@@ -45,6 +45,7 @@ class KernelChecks:
     mode: Mode
 
     def around(self, call: Call, platform: str, exported: bool) -> Function:
+        """Returns a function that makes the call and checks it, see :class:`bridge.ffi.kernel_call.Checks`."""
         if exported:
             raise not_exported(call.name)
 

@@ -77,12 +77,14 @@ class NativeCode:
         return self.language.derivative_advice(self.definition, self.options)
 
     def describe(self, platform: str) -> tuple[Target, str]:
+        """Returns the FFI target, and the description of the kernel that the target finds its entry by."""
         digest = self.language.identity(self.definition, self.options, self.signature, platform)
         options = msgspec.Raw(msgspec.json.encode(self.options))
         description = Description(self.language.name, self.definition.name, digest, options, self.signature)
         return self.language.target(self.options, platform), description.encode()
 
     def entry(self, platform: str) -> Entry:
+        """Returns the compiled kernel, compiled now if it is new."""
         target, description = self.describe(platform)
         key = platform, description  # the description may be the same for several platforms
         entry = self._entries.get(key)

@@ -50,6 +50,7 @@ class DebugChecks:
     references: Choice
 
     def around(self, call: OperatorCall, platform: str, exported: bool) -> Function:
+        """Returns the kernel with the checks of the debug mode around it."""
         if exported:
             raise not_exported(call.name)
         plain = replace(call, checks=None)

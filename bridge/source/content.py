@@ -71,6 +71,7 @@ class ContentWalk:
             self.sha.update(len(data).to_bytes(8, "little") + data)
 
     def feed(self, value: Any) -> None:
+        """Adds a value to the digest, with everything that it refers to."""
         if value is None or (
             isinstance(value, bool | int | float | complex | str | bytes) and not isinstance(value, enum.Enum)
         ):

@@ -1,4 +1,4 @@
-"""Building blocks of Numba CPU kernels: sums that LLVM vectorises, with a known chain of roundings."""
+"""Gives Numba CPU kernels sums that LLVM vectorises, with a known chain of roundings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building blocks of Numba-CUDA kernels: tiles of loads, and sums over groups of threads.
+"""Gives Numba-CUDA kernels tiles of loads, and sums over groups of threads.
 
 A machine without numba-cuda can import the operators too. There the decorators return the Python function itself,
 and :data:`MISSING` says why it cannot run.

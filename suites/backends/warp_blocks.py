@@ -1,4 +1,4 @@
-"""Building blocks of Warp kernels, and Warp itself without its banner.
+"""Imports Warp without its banner, and gives Warp kernels their building blocks.
 
 A function of a dtype's name makes the kernel for that dtype, and ``functools.cache`` keeps it. The kernel is annotated
 with Warp types from the function's closure. ``module="unique"`` has Warp compile the kernel alone, on its first use.

@@ -13,6 +13,7 @@ from suites.dispatch.path import BinaryOp, PathUnavailableError
 
 @wp.kernel
 def add(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
+    """Adds two vectors, one element for each thread."""
     i = wp.tid()
     out[i] = x[i] + y[i]
 

@@ -6,7 +6,7 @@ import functools
 import importlib
 import pkgutil
 
-from suites.declare.operator import Operator
+from suites import Operator
 
 
 @functools.cache
