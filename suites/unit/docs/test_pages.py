@@ -24,7 +24,7 @@ def test_the_picture_is_what_its_script_draws():
 
 
 def test_every_public_name_of_the_bridge_has_an_entry():
-    entries = re.findall(r"^\.\. auto\w+:: bridge\.(\w+)$", read(DOCS / "api" / "bridge.md"), re.MULTILINE)
+    entries = re.findall(r"^\.\. auto(?!module)\w+:: bridge\.(\w+)$", read(DOCS / "api" / "bridge.md"), re.MULTILINE)
     assert sorted(entries) == sorted(bridge.__all__)
 
 
