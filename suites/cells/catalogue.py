@@ -19,7 +19,8 @@ from suites import ops
 from suites.backends.backend import Backend
 from suites.declare.contradictions import verify
 from suites.declare.operator import Operator
-from suites.errors import CatalogueError, OperatorError
+from suites.errors import CatalogueError as CatalogueError
+from suites.errors import OperatorError
 
 _sources: tuple[str, ...] = ()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.records.cell import short_dtype
+from suites.errors import SelectionError as SelectionError
 
 if TYPE_CHECKING:
     from suites.cells.case import Case

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from suites.cells.catalogue import CatalogueError
 from suites.checks.register import checks
 from suites.declare.operator import Operator
-from suites.errors import CatalogueError
 
 
 def require_known_checks(operators: Iterable[Operator]) -> None:

@@ -26,9 +26,8 @@ from typing import Any, TypeVar
 
 from suites.cells.case import Case
 from suites.cells.cell_table import Table
-from suites.cells.selection import Selection
+from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
-from suites.errors import SelectionError
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 

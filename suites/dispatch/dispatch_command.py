@@ -13,10 +13,10 @@ from reports import Record, RunWriter, Status, run_path
 from reports.options import Exit
 from reports.pages.run_page import page_of
 from reports.render.page import show
+from suites.cells.selection import SelectionError
 from suites.dispatch.dispatch_header import dispatch_header
 from suites.dispatch.platforms import Platform
 from suites.dispatch.run import run
-from suites.errors import SelectionError
 
 _PLATFORMS = {"cpu": ("suites.dispatch.paths_cpu", "CPU"), "cuda": ("suites.dispatch.paths_cuda", "CUDA")}
 

@@ -22,9 +22,8 @@ from suites.bench import run_header
 from suites.cells.case import SEED
 from suites.cells.marks import no_device
 from suites.cells.runnable import require_runnable
-from suites.cells.selection import Selection
+from suites.cells.selection import Selection, SelectionError
 from suites.checks.register import cases_by_id, check_of_id, checks
-from suites.errors import SelectionError
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of
 from suites.sessions.preflight import require_names

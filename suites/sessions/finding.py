@@ -10,8 +10,8 @@ import pytest
 
 from reports import Accuracy, Cell, Status
 from suites.cells.case import Case, input_types
-from suites.checks.judging.ended_test import outcome
 from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, check_of_id
 
 

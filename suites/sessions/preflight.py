@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from suites.cells import catalogue
+from suites.cells.catalogue import CatalogueError
 from suites.cells.runnable import require_device, require_known_names
-from suites.cells.selection import Selection
+from suites.cells.selection import Selection, SelectionError
 from suites.checks.limitations import require_known_checks
-from suites.errors import CatalogueError, SelectionError
 from suites.sessions.refusal import refusal
 
 

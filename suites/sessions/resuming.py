@@ -8,7 +8,7 @@ import msgspec
 
 from reports import Record, Run
 from reports.pages.compare import header_differences
-from suites.errors import SelectionError
+from suites.cells.selection import SelectionError
 
 
 def continued_header(name: str, records: Sequence[Record], run: Run, *, same_code: bool) -> Run:

@@ -19,8 +19,7 @@ from suites.cells import catalogue
 from suites.cells.case import SEED, Case
 from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_device, require_runnable
-from suites.cells.selection import Selection
-from suites.errors import SelectionError
+from suites.cells.selection import Selection, SelectionError
 from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal

@@ -14,9 +14,8 @@ import pytest
 from rich.console import Console
 
 from reports import ReportError, find_run, last_by_cell, read_run
-from suites.cells.selection import Selection
+from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
-from suites.errors import SelectionError
 from suites.sessions import isolation
 from suites.sessions.session_end import SessionEnd
 

@@ -17,8 +17,7 @@ from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, seconds, whole
 from reports.records.store import RUNS_VARIABLE, read_run
-from suites.cells.selection import Selection
-from suites.errors import SelectionError
+from suites.cells.selection import Selection, SelectionError
 
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
 """The environment variable with the words that started this, such as ``nox -s bench --``; else the program's name."""

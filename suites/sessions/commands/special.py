@@ -20,9 +20,8 @@ from suites.cells.case import Case
 from suites.cells.catalogue import operators
 from suites.cells.grid import backends
 from suites.cells.marks import why_skipped
-from suites.cells.selection import Selection
+from suites.cells.selection import Selection, SelectionError
 from suites.declare.operator import Operator
-from suites.errors import SelectionError
 from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
 

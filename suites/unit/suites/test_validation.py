@@ -14,8 +14,8 @@ import pytest
 
 from reports import Status, find_run, read_run
 from reports.records.store import RUNS_VARIABLE
-from suites.checks.judging.ended_test import outcome
 from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.judging.exception_status import outcome
 from suites.numerics.verdict import Verdict
 from suites.sessions.checks_plugin import SUMMARY_VARIABLE
 from suites.sessions.failure_lines import varied
