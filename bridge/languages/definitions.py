@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, KernelTypeError
 from bridge.ffi.target import TARGETS, Entry
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.native_language import Definition, NativeLanguage
@@ -35,9 +35,18 @@ class Definitions:
             language: The language of the kernel.
             content: Equal for kernels that are compiled alike: a digest of the source, or the kernel itself.
             make: Makes the definition.
+
+        Raises:
+            KernelTypeError: Another language has the name of this one.
         """
         with self._lock:
-            self._languages[language.name] = language
+            other = self._languages.get(language.name, language)
+            if _home(other) != _home(language):
+                raise KernelTypeError(
+                    f"the name of the kernel language {language.name!r} of {_home(language)[0]} is taken by another "
+                    f"one, of {_home(other)[0]}. Rename it: programs find their kernels by this name."
+                )
+            self._languages[language.name] = language  # another object, where a user runs the file again
             known = self._definitions.get((language.name, content))
             if known is None:
                 known = self._definitions[language.name, content] = make()
@@ -77,6 +86,10 @@ class Definitions:
                 if digest == description.digest:
                     return NativeCode(language, definition, options, description.signature).entry(platform)
         raise refusal or _undefined(language, description)
+
+
+def _home(language: NativeLanguage[Any, Any]) -> tuple[str, str]:
+    return type(language).__module__, type(language).__qualname__
 
 
 def _not_understood(text: str) -> BridgeError:

@@ -9,7 +9,7 @@ from reports.pages.fact import Kind
 from reports.pages.rows import CellRow, cell_rows
 from reports.records.record import Record
 
-_DTYPES = {Kind.INTEGER: "int64", Kind.NUMBER: "float64"}
+_DTYPES = {Kind.INTEGER: "Int64", Kind.NUMBER: "float64"}
 
 JSON_COLUMNS = tuple(fact.name for fact in FACTS if fact.kind is Kind.JSON)
 """The columns that hold lists and mappings as JSON text."""

@@ -5,16 +5,32 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from suites.cells.selection import SelectionError
+
 VARIABLE = "KERNEL_BRIDGE_CHECKS"
 """The environment variable that names more folders of checks, separated as in ``PATH``."""
+
+
+class CheckError(SelectionError):
+    """A file of checks cannot be used."""
+
 
 _OWN = Path(__file__).resolve().parent
 
 
 def folders() -> list[Path]:
-    """Returns the folders of checks, the built-in one first."""
-    given = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return list(dict.fromkeys([_OWN, *(Path(folder).resolve() for folder in given if folder)]))
+    """Returns the folders of checks, the built-in one first.
+
+    Raises:
+        CheckError: The variable names something that is no folder, or a folder without a file of checks.
+    """
+    given = [Path(folder).resolve() for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    for folder in given:
+        if not folder.is_dir():
+            raise CheckError(f"{VARIABLE}: there is no folder {folder}. Name folders, separated by {os.pathsep!r}.")
+        if not any(folder.glob("test_*.py")):
+            raise CheckError(f"{VARIABLE}: {folder} holds no test_*.py. A check is one such file; see @check.")
+    return list(dict.fromkeys([_OWN, *given]))
 
 
 def files() -> list[Path]:

@@ -26,16 +26,13 @@ from typing import Any, TypeVar
 
 from suites.cells.case import Case
 from suites.cells.cell_table import Table
-from suites.cells.selection import Selection, SelectionError
+from suites.cells.selection import Selection
 from suites.checks import folders
+from suites.checks.folders import CheckError as CheckError
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 LAST = 1000
-
-
-class CheckError(SelectionError):
-    """A file of checks cannot be imported, or holds a test that is not registered as it must be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +78,12 @@ def check(name: str, *, sees: str, cells: Table, order: int = LAST) -> Callable[
             file=Path(inspect.getfile(sys.modules[test.__module__])).resolve(), function=test.__name__,
         )  # fmt: skip
         where = f"{found.file}: {found.function}"
+        if not isinstance(name, str) or not name.strip():
+            raise CheckError(f"{where}: its name is {name!r}, expected a word or two. Give @check a name.")
+        if not isinstance(cells, Table):
+            raise CheckError(
+                f"{where}: cells is {cells!r}, expected a table of cells, such as KERNELS of suites.cells.tables.calls."
+            )
         if not sees.strip():
             raise CheckError(f"{where}: says nothing of what it sees. Give @check its sees='...'.")
         if "case" not in inspect.signature(test).parameters:
@@ -121,7 +124,7 @@ def unregistered(file: Path, function: str) -> str:
     """Says what to do about an unregistered test in a file of checks."""
     return (
         f"{file}: {function} is not registered. Decorate it: @check('name', sees='what it is there for', "
-        "cells=KERNELS), from suites.checks.register import check."
+        "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables.calls import KERNELS."
     )
 
 
@@ -136,7 +139,10 @@ def _checks_of(files: tuple[Path, ...]) -> tuple[Check, ...]:
     for file in files:
         module = _imported(file)
         for name, value in vars(module).items():
-            is_test = name.startswith("test") and inspect.isfunction(value) and value.__module__ == module.__name__
+            is_own = getattr(value, "__module__", None) == module.__name__
+            if is_own and inspect.isclass(value) and name.startswith("Test"):
+                raise CheckError(f"{file}: {name} is a class of tests. Make each check a function.")
+            is_test = is_own and name.startswith("test") and inspect.isfunction(value)
             if is_test and check_of(file, name) is None:
                 raise CheckError(unregistered(file, name))
     found = [each for each in _REGISTERED.values() if each.file in files]

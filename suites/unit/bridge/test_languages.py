@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bridge.languages
-from bridge import BridgeError, KernelCompileError
+from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON, Entry
@@ -218,3 +218,17 @@ def test_a_code_is_equal_to_another_of_the_same_kernel_options_and_types():
 def test_a_native_language_says_how_it_identifies_and_builds():
     with pytest.raises(TypeError, match="abstract"):
         NativeLanguage("none", {}, kernel_kind="", wrapper="", compiler="", options_type=NoOptions)
+
+
+def test_two_languages_of_one_name_never_share_their_kernels():
+    class Other(NativeLanguage):
+        def identity(self, definition, options, signature, platform):
+            return "same"
+
+        def build(self, definition, options, signature, platform):
+            raise AssertionError("nothing is built")
+
+    facts = {"kernel_kind": "kernel", "wrapper": "other_kernel", "compiler": "It", "options_type": NoOptions}
+    numba_kernel(kernels.add, VECTOR)
+    with pytest.raises(KernelTypeError, match=r"the name of the kernel language 'numba' .* is taken .* Rename it"):
+        DEFINITIONS.define(Other("numba", {"cpu": Standing.REGULAR}, **facts), "digest", lambda: None)

@@ -47,7 +47,7 @@ def c_kernel(
 
     Args:
         source: The source of ``void name(int64_t size, const float* input, ..., float* output, ...)``. ``size`` is the
-            number of elements of the first output.
+            number of elements of the first output; all arrays have as many.
         name: The function.
         outs: Shape and dtype of the results, as for :func:`bridge.numba_kernel`.
         vmap_method: As for :func:`bridge.numba_kernel`.
@@ -99,6 +99,12 @@ class _C(NativeLanguage[CFunction, NoOptions]):
             raise KernelCompileError(
                 f"{definition.name} takes {', '.join(definition.dtypes)}, but was called with {', '.join(given)}. "
                 "Convert the arguments."
+            )
+        sizes = {math.prod(array.extents) for array in signature.arrays}
+        if len(sizes) > 1:
+            raise KernelCompileError(
+                f"{definition.name} takes arrays of one size, but was called with arrays of {sorted(sizes)} elements. "
+                "Reshape the arguments, or change outs."
             )
 
     def identity(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> str:

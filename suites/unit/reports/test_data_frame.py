@@ -100,3 +100,10 @@ def test_a_failed_cell_has_no_ratio():
 def test_runs_do_not_lend_each_other_a_baseline():
     records = [make_record(make_cell(backend="jnp"), run=make_run(run_id="other")), make_record()]
     assert math.isnan(to_frame(records)["ratio"].iloc[1])
+
+
+def test_a_whole_number_may_be_missing():
+    """As in runs that are older than its column."""
+    frame = to_frame(make_pair(1000.0, 500.0))
+    assert str(frame["size"].dtype) == "Int64"
+    assert frame["size"].sum() > 0

@@ -85,3 +85,34 @@ def test_an_order_puts_a_check_between_others(folder):
         "@check('early', sees='what comes early', cells=KERNELS, order=15)\ndef test_early(case):\n    pass\n"
     )
     assert [each.name for each in checks()][:3] == ["eager", "early", "repeat"]
+
+
+@pytest.mark.parametrize("name", ["", "  ", None])
+def test_a_check_has_a_name(name):
+    with pytest.raises(CheckError, match=r"test_nameless: its name is .* Give @check a name"):
+
+        @check(name, sees="something", cells=KERNELS)
+        def test_nameless(case):
+            pass
+
+
+def test_a_check_runs_on_a_table_of_cells():
+    with pytest.raises(CheckError, match="test_all: cells is 'all', expected a table of cells, such as KERNELS"):
+
+        @check("of all", sees="something", cells="all")
+        def test_all(case):
+            pass
+
+
+def test_a_class_of_tests_is_refused(folder):
+    (folder / "test_class.py").write_text("class TestIt:\n    def test_it(self, case):\n        pass\n")
+    with pytest.raises(CheckError, match=r"test_class\.py: TestIt is a class of tests. Make each check a function"):
+        checks()
+
+
+def test_a_folder_that_is_missing_or_has_no_check_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("")
+    for path, message in ((tmp_path / "nosuch", "there is no folder .*nosuch"), (tmp_path, "holds no test_")):
+        monkeypatch.setenv(folders.VARIABLE, str(path))
+        with pytest.raises(CheckError, match=message):
+            checks()

@@ -11,6 +11,7 @@ import pytest
 from reports import Status, find_run, read_run
 from reports.options import Exit
 from suites import Backend, Kernel, OperatorError, register_backend
+from suites.declare.acceptance import accepted
 from suites.unit import processes
 
 LANGUAGE = '''
@@ -175,3 +176,11 @@ def test_a_kernel_class_needs_no_more_than_build():
     assert _backend().build(kernel, [])() == []
     with pytest.raises(OperatorError, match=r"nothing: got a int, expected it\. Go\."):
         _backend().build(3, [])
+
+
+def test_an_accept_that_returns_something_else_is_named():
+    backend = _backend(accept=lambda kernel: kernel)
+    with pytest.raises(
+        OperatorError, match=r"accept of the backend 'nothing' returned 'text', expected a suites.Kernel"
+    ):
+        accepted("it: kernels['nothing']", backend, "text")
