@@ -539,7 +539,7 @@ OPERATOR = {
         lambda: op().def_numba_kernel(3))},
     "def_numba_cuda_kernel": {"a number": bad(SignatureError, GENERATOR.format("numba_cuda", "cuda"),
         lambda: op().def_numba_cuda_kernel(3))},
-    "def_warp_kernel": {"a number": bad(SignatureError, GENERATOR.format("warp", "cuda"),
+    "def_warp_kernel": {"a number": bad(SignatureError, GENERATOR.format("warp", "cpu"),
         lambda: op().def_warp_kernel(3))},
     "def_pallas_kernel": {"a number": bad(SignatureError, GENERATOR.format("pallas", "cpu"),
         lambda: op().def_pallas_kernel(3))},

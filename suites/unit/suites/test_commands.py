@@ -79,7 +79,12 @@ def started(*arguments, **variables):
     """A command in a process of its own."""
     command = [sys.executable, "-m", "suites", *map(str, arguments)]
     variables = environment(**({"COLUMNS": "100"} | variables))
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
+    # A shell has its background jobs ignore Ctrl-C, and so do the processes that they start, unless told otherwise.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def ended(*arguments, **variables):
