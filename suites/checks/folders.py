@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from suites.cells.selection import SelectionError
+from suites.errors import SelectionError  # not through a room that imports much: the plugin imports this file
 
 VARIABLE = "KERNEL_BRIDGE_CHECKS"
 """The environment variable that names more folders of checks, separated as in ``PATH``."""
