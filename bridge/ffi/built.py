@@ -18,13 +18,11 @@ class Built:
 
     Attributes:
         plan: The plan that the target executes.
-        alive: Owns the memory and the machine code that the plan refers to.
-        scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
+        alive: Owns the memory and the machine code that the plan refers to. It lives as long as the process.
         images: Returns the machine code by compute capability for each launch of the plan, so that an exported program
             can carry it. None if the machine code cannot leave this process.
     """
 
     plan: HostPlan | DevicePlan | CallbackPlan
     alive: Any = None
-    scratch: tuple[int, ...] = ()
     images: Callable[[], Sequence[Mapping[int, Image]]] | None = None

@@ -11,10 +11,8 @@ leaves the process.
 from __future__ import annotations
 
 import ctypes
-import gc
 import hashlib
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -40,21 +38,22 @@ def key_of(description: str) -> int:
 class Entry:
     """One compiled kernel in a target's table; equal to every entry of the same description.
 
+    Entries live as long as the process. A program may call a kernel long after the last reference to its wrapper is
+    gone: it may be running now, or come from ``jax.export``, and nobody can know.
+
     Attributes:
         description: The kernel, its options and its argument types, as text.
         key: ``key_of(description)``.
         address: Address of the plan that the target executes.
-        scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
     """
 
-    __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "key", "scratch")
+    __slots__ = ("_alive", "_built", "address", "description", "key")
 
     def __init__(self, description: str, built: Built):
         words, alive = built.plan.words()
         self.description = description
         self.key = key_of(description)
         self.address = ctypes.addressof(words)
-        self.scratch = built.scratch
         self._built = built
         self._alive = words, alive
 
@@ -182,27 +181,6 @@ class Target:
                 self._entries[description] = entry
                 self._table[entry.key] = entry.address
             return entry
-
-    def release(self) -> int:
-        """Forgets entries that no wrapper and no compiled program of this process refers to; returns their number.
-
-        Their Python objects are freed and their slots cleared. Their machine code stays mapped, because Numba's JIT
-        never unmaps any. The target stays registered, because XLA cannot forget one. A program that was exported with
-        ``jax.export`` holds no reference to its kernels: it finds them again when it runs next.
-        """
-        with self._lock:
-            references = {description: weakref.ref(entry) for description, entry in self._entries.items()}
-            self._entries.clear()
-            gc.collect()
-            released = 0
-            for description, reference in references.items():
-                entry = reference()
-                if entry is None:
-                    del self._table[key_of(description)]
-                    released += 1
-                else:
-                    self._entries[description] = entry
-            return released
 
     def _resolve(self, frame_address: int, answer_address: int) -> None:
         """Finds the plan for a key that native code did not find in the table: the slow path, once for each key."""

@@ -18,6 +18,7 @@ from bridge.ffi.cuda.embedded import Image
 from bridge.ffi.cuda.ordinals import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_CUDA
 from bridge.languages.language import Standing
@@ -162,10 +163,10 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
         super().check(definition, options, signature)
         check_covers(definition.name, options.shape, signature.outputs)
 
-    def identity(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> str:
-        return definition.digest
+    def compile(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Compiled:
+        return Compiled(definition.digest, lambda: self._load(definition, options, signature))
 
-    def build(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Built:
+    def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> Built:
         images: dict[int, Image] = {}
 
         def load(ordinal: int) -> int:

@@ -33,7 +33,7 @@ class Definitions:
 
         Args:
             language: The language of the kernel.
-            content: Equal for kernels that are compiled alike: a digest of the source, or the kernel itself.
+            content: The kernel (its ``id``, if the definition keeps it alive), or its whole source.
             make: Makes the definition.
 
         Raises:
@@ -51,6 +51,9 @@ class Definitions:
             if known is None:
                 known = self._definitions[language.name, content] = make()
             return cast(DefinitionT, known)
+
+    def __len__(self) -> int:
+        return len(self._definitions)
 
     def resolve(self, platform: str, text: str) -> Entry:
         """The entry of a call that another process described, compiled now if it is new.
@@ -78,13 +81,14 @@ class Definitions:
         refusal: BridgeError | None = None
         for definition in known:
             if definition.name == description.name:
+                code = NativeCode(language, definition, options, description.signature)
                 try:
-                    digest = language.identity(definition, options, description.signature, platform)
+                    identity = code.compiled(platform).identity
                 except BridgeError as error:  # another kernel of this name, which these types do not fit
                     refusal = error
                     continue
-                if digest == description.digest:
-                    return NativeCode(language, definition, options, description.signature).entry(platform)
+                if identity == description.identity:
+                    return code.entry(platform)
         raise refusal or _undefined(language, description)
 
 
@@ -103,7 +107,7 @@ def _undefined(language: NativeLanguage[Any, Any], description: Description) -> 
     advice = (
         "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
         "as arrays or plain constants."
-        if description.digest.startswith(PROCESS_LOCAL)
+        if description.identity.startswith(PROCESS_LOCAL)
         else f"Call {language.wrapper} on the same kernel (same code, constants and options) before running this "
         "program."
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from bridge.ffi.target import Entry, Target
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.signature.array_types import Signature
 
@@ -18,14 +19,14 @@ class Description(msgspec.Struct, frozen=True):
     Attributes:
         language: Name of the language.
         name: Name of the kernel.
-        digest: The language's :meth:`~bridge.languages.native_language.NativeLanguage.identity` of the kernel.
+        identity: Identifies the code, see :class:`~bridge.languages.native_language.Compiled`.
         options: The options of the kernel, encoded.
         signature: The types of the call.
     """
 
     language: str
     name: str
-    digest: str
+    identity: str
     options: msgspec.Raw
     signature: Signature
 
@@ -58,7 +59,6 @@ class NativeCode:
     definition: Definition
     options: Any
     signature: Signature
-    _entries: dict[tuple[str, str], Entry] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -70,27 +70,27 @@ class NativeCode:
         if not self.language.compiles_when_traced:
             return ()
         (platform,) = self.platforms
-        return self.entry(platform).scratch
+        return self.compiled(platform).scratch
 
     @property
     def derivative_advice(self) -> str:
         return self.language.derivative_advice(self.definition, self.options)
 
+    def compiled(self, platform: str) -> Compiled:
+        """Returns the compiled kernel, compiled now if it is new."""
+        return self.definition.compiled(
+            (self.language.name, self.options, self.signature, platform),
+            lambda: self.language.compile(self.definition, self.options, self.signature, platform),
+        )
+
     def describe(self, platform: str) -> tuple[Target, str]:
         """Returns the FFI target, and the description of the kernel that the target finds its entry by."""
-        digest = self.language.identity(self.definition, self.options, self.signature, platform)
+        identity = self.compiled(platform).identity
         options = msgspec.Raw(msgspec.json.encode(self.options))
-        description = Description(self.language.name, self.definition.name, digest, options, self.signature)
+        description = Description(self.language.name, self.definition.name, identity, options, self.signature)
         return self.language.target(self.options, platform), description.encode()
 
     def entry(self, platform: str) -> Entry:
-        """Returns the compiled kernel, compiled now if it is new."""
+        """Returns the loaded kernel, loaded now if it is new."""
         target, description = self.describe(platform)
-        key = platform, description  # the description may be the same for several platforms
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = target.publish(
-                description, lambda: self.language.build(self.definition, self.options, self.signature, platform)
-            )
-            self._entries[key] = entry
-        return entry
+        return target.publish(description, self.compiled(platform).load)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -11,9 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bridge.errors import KernelCompileError
-from bridge.ffi.built import Built
 from bridge.ffi.kernel_call import ATTACH_A_RULE
 from bridge.ffi.target import CPU, CUDA, Target
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.language import Language
 from bridge.signature.array_types import Signature
 
@@ -28,8 +29,7 @@ class NoOptions(msgspec.Struct, frozen=True):
 class Definition:
     """One kernel as its user defined it. Subclasses add the source that they compile.
 
-    Two definitions are equal only if they are the same object: there is one for each content, see
-    :class:`bridge.languages.definitions.Definitions`.
+    Two definitions are equal only if they are the same object, see :class:`bridge.languages.definitions.Definitions`.
 
     Attributes:
         name: Names the kernel in errors, and in the programs that call it.
@@ -40,6 +40,8 @@ class Definition:
     name: str
     function: Callable[..., Any] = field(repr=False)
     source_function: FunctionType | None = field(repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _compiled: dict[Any, Compiled] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def place(self) -> str:
@@ -47,6 +49,14 @@ class Definition:
         assert self.source_function is not None
         code = self.source_function.__code__
         return f"{code.co_filename}:{code.co_firstlineno}"
+
+    def compiled(self, key: Any, compile_now: Callable[[], Compiled]) -> Compiled:
+        """The compiled kernel for a key, compiled once. Threads that need the same one wait for it."""
+        with self._lock:
+            known = self._compiled.get(key)
+            if known is None:
+                known = self._compiled[key] = compile_now()
+            return known
 
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
@@ -57,9 +67,8 @@ OptionsT = TypeVar("OptionsT")
 class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     """A language whose kernels become machine code that XLA calls without Python.
 
-    Subclasses say what identifies a kernel (:meth:`identity`) and compile it (:meth:`build`). All methods get the
-    definition of the kernel, the options of its wrapper (a frozen ``msgspec.Struct``, such as a launch shape), and the
-    signature of the call.
+    Subclasses compile a kernel (:meth:`compile`). All methods get the definition of the kernel, the options of its
+    wrapper (a frozen ``msgspec.Struct``, such as a launch shape), and the signature of the call.
 
     Attributes:
         kernel_kind: How errors call one of its kernels, such as "Numba kernel".
@@ -81,12 +90,11 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     compiles_when_traced: bool = True
 
     @abc.abstractmethod
-    def identity(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> str:
-        """A digest of the machine code: the same in every process for the same code, different for different code."""
+    def compile(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Compiled:
+        """Compiles a kernel for one platform.
 
-    @abc.abstractmethod
-    def build(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Built:
-        """Compiles and loads a kernel for one platform.
+        The bridge calls this once for each definition, options, signature and platform. So the code that identifies a
+        kernel is the code that runs, whatever changes later.
 
         Raises:
             KernelCompileError: The compiler refuses the kernel for these types.

@@ -1,12 +1,13 @@
-"""Drops the wrappers and compiled kernels that the bridge keeps for reuse."""
+"""Drops the wrappers and kernels that the bridge keeps for reuse."""
 
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from bridge.ffi.target import TARGETS
+from bridge.languages.definitions import DEFINITIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,12 +23,14 @@ def kept(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def release() -> int:
-    """Drops wrappers and compiled kernels that nothing uses any more; returns the number of kernels dropped.
+    """Drops wrappers and kernels that nothing uses any more; returns the number of kernels dropped.
 
-    A kernel is in use while the caller holds a wrapper of it or JAX holds a trace or program that calls it
-    (``jax.clear_caches()`` makes JAX let go). Machine code and FFI targets stay for the life of the process: Numba's
-    JIT cannot unmap machine code, and XLA cannot forget targets.
+    A kernel is in use while the caller holds it or a wrapper of it, or JAX holds a trace that calls it
+    (``jax.clear_caches()`` makes JAX let go). Loaded machine code stays for the life of the process, so every program
+    that calls it can run at any time, also one that runs now or comes from ``jax.export``.
     """
     for cache in _caches:
         cache.cache_clear()
-    return sum(target.release() for target in TARGETS)
+    before = len(DEFINITIONS)
+    gc.collect()
+    return before - len(DEFINITIONS)

@@ -37,20 +37,6 @@ def function_digest(function: types.FunctionType, *options: Any) -> str:
     return digest if walk.portable else f"{PROCESS_LOCAL}-{digest}"
 
 
-_digests: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-
-
-def dispatcher_digest(dispatcher: Any, *options: Any) -> str:
-    """:func:`function_digest` of the Python function and the options of one of Numba's dispatchers.
-
-    It is computed once for each dispatcher, so that wrapping a kernel again is cheap.
-    """
-    digest = _digests.get(dispatcher)
-    if digest is None:
-        digest = _digests[dispatcher] = function_digest(dispatcher.py_func, dispatcher.targetoptions, *options)
-    return digest
-
-
 class ContentWalk:
     """Feeds values to a SHA-256, by content and recursively.
 

@@ -54,12 +54,6 @@ class NativeTable:
             if 2 * self._used_slots > self._capacity:
                 self._rebuild(max(_FIRST_CAPACITY, 1 << (4 * len(self._values)).bit_length()))
 
-    def __delitem__(self, key: int) -> None:
-        """Forgets a key: :func:`lookup` answers 0 from now on."""
-        with self._lock:
-            del self._values[key]
-            self._write(self._blocks[-1], key, 0)
-
     @property
     def _capacity(self) -> int:
         return int(self._blocks[-1][_MASK]) + 1
@@ -73,7 +67,7 @@ class NativeTable:
 
     @staticmethod
     def _write(block: ctypes.Array[ctypes.c_int64], key: int, value: int) -> bool:
-        """Writes a slot; returns whether it was empty before. A forgotten key keeps its slot until the next rebuild."""
+        """Writes a slot; returns whether it was empty before."""
         mask, key = block[_MASK], _signed(key)
         slot = key & mask
         while block[_SLOTS + _SLOT_WORDS * slot] not in (_EMPTY, key):

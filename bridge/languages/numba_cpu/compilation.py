@@ -27,16 +27,14 @@ class NumbaDefinition(Definition):
 
     Attributes:
         dispatcher: Numba's dispatcher, which the decorator made.
-        digest: Identifies its content.
     """
 
     dispatcher: CPUDispatcher = field(repr=False)
-    digest: str
 
     @classmethod
-    def of(cls, dispatcher: CPUDispatcher, digest: str) -> NumbaDefinition:
+    def of(cls, dispatcher: CPUDispatcher) -> NumbaDefinition:
         function = dispatcher.py_func
-        return cls(function.__name__, function, function, dispatcher, digest)
+        return cls(function.__name__, function, function, dispatcher)
 
 
 def numba_type(array: ArrayType) -> types.Array:

@@ -9,15 +9,16 @@ from numba.core.registry import CPUDispatcher
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import Standing
 from bridge.languages.native_language import NativeLanguage, NoOptions
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
 from bridge.languages.numba_cpu.entry import host_plan
+from bridge.languages.numba_cpu.lowered_code import code_of
 from bridge.languages.numba_cpu.parallel import Failures
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
-from bridge.source.content import dispatcher_digest
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -97,21 +98,21 @@ def numba_kernel(
             f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.njit."
         )
-    digest = dispatcher_digest(kernel, kernel.locals)
-    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: NumbaDefinition.of(kernel, digest))
+    definition = DEFINITIONS.define(LANGUAGE, id(kernel), lambda: NumbaDefinition.of(kernel))
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
 
 
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
-    def identity(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> str:
-        return definition.digest
-
-    def build(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Built:
+    def compile(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Compiled:
         types = tuple(map(numba_type, signature.arrays))
         failures = Failures(definition.name) if definition.dispatcher.targetoptions.get("parallel") else None
         compiled = compile_kernel(definition, types, failures)
-        plan, function = host_plan(compiled, types, signature, definition.name, failures)
-        return Built(plan, (function, compiled, failures))
+
+        def load() -> Built:
+            plan, function = host_plan(compiled, types, signature, definition.name, failures)
+            return Built(plan, (function, compiled, failures))
+
+        return Compiled(code_of(compiled), load)
 
 
 LANGUAGE = _NumbaCpu(

@@ -17,6 +17,7 @@ from bridge.ffi.cuda.ordinals import local_ordinals
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
@@ -113,15 +114,12 @@ class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
         super().check(definition, options, signature)
         _check_captured(definition.launcher)
 
-    def identity(
+    def compile(
         self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
-    ) -> str:
-        return definition.digest
-
-    def build(
-        self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
-    ) -> Built:
-        return _record(definition, signature) if options.replay else _plan_calls(definition, signature)
+    ) -> Compiled:
+        if options.replay:
+            return _record(definition, signature)
+        return Compiled(definition.digest, lambda: _plan_calls(definition, signature))
 
 
 LANGUAGE = _Callables(
@@ -145,7 +143,7 @@ def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
     return Built(plan, caller)
 
 
-def _record(definition: CallableDefinition, signature: Signature) -> Built:
+def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
     """The plan that replays the launches of the function, which are recorded now."""
     from bridge.languages.numba_cuda.launcher import with_launchers
     from bridge.languages.numba_cuda.recording import record
@@ -156,7 +154,7 @@ def _record(definition: CallableDefinition, signature: Signature) -> Built:
     outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
     plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches)
     # The definition keeps the function's kernels loaded.
-    return Built(plan, definition, scratch=recording.temporaries)
+    return Compiled(definition.digest, lambda: Built(plan, definition), scratch=recording.temporaries)
 
 
 def _shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:

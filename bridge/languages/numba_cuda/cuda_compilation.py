@@ -21,6 +21,7 @@ from bridge.languages.native_language import Definition
 from bridge.signature.array_types import ArrayType
 from bridge.source.captured import captured_error
 from bridge.source.imports import hoist_imports
+from bridge.source.llvm_code import portable_code
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +30,14 @@ class CudaDefinition(Definition):
 
     Attributes:
         dispatcher: Numba's dispatcher, which the decorator made.
-        digest: Identifies its content.
     """
 
     dispatcher: Any = field(repr=False)
-    digest: str
 
     @classmethod
-    def of(cls, dispatcher: Any, digest: str) -> CudaDefinition:
+    def of(cls, dispatcher: Any) -> CudaDefinition:
         function = dispatcher.py_func
-        return cls(function.__name__, function, function, dispatcher, digest)
+        return cls(function.__name__, function, function, dispatcher)
 
     @functools.cached_property
     def compilable(self) -> Any:
@@ -106,6 +105,13 @@ def _check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> N
         f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
         "Convert the arguments, or declare this signature too."
     )
+
+
+def code_of(compiled: Any) -> str:
+    """What Numba-CUDA made of a kernel: the same in every process, and different if the machine code differs."""
+    library = compiled._codelibrary
+    linked = [repr(file) for file in sorted(library._linking_files, key=repr)]
+    return "\n".join([*linked, portable_code(library.llvm_strs, library._entry_name, lambda definition: None)])
 
 
 def load_function(compiled: Any, ordinal: int) -> int:

@@ -8,16 +8,22 @@ from typing import Any
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
 from bridge.languages.launch_shape import LaunchShape, check_covers, launch_shape
 from bridge.languages.native_language import NativeLanguage
 from bridge.languages.numba_cuda.array_parameters import array_launch
-from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, compile_kernel, images_of, load_kernel
+from bridge.languages.numba_cuda.cuda_compilation import (
+    CudaDefinition,
+    code_of,
+    compile_kernel,
+    images_of,
+    load_kernel,
+)
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
-from bridge.source.content import dispatcher_digest
 
 
 def numba_cuda_kernel(
@@ -95,8 +101,7 @@ def define(kernel: Any) -> CudaDefinition:
             f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.cuda.jit."
         )
-    digest = dispatcher_digest(kernel)
-    return DEFINITIONS.define(LANGUAGE, digest, lambda: CudaDefinition.of(kernel, digest))
+    return DEFINITIONS.define(LANGUAGE, id(kernel), lambda: CudaDefinition.of(kernel))
 
 
 class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
@@ -104,11 +109,13 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
         super().check(definition, options, signature)
         check_covers(definition.name, options, signature.outputs)
 
-    def identity(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, platform: str) -> str:
-        return definition.digest
-
-    def build(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, platform: str) -> Built:
+    def compile(
+        self, definition: CudaDefinition, options: LaunchShape, signature: Signature, platform: str
+    ) -> Compiled:
         compiled = compile_kernel(definition, signature.arrays)
+        return Compiled(code_of(compiled), lambda: self._load(definition, options, signature, compiled))
+
+    def _load(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, compiled: Any) -> Built:
         launches = []
         if not options.is_empty:
             handles = load_kernel(definition.name, compiled, options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.errors import BridgeError
-from bridge.ffi.built import Built
+from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Standing
@@ -39,19 +39,15 @@ def define(kernel: Any) -> WarpDefinition:
 
 
 class _Warp(NativeLanguage[WarpDefinition, Spec]):
-    def identity(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> str:
+    def compile(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> Compiled:
         from bridge.languages.warp.compiled import digest_of
-        from bridge.languages.warp.instances import instance_for
-
-        return digest_of(instance_for(definition.kernel, options), platform, options.block_dim)
-
-    def build(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> Built:
         from bridge.languages.warp.cpu_plan import build_host
         from bridge.languages.warp.cuda_plan import build_device
         from bridge.languages.warp.instances import instance_for
 
+        kernel = instance_for(definition.kernel, options)
         build = build_host if platform == "cpu" else build_device
-        return build(instance_for(definition.kernel, options), options, signature)
+        return Compiled(digest_of(kernel, platform, options.block_dim), lambda: build(kernel, options, signature))
 
     def derivative_advice(self, definition: WarpDefinition, options: Spec) -> str:
         attach = "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."

@@ -6,7 +6,6 @@ It proves that a new language needs no change anywhere else. Read it to see what
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import inspect
 import math
 import re
@@ -22,6 +21,7 @@ from bridge import KernelCompileError
 from bridge.languages import (
     DEFINITIONS,
     Built,
+    Compiled,
     Definition,
     HostPlan,
     NativeLanguage,
@@ -57,8 +57,7 @@ def c_kernel(
         KernelCompileError: The source has no such function; or, when called: the compiler refuses it, or an array has
             another dtype than its parameter.
     """
-    digest = hashlib.sha256(f"{name}\n{source}".encode()).hexdigest()
-    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: CFunction.of(source, name, digest))
+    definition = DEFINITIONS.define(LANGUAGE, (name, source), lambda: CFunction.of(source, name))
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
 
 
@@ -69,15 +68,13 @@ class CFunction(Definition):
     Attributes:
         source: The source.
         dtypes: The dtype of each of its arrays.
-        digest: Identifies the source and the name.
     """
 
     source: str = field(repr=False)
     dtypes: tuple[str, ...]
-    digest: str
 
     @classmethod
-    def of(cls, source: str, name: str, digest: str) -> CFunction:
+    def of(cls, source: str, name: str) -> CFunction:
         found = re.search(rf"void\s+{name}\s*\(\s*int64_t\s+\w+\s*,([^)]*)\)", source)
         if found is None:
             raise KernelCompileError(f"{name}: the source has no function void {name}(int64_t size, ...).")
@@ -88,7 +85,7 @@ class CFunction(Definition):
             """A kernel in C."""
 
         function.__signature__ = inspect.Signature(parameters)
-        return cls(name, function, None, source, tuple(_DTYPES[kind] for kind, _ in arrays), digest)
+        return cls(name, function, None, source, tuple(_DTYPES[kind] for kind, _ in arrays))
 
 
 class _C(NativeLanguage[CFunction, NoOptions]):
@@ -107,14 +104,16 @@ class _C(NativeLanguage[CFunction, NoOptions]):
                 "Reshape the arguments, or change outs."
             )
 
-    def identity(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> str:
-        return definition.digest
+    def compile(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> Compiled:
+        program = _program(definition, math.prod(signature.outputs[0].extents))
+        library = _compiled(definition.name, program)
 
-    def build(self, definition: CFunction, options: NoOptions, signature: Signature, platform: str) -> Built:
-        library = _compile(definition, math.prod(signature.outputs[0].extents))
-        address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
-        assert address is not None
-        return Built(HostPlan(definition.name, address, signature.input_sizes, signature.output_sizes), library)
+        def load() -> Built:
+            address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
+            assert address is not None
+            return Built(HostPlan(definition.name, address, signature.input_sizes, signature.output_sizes), library)
+
+        return Compiled(program, load)
 
 
 LANGUAGE = _C(
@@ -128,12 +127,10 @@ LANGUAGE = _C(
 )
 
 
-def _compile(definition: CFunction, size: int) -> ctypes.CDLL:
-    """The function in a library, with the entry that a :class:`bridge.languages.HostPlan` calls."""
-    if COMPILER is None:
-        raise KernelCompileError(f"{definition.name}: this machine has no C compiler.")
+def _program(definition: CFunction, size: int) -> str:
+    """The function, with the entry that a :class:`bridge.languages.HostPlan` calls."""
     arrays = ", ".join(f"data[{index}]" for index in range(len(definition.dtypes)))
-    program = f"""#include <stdint.h>
+    return f"""#include <stdint.h>
 #include <math.h>
 #line 1 "{definition.name}.c"
 {definition.source}
@@ -142,11 +139,16 @@ int64_t bridge_entry(void* frame, void** buffers, void** data, int64_t batch_ran
     return 0;
 }}
 """
+
+
+def _compiled(name: str, program: str) -> ctypes.CDLL:
+    if COMPILER is None:
+        raise KernelCompileError(f"{name}: this machine has no C compiler.")
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         source.write_text(program)
         command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise KernelCompileError(f"{COMPILER} cannot compile {definition.name}:\n{done.stderr}")
+            raise KernelCompileError(f"{COMPILER} cannot compile {name}:\n{done.stderr}")
         return ctypes.CDLL(str(library))
