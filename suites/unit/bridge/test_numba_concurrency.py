@@ -3,8 +3,8 @@
 import os
 import textwrap
 import threading
-import weakref
 import time
+import weakref
 
 import jax
 import jax.numpy as jnp

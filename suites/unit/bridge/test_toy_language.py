@@ -11,6 +11,7 @@ import pytest
 import bridge
 from bridge import KernelCompileError, PlatformError, SignatureError, XLACustomKernel
 from bridge.ffi.target import CPU
+from bridge.languages import DEFINITIONS
 from suites.unit.bridge import toy_c
 from suites.unit.bridge.toy_c import c_kernel
 from suites.unit.processes import output

@@ -1,0 +1,185 @@
+"""Programs can always run their kernels, whatever has been released, and what is dropped gives its memory back."""
+
+import gc
+import os
+import textwrap
+import weakref
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+import bridge
+from bridge import numba_kernel
+from suites.unit.processes import output
+
+Spec = jax.ShapeDtypeStruct
+X = jnp.arange(4.0)
+SPEC = Spec(X.shape, X.dtype)
+
+
+def fresh(offset):
+    """A kernel that nothing else refers to."""
+
+    @numba.njit
+    def shift(x, out):
+        for i in range(x.size):
+            out[i] = x[i] + offset
+
+    return shift
+
+
+def released():
+    jax.clear_caches()
+    return bridge.release()
+
+
+DEFINE = textwrap.dedent(
+    """
+    import threading, jax, jax.export, jax.numpy as jnp, numba, numpy as np
+    import bridge
+
+    def define(offset):
+        @numba.njit
+        def slow(x, out):
+            for i in range(x.size):
+                value = x[i]
+                for _ in range(50):
+                    value = np.sin(value)
+                out[i] = x[i] + offset + 0 * value
+        return bridge.numba_kernel(slow, jax.ShapeDtypeStruct((20_000,), np.float32))
+
+    x = jnp.zeros(20_000)
+    """
+)
+
+
+def test_release_spares_a_program_that_runs(tmp_path):
+    (tmp_path / "running.py").write_text(
+        DEFINE
+        + textwrap.dedent(
+            """
+            for offset in range(6):
+                results = []
+                call = define(float(offset))
+                for _ in range(20):
+                    results.append(call(x))
+                del call
+                jax.clear_caches()
+                bridge.release()
+                assert all(float(result[-1]) == offset for result in results)
+            print("ran")
+            """
+        )
+    )
+    assert output(tmp_path / "running.py") == "ran"
+
+
+def test_release_spares_exported_programs_in_all_threads(tmp_path):
+    (tmp_path / "exported.py").write_text(
+        DEFINE
+        + textwrap.dedent(
+            """
+            programs = []
+            for offset in range(2):
+                call = define(float(offset))
+                exported = jax.export.export(jax.jit(call), disabled_checks=bridge.export_checks())(x)
+                programs.append(jax.export.deserialize(exported.serialize()))
+                call(x)
+                del call
+            stop = threading.Event()
+            def release():
+                while not stop.is_set():
+                    jax.clear_caches()
+                    bridge.release()
+            threads = [threading.Thread(target=release)]
+            threads[0].start()
+            for _ in range(30):
+                for offset, program in enumerate(programs):
+                    assert float(program.call(x)[-1]) == offset
+            stop.set()
+            threads[0].join()
+            print("ran")
+            """
+        )
+    )
+    assert output(tmp_path / "exported.py") == "ran"
+
+
+def test_a_program_runs_after_its_kernel_is_dropped_and_released():
+    call = numba_kernel(fresh(5.0), SPEC)
+    program = jax.export.deserialize(
+        jax.export.export(jax.jit(call), disabled_checks=bridge.export_checks())(X).serialize()
+    )
+    np.testing.assert_array_equal(program.call(X), X + 5)
+    del call
+    assert released() >= 1
+    np.testing.assert_array_equal(program.call(X), X + 5)
+
+
+def test_a_program_that_never_ran_runs_after_release():
+    program = jax.export.deserialize(
+        jax.export.export(jax.jit(numba_kernel(fresh(7.0), SPEC)), disabled_checks=bridge.export_checks())(X).serialize()
+    )
+    released()
+    np.testing.assert_array_equal(program.call(X), X + 7)
+
+
+def test_a_dropped_kernel_is_collected():
+    kernel = fresh(9.0)
+    call = numba_kernel(kernel, SPEC)
+    np.testing.assert_array_equal(jax.vmap(call)(jnp.ones((3, 4))), np.full((3, 4), 10))
+    dead = [weakref.ref(kernel), weakref.ref(call)]
+    del kernel, call
+    released()
+    gc.collect()
+    assert [reference() for reference in dead] == [None, None]
+
+
+GROWTH = textwrap.dedent(
+    """
+    import gc, os, sys, jax, jax.numpy as jnp, numba, numpy as np
+    import bridge
+
+    x, out = np.ones(4, np.float32), np.ones(4, np.float32)
+
+    def define(offset):
+        @numba.njit
+        def shift(x, out):
+            for i in range(x.size):
+                out[i] = x[i] + offset
+        return shift
+
+    def use(offset):
+        kernel = define(offset)
+        if sys.argv[1] == "bridge":
+            bridge.numba_kernel(kernel, jax.ShapeDtypeStruct((4,), np.float32))(x).block_until_ready()
+            jax.clear_caches()
+            bridge.release()
+        else:
+            kernel.compile((numba.types.Array(numba.float32, 1, "C", readonly=True), numba.float32[::1]))
+            gc.collect()
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    for offset in range(10):
+        use(float(offset))
+    before = resident()
+    for offset in range(10, 40):
+        use(float(offset))
+    print((resident() - before) // 30)
+    """
+)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads memory from /proc")
+def test_a_released_kernel_leaves_little_more_than_numba_leaves(tmp_path):
+    (tmp_path / "growth.py").write_text(GROWTH)
+    ours, numbas = (int(output(tmp_path / "growth.py", of)) for of in ("bridge", "numba"))
+    print(f"bytes for each kernel: {ours} with the bridge, {numbas} with Numba alone")
+    assert ours < numbas + 400_000
