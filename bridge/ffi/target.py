@@ -172,12 +172,18 @@ class Target:
         self._resolver = resolver
 
     def publish(self, description: str, build: Callable[[], Built]) -> Entry:
-        """The entry of this description, which is built and added to the table if it is new."""
+        """The entry of this description, which is built and added to the table if it is new.
+
+        Raises:
+            BridgeError: Another description has the same key; for two of them the chance is 2**-64.
+        """
         self.install()
         with self._lock:
             entry = self._entries.get(description)
             if entry is None:
                 entry = Entry(description, build())
+                if entry.key in self._table:
+                    raise BridgeError(f"{description} has the key of another kernel. Rename the kernel.")
                 self._entries[description] = entry
                 self._table[entry.key] = entry.address
             return entry

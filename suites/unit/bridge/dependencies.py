@@ -46,7 +46,8 @@ KINDS = {
     ),
     "jitable": "@register_jitable\ndef helper(v):\n    return v * VALUE\n" + _kernel("helper(x[i])"),
     "vectorize": "@numba.vectorize\ndef helper(v):\n    return v * VALUE\n" + _kernel("helper(x[i])"),
-    "declared vectorize": "@numba.vectorize(['f4(f4)'])\ndef helper(v):\n    return v * VALUE\n" + _kernel("helper(x[i])"),
+    "declared vectorize": "@numba.vectorize(['f4(f4)'])\ndef helper(v):\n    return v * VALUE\n"
+    + _kernel("helper(x[i])"),
     "guvectorize": (
         "@numba.guvectorize(['f4[:], f4[:]'], '(n)->(n)')\ndef helper(v, r):\n    for j in range(v.size):\n"
         "        r[j] = v[j] * VALUE\n@numba.njit\ndef kernel(x, out):\n    helper(x, out)\n"
@@ -54,7 +55,8 @@ KINDS = {
     "cfunc": "@numba.cfunc('f4(f4)')\ndef helper(v):\n    return v * VALUE\n" + _kernel("helper(x[i])"),
     "intrinsic": (
         "@intrinsic\ndef helper(context, v):\n    def codegen(context, builder, signature, args):\n"
-        "        return builder.fmul(args[0], args[0].type(VALUE))\n    return v(v), codegen\n" + _kernel("helper(x[i])")
+        "        return builder.fmul(args[0], args[0].type(VALUE))\n    return v(v), codegen\n"
+        + _kernel("helper(x[i])")
     ),
     "overload": (
         "def helper(v):\n    pass\n@overload(helper)\ndef _(v):\n    return lambda v: v * VALUE\n"

@@ -122,7 +122,9 @@ def test_a_program_runs_after_its_kernel_is_dropped_and_released():
 
 def test_a_program_that_never_ran_runs_after_release():
     program = jax.export.deserialize(
-        jax.export.export(jax.jit(numba_kernel(fresh(7.0), SPEC)), disabled_checks=bridge.export_checks())(X).serialize()
+        jax.export.export(jax.jit(numba_kernel(fresh(7.0), SPEC)), disabled_checks=bridge.export_checks())(
+            X
+        ).serialize()
     )
     released()
     np.testing.assert_array_equal(program.call(X), X + 7)
