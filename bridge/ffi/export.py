@@ -17,8 +17,8 @@ def export_checks() -> tuple[DisabledSafetyCheck, ...]:
     """The safety checks to disable when exporting a function that calls kernels.
 
     ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's calls are stable, because they
-    name a kernel by its content. The process that runs the exported program must define the same kernels before it runs,
-    with the same wrapper and the same versions of Python, NumPy and the kernel's language::
+    name a kernel by its content. The process that runs the exported program must define the same kernels before, with
+    the same wrapper and the same versions of Python, NumPy and the kernel's language::
 
         exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(*args)
     """
