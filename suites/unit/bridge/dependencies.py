@@ -282,7 +282,7 @@ from numba.extending import intrinsic, overload, register_jitable
 def kernel_of(kind: str, value: int) -> Any:
     """The kernel of a kind, made anew in a module of its own, always under the same names."""
     found = _module("drawn")
-    found.module = _module  # type: ignore[attr-defined]
+    found.module = _module
     source, file = _IMPORTS + KINDS[kind].replace("VALUE", str(value)), f"<drawn {kind} {value}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     exec(compile(source, file, "exec"), vars(found))

@@ -37,6 +37,11 @@ def released():
     return bridge.release()
 
 
+def exported(call):
+    program = jax.export.export(jax.jit(call), disabled_checks=bridge.export_checks())(X)
+    return jax.export.deserialize(program.serialize())
+
+
 DEFINE = textwrap.dedent(
     """
     import threading, jax, jax.export, jax.numpy as jnp, numba, numpy as np
@@ -111,9 +116,7 @@ def test_release_spares_exported_programs_in_all_threads(tmp_path):
 
 def test_a_program_runs_after_its_kernel_is_dropped_and_released():
     call = numba_kernel(fresh(5.0), SPEC)
-    program = jax.export.deserialize(
-        jax.export.export(jax.jit(call), disabled_checks=bridge.export_checks())(X).serialize()
-    )
+    program = exported(call)
     np.testing.assert_array_equal(program.call(X), X + 5)
     del call
     assert released() >= 1
@@ -121,11 +124,7 @@ def test_a_program_runs_after_its_kernel_is_dropped_and_released():
 
 
 def test_a_program_that_never_ran_runs_after_release():
-    program = jax.export.deserialize(
-        jax.export.export(jax.jit(numba_kernel(fresh(7.0), SPEC)), disabled_checks=bridge.export_checks())(
-            X
-        ).serialize()
-    )
+    program = exported(numba_kernel(fresh(7.0), SPEC))
     released()
     np.testing.assert_array_equal(program.call(X), X + 7)
 
@@ -169,12 +168,12 @@ GROWTH = textwrap.dedent(
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    for offset in range(10):
+    for offset in range(5):
         use(float(offset))
     before = resident()
-    for offset in range(10, 40):
+    for offset in range(5, 20):
         use(float(offset))
-    print((resident() - before) // 30)
+    print((resident() - before) // 15)
     """
 )
 
