@@ -13,7 +13,7 @@ from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON, Entry
-from bridge.languages import DEFINITIONS, Language, NativeLanguage, NoOptions, Signature, Standing
+from bridge.languages import DEFINITIONS, Compiled, Language, NativeLanguage, NoOptions, Signature, Standing
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
@@ -106,14 +106,14 @@ class TestResolve:
 
     def test_a_kernel_of_another_name_or_content(self):
         text = json.loads(code_of(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
-        for change in ({"name": "twice"}, {"digest": "0"}):
+        for change in ({"name": "twice"}, {"identity": "0"}):
             with pytest.raises(BridgeError, match=r"calls the Numba kernel .*, which this process has not defined"):
                 DEFINITIONS.resolve("cpu", json.dumps(text | change))
 
     def test_a_kernel_that_no_other_process_can_rebuild(self):
         text = json.loads(code_of(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
         with pytest.raises(BridgeError, match="an object that has no content of its own"):
-            DEFINITIONS.resolve("cpu", json.dumps(text | {"digest": "local-0"}))
+            DEFINITIONS.resolve("cpu", json.dumps(text | {"identity": "local-0"}))
 
     def test_a_kernel_of_the_same_name_that_these_types_do_not_fit_is_passed_over(self, monkeypatch):
         code = code_of(numba_kernel(kernels.double, VECTOR), VECTOR)
@@ -124,17 +124,18 @@ class TestResolve:
             out[0] = 2
 
         other = code_of(numba_kernel(double, VECTOR), VECTOR)
-        identity = type(NUMBA).identity
+        compile_one = type(NUMBA).compile
 
         def refusing(self, definition, *types):
             if definition is other.definition:
                 raise KernelCompileError("another kernel")
-            return identity(self, definition, *types)
+            return compile_one(self, definition, *types)
 
-        monkeypatch.setattr(type(NUMBA), "identity", refusing)
+        monkeypatch.setattr(type(NUMBA), "compile", refusing)
+        other.definition._compiled.clear()
         assert DEFINITIONS.resolve("cpu", text) == code.entry("cpu")
         with pytest.raises(KernelCompileError, match="another kernel"):
-            DEFINITIONS.resolve("cpu", json.dumps(json.loads(text) | {"digest": "0"}))
+            DEFINITIONS.resolve("cpu", json.dumps(json.loads(text) | {"identity": "0"}))
 
 
 @pytest.fixture
@@ -159,6 +160,7 @@ class TestDescriptionsOfCudaKernels:
         for module in ("cuda_jit", "callables"):
             found = importlib.import_module(f"bridge.languages.numba_cuda.{module}")
             monkeypatch.setattr(found, "require_cuda", lambda: None)
+            monkeypatch.setattr(type(found.LANGUAGE), "compile", lambda *_: Compiled("code", lambda: None))
 
     def check(self, wrapper, published, target):
         code = code_of(wrapper, VECTOR)
@@ -215,18 +217,15 @@ def test_a_code_is_equal_to_another_of_the_same_kernel_options_and_types():
     assert NativeCode(NUMBA, definition, NoOptions(), aliased) != first
 
 
-def test_a_native_language_says_how_it_identifies_and_builds():
+def test_a_native_language_says_how_it_compiles():
     with pytest.raises(TypeError, match="abstract"):
         NativeLanguage("none", {}, kernel_kind="", wrapper="", compiler="", options_type=NoOptions)
 
 
 def test_two_languages_of_one_name_never_share_their_kernels():
     class Other(NativeLanguage):
-        def identity(self, definition, options, signature, platform):
-            return "same"
-
-        def build(self, definition, options, signature, platform):
-            raise AssertionError("nothing is built")
+        def compile(self, definition, options, signature, platform):
+            raise AssertionError("nothing is compiled")
 
     facts = {"kernel_kind": "kernel", "wrapper": "other_kernel", "compiler": "It", "options_type": NoOptions}
     numba_kernel(kernels.add, VECTOR)

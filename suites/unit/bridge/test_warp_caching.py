@@ -165,14 +165,8 @@ class TestRelease:
         kept(X, 2.0)
         for amount in (17.0, 18.0):
             np.testing.assert_array_equal(jax_kernel(adding(amount))(X)[0], X + amount)
-
-        def entries():
-            return [description for description in CPU._entries if "adding" in description]
-
-        assert len(entries()) >= 2
         jax.clear_caches()
         assert bridge.release() >= 2
-        assert not entries()
         np.testing.assert_array_equal(kept(X, 2.0)[0], 2 * X)
         np.testing.assert_array_equal(jax_kernel(adding(17.0))(X)[0], X + 17)
 

@@ -1,0 +1,8 @@
+"""The adversary finds nothing in a fixed number of attacks; `python -m suites.unit.bridge.adversary` draws more."""
+
+from suites.unit.processes import run
+
+
+def test_no_attack_succeeds():
+    done = run("-m", "suites.unit.bridge.adversary", "--examples", 8)
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
