@@ -1,9 +1,9 @@
 """Attacks the bridge with drawn sequences of what users, threads and processes may do.
 
 The attacks are rules of a state machine, in classes: identity (kernels that differ a little), lifetime (release while
-programs run or wait), aliasing (kernels that write where they may not), threads, processes and JAX's tools. A model says
-what each program returns. An attack succeeds if a result is wrong, an input changes, an error is lost, or the process
-dies. Each step is printed before it is made, so that the last line names the step which killed the process::
+programs run or wait), aliasing (kernels that write where they may not), threads, processes and JAX's tools. A model
+says what each program returns. An attack succeeds if a result is wrong, an input changes, an error is lost, or the
+process dies. Each step is printed before it is made, so that the last line names the step which killed the process::
 
     python -m suites.unit.bridge.adversary --examples 200
 """
@@ -110,6 +110,9 @@ def _iterated(x: Any, out: Any) -> None:
     for item in np.nditer(x):
         item[()] = 99
 
+
+WAYS = ("jit", "vmap", "scan", "checkpoint", "lower", "deepcopy", "disable_jit")
+"""The tools through which a program is called."""
 
 WRITERS = (_flat, _contiguous, _reshaped, _iterated)
 """Kernels that write to their input, in ways that Numba's type checker does not see."""
@@ -280,7 +283,7 @@ class Adversary(RuleBasedStateMachine):
     # tools
 
     @precondition(lambda self: self.programs)
-    @rule(data=st.data(), how=st.sampled_from(("jit", "vmap", "scan", "checkpoint", "lower", "deepcopy", "disable_jit")))
+    @rule(data=st.data(), how=st.sampled_from(WAYS))
     def call_through(self, data: Any, how: str) -> None:
         program = data.draw(st.sampled_from(self.programs))
         self._say("call through", how, program)
