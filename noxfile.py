@@ -115,6 +115,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def attack(session: nox.Session) -> None:
+    """Attack the bridge with drawn sequences of calls (`-- --examples 500 --random`)."""
+    programs = install(session, "development", "test")
+    session.run(str(programs / "python"), "-m", "suites.unit.bridge.adversary", *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
     programs = install(session, "development", "test", "docs")

@@ -361,7 +361,7 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="draw other sequences at each run")
     chosen = parser.parse_args()
     _most_processes = max(1, chosen.examples // 10)
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Adversary,
         settings=settings(
             max_examples=chosen.examples,
