@@ -17,6 +17,7 @@ from bridge.ffi.cuda.ordinals import local_ordinals
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
@@ -27,6 +28,7 @@ from bridge.source.captured import captured_arrays, error_of
 from bridge.source.content import function_digest
 
 
+@copied_as_a_call()
 def numba_cuda_callable(
     func: Callable[..., None],
     outs: Any,

@@ -8,6 +8,7 @@ from typing import Any
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
@@ -20,6 +21,7 @@ from bridge.signature.array_types import Signature
 from bridge.source.content import dispatcher_digest
 
 
+@copied_as_a_call()
 def numba_cuda_kernel(
     kernel: Callable[..., None],
     outs: Any,
