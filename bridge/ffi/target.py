@@ -45,9 +45,10 @@ class Entry:
         key: ``key_of(description)``.
         address: Address of the plan that the target executes.
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
+        guarded: Indices of the inputs that the kernel gets copies of.
     """
 
-    __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "key", "scratch")
+    __slots__ = ("__weakref__", "_alive", "_built", "address", "description", "guarded", "key", "scratch")
 
     def __init__(self, description: str, built: Built):
         words, alive = built.plan.words()
@@ -55,6 +56,7 @@ class Entry:
         self.key = key_of(description)
         self.address = ctypes.addressof(words)
         self.scratch = built.scratch
+        self.guarded = built.guarded
         self._built = built
         self._alive = words, alive
 

@@ -13,8 +13,7 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import Standing
 from bridge.languages.native_language import NativeLanguage, NoOptions
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
-from bridge.languages.numba_cpu.entry import host_plan
-from bridge.languages.numba_cpu.parallel import Failures
+from bridge.languages.numba_cpu.linked import link
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 from bridge.source.content import dispatcher_digest
@@ -108,10 +107,7 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
 
     def build(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Built:
         types = tuple(map(numba_type, signature.arrays))
-        failures = Failures(definition.name) if definition.dispatcher.targetoptions.get("parallel") else None
-        compiled = compile_kernel(definition, types, failures)
-        plan, function = host_plan(compiled, types, signature, definition.name, failures)
-        return Built(plan, (function, compiled, failures))
+        return link(compile_kernel(definition, types), types, signature, definition.name)
 
 
 LANGUAGE = _NumbaCpu(
