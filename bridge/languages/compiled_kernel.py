@@ -20,11 +20,20 @@ class Compiled:
             same machine code, in all processes. None if the code refers to something that only this process has.
         load: Loads the kernel.
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
+        guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
+            The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
     """
 
-    def __init__(self, code: str | bytes | None, load: Callable[[], Built], scratch: tuple[int, ...] = ()):
+    def __init__(
+        self,
+        code: str | bytes | None,
+        load: Callable[[], Built],
+        scratch: tuple[int, ...] = (),
+        guarded: tuple[int, ...] = (),
+    ):
         self.load = load
         self.scratch = scratch
+        self.guarded = guarded
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
         else:

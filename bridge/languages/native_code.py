@@ -73,6 +73,14 @@ class NativeCode:
         return self.compiled(platform).scratch
 
     @property
+    def guarded(self) -> tuple[int, ...]:
+        """Indices of the inputs that the kernel gets copies of. JAX needs them when it traces, as :attr:`scratch`."""
+        if not self.language.compiles_when_traced:
+            return ()
+        (platform,) = self.platforms
+        return self.compiled(platform).guarded
+
+    @property
     def derivative_advice(self) -> str:
         return self.language.derivative_advice(self.definition, self.options)
 

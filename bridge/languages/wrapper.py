@@ -87,7 +87,10 @@ def _wrapper(
             shapes = [spec.shape for spec in outputs.specs]
             warn_unwritten_outputs(name, definition.source_function, len(inputs), shapes, dict(aliases).values())
         results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
-        made = Call(name, code, results + scratch, aliases, vmap_method, checks=kernel_checks())
+        # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
+        copies = tuple((inputs[index].shape, inputs[index].dtype) for index in code.guarded)
+        shared = tuple((index, len(results + scratch) + at) for at, index in enumerate(code.guarded))
+        made = Call(name, code, results + scratch + copies, aliases + shared, vmap_method, checks=kernel_checks())
         arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 

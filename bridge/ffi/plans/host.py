@@ -14,10 +14,8 @@ from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounte
 from bridge.ffi.native.handler import c_function, create_error, native
 from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
 
-_HEADER_WORDS = 10
-(_FUNCTION, _CONTEXT, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _FAILURES, _FAILURE_TEXT, _MISCOUNTED) = range(
-    _HEADER_WORDS
-)
+_HEADER_WORDS = 8
+_FUNCTION, _CONTEXT, _INPUTS, _OUTPUTS, _ACQUIRE, _RELEASE, _MUTEX, _MISCOUNTED = range(_HEADER_WORDS)
 # The header is followed by two words for each buffer: rank without batch dimensions, and bytes of an item.
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
@@ -51,8 +49,6 @@ class HostPlan:
         inputs: Rank and item size in bytes of each input.
         outputs: The same of each output; at least one.
         mutex: Held during the call, if given.
-        failures: Addresses of a count and of a C string. If the count changes while ``function`` runs, the call fails
-            with the string as its message, also when ``function`` returns 0.
         context: Passed on to ``function``.
     """
 
@@ -61,7 +57,6 @@ class HostPlan:
     inputs: Sequence[tuple[int, int]]
     outputs: Sequence[tuple[int, int]]
     mutex: Mutex | None = None
-    failures: tuple[int, int] | None = None
     context: int = 0
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], None]:
@@ -81,8 +76,6 @@ class HostPlan:
                 self.mutex.release,
                 self.mutex.mutex,
             )
-        if self.failures is not None:
-            header[_FAILURES], header[_FAILURE_TEXT] = self.failures
         words = header + [word for buffer in buffers for word in buffer]
         return (ctypes.c_int64 * len(words))(*words), None
 
@@ -97,11 +90,7 @@ def execute(frame, plan):
     acquire = load(plan, _ACQUIRE)
     if acquire != 0:
         call2(acquire, load(plan, _MUTEX), 1)
-    failures = load(plan, _FAILURES)
-    failed_before = load(failures, 0) if failures != 0 else 0
     error = _run_batch(frame, plan, buffers, inputs + outputs)
-    if error == 0 and failures != 0 and load(failures, 0) != failed_before:
-        error = create_error(frame, np.int64(ERROR.INTERNAL), load(plan, _FAILURE_TEXT))
     if acquire != 0:
         call(load(plan, _RELEASE), load(plan, _MUTEX))
     return error

@@ -15,7 +15,6 @@ from numba.np.numpy_support import from_dtype
 
 from bridge.errors import KernelCompileError
 from bridge.languages.native_language import Definition
-from bridge.languages.numba_cpu.parallel import Failures, reporting_compiler
 from bridge.signature.array_types import ArrayType
 from bridge.source.captured import captured_error
 from bridge.source.imports import hoist_imports
@@ -42,19 +41,18 @@ def numba_type(array: ArrayType) -> types.Array:
     return types.Array(from_dtype(np.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
 
 
-def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, ...], failures: Failures | None) -> Any:
+def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> Any:
     """Numba's ``CompileResult`` of a kernel.
 
     Args:
         definition: The kernel.
         array_types: Types of its arguments.
-        failures: Takes the exceptions of its parallel loops, if it has any.
 
     Raises:
         KernelCompileError: Numba refuses the kernel for these types, or it returns a value.
     """
     _check_declared(definition, array_types)
-    dispatcher = _with_parameters(definition, len(array_types), failures)
+    dispatcher = _with_parameters(definition, len(array_types))
     try:
         dispatcher.compile(array_types)
         compiled = dispatcher.overloads[array_types]
@@ -101,9 +99,9 @@ def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array,
     )
 
 
-def _with_parameters(definition: NumbaDefinition, count: int, failures: Failures | None) -> CPUDispatcher:
+def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
     """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
-    dispatcher = _compilable(definition, failures)
+    dispatcher = _compilable(definition)
     parameters = inspect.signature(definition.function).parameters.values()
     plain = all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
     if plain and len(parameters) == count:
@@ -116,18 +114,17 @@ def _with_parameters(definition: NumbaDefinition, count: int, failures: Failures
     return numba.njit(call)
 
 
-def _compilable(definition: NumbaDefinition, failures: Failures | None) -> CPUDispatcher:
+def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
     dispatcher = definition.dispatcher
     function = hoist_imports(dispatcher.py_func)
-    if dispatcher._can_compile and function is dispatcher.py_func and failures is None:
+    if dispatcher._can_compile and function is dispatcher.py_func:
         return dispatcher
-    pipeline = dispatcher._compiler.pipeline_class
     return CPUDispatcher(
         function,
         locals=dispatcher.locals,
         targetoptions=dispatcher.targetoptions,
-        pipeline_class=reporting_compiler(pipeline, failures) if failures else pipeline,
+        pipeline_class=dispatcher._compiler.pipeline_class,
     )
 
 

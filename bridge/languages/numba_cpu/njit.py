@@ -8,16 +8,14 @@ from typing import Any
 from numba.core.registry import CPUDispatcher
 
 from bridge.errors import KernelTypeError
-from bridge.ffi.built import Built
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import Standing
 from bridge.languages.native_language import NativeLanguage, NoOptions
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
-from bridge.languages.numba_cpu.entry import host_plan
+from bridge.languages.numba_cpu.linked import Linked
 from bridge.languages.numba_cpu.lowered_code import code_of
-from bridge.languages.numba_cpu.parallel import Failures
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 
@@ -107,14 +105,9 @@ def numba_kernel(
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
     def compile(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Compiled:
         types = tuple(map(numba_type, signature.arrays))
-        failures = Failures(definition.name) if definition.dispatcher.targetoptions.get("parallel") else None
-        compiled = compile_kernel(definition, types, failures)
-
-        def load() -> Built:
-            plan, function = host_plan(compiled, types, signature, definition.name, failures)
-            return Built(plan, (function, compiled, failures))
-
-        return Compiled(code_of(compiled), load)
+        compiled = compile_kernel(definition, types)
+        linked = Linked(compiled, types, signature, definition.name)
+        return Compiled(code_of(compiled), linked.load, guarded=linked.guarded)
 
 
 LANGUAGE = _NumbaCpu(

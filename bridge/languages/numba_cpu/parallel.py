@@ -1,27 +1,22 @@
-"""Reports exceptions of parallel Numba kernels, and lets one thread at a time enter them where that is necessary.
+"""Runs the parallel loops of Numba kernels: exceptions reach the call, and calls from several threads are safe.
 
 Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops, and the function
-returns as if it had finished. Kernels that are compiled here count such exceptions, so that the call can fail.
+returns as if it had finished. And its workqueue layer aborts the process when a loop starts while another one runs, be
+it inside that loop or on another thread.
 
 Importing this module also limits how long GNU's OpenMP spins, see :data:`SPINS`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import itertools
 import os
-from typing import Any
 
 import numba
-from numba.core.callconv import CPUCallConv
-from numba.core.compiler import CompilerBase
-from numba.core.cpu import CPUContext
+from llvmlite import binding, ir
 
-from bridge.ffi.native.exception_text import describe
 from bridge.ffi.plans.host import Mutex
-from bridge.languages.numba_cpu.raised import emit_report
+from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR
+from bridge.languages.numba_cpu.failures import I32, I64, POINTER, STORAGE
 
 SPINS = 3000
 """The value of GOMP_SPINCOUNT, unless the user has set it or OMP_WAIT_POLICY."""
@@ -34,88 +29,65 @@ SPINS = 3000
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
-_TEXT_BYTES = 4096
+# The body of a loop takes pointers to arrays, extents and steps, and data of its own.
+_BODY = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
+# A loop takes a body, what the body takes, and three numbers.
+_LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 5 + [I64] * 3)
+_FUNCTION, _DATA, _RECORD, _WORDS = range(4)
 
 
-class Failures:
-    """Exceptions raised in the parallel loops of one kernel: a count and the latest description, in native memory."""
+def emit_parallel_for(module: ir.Module, name: str) -> None:
+    """Adds a function to a module that does what ``numba_parallel_for`` does, for a loop of a kernel.
 
-    def __init__(self, name: str):
-        self.name = name
-        self.key = f"{name}#{next(_serials)}"
-        self._count = ctypes.c_int64(0)
-        self._text = ctypes.create_string_buffer(_TEXT_BYTES)
-        _by_key[self.key] = self
-
-    @property
-    def count_address(self) -> int:
-        """Address of the count, which grows if a parallel loop of the kernel raises."""
-        return ctypes.addressof(self._count)
-
-    @property
-    def text_address(self) -> int:
-        """Address of the latest description, a C string."""
-        return ctypes.addressof(self._text)
-
-    def add(self, text: str) -> None:
-        """Records one exception; the caller holds the GIL."""
-        encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1]
-        self._text.raw = encoded.ljust(_TEXT_BYTES, b"\0")
-        self._count.value += 1
-
-
-_serials = itertools.count()
-_by_key: dict[str, Failures] = {}
-
-
-def record_failure(key: str, *exception: Any) -> int:
-    """Called by native code, on the worker thread whose iteration raised."""
-    failures = _by_key[key]
-    failures.add(describe(failures.name, *exception))
-    return 0
-
-
-class _ReportingCallConv(CPUCallConv):
-    def raise_error(self, builder: Any, pyapi: Any, status: Any) -> None:
-        super().raise_error(builder, pyapi, status)
-        emit_report(self.context, builder, pyapi, record_failure, self.context.failures.key)
-
-
-class _ReportingContext(CPUContext):
-    failures: Failures
-
-    @property
-    def call_conv(self) -> CPUCallConv:
-        return _ReportingCallConv(self)
-
-
-def reporting_compiler(pipeline: type[CompilerBase], failures: Failures) -> type[CompilerBase]:
-    """A compiler like ``pipeline`` whose parallel loops report exceptions to ``failures``."""
-
-    class ReportingCompiler(pipeline):
-        def __init__(self, typingctx, targetctx, *args, **kwargs):
-            super().__init__(typingctx, targetctx, *args, **kwargs)
-            # The target context emits the code that a parallel loop runs when its body has raised.
-            context = self.state.targetctx.subtarget()
-            context.__class__ = _ReportingContext
-            context.failures = failures
-            self.state.targetctx = context
-
-    return ReportingCompiler
-
-
-def entry_mutex() -> Mutex | None:
-    """The mutex that parallel kernels hold while they run, if the threading layer in use requires one.
-
-    Numba's workqueue layer aborts the process when a second thread enters it.
+    The threads that run the body get the record of the call. If the threading layer can run only one loop at a time and
+    runs one already, the calling thread runs the whole body itself: so nothing waits, and loops may be nested.
     """
-    try:
-        layer = numba.threading_layer()
-    except ValueError:  # no kernel has a parallel loop so far
-        return None
-    return _workqueue_mutex() if layer == "workqueue" else None
+    worker = _emit_worker(module, f"{name}_worker")
+    function = ir.Function(module, _LOOP, name)
+    body, arrays, extents, steps, data, *numbers = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    pack = builder.alloca(POINTER, I64(_WORDS))
+    for index, value in ((_FUNCTION, body), (_DATA, data), (_RECORD, STORAGE.emit_get(builder))):
+        builder.store(value, builder.gep(pack, [I64(index)]))
+    start = builder.inttoptr(I64(_address_of_layer()), _LOOP.as_pointer())
+    shared = [
+        builder.bitcast(worker, POINTER), arrays, extents, steps, builder.bitcast(pack, POINTER), *numbers
+    ]  # fmt: skip
+    if numba.threading_layer() != "workqueue":
+        builder.call(start, shared)
+    else:
+        mutex = Mutex.new()
+        acquire = builder.inttoptr(I64(mutex.acquire), ir.FunctionType(I32, [POINTER, I32]).as_pointer())
+        release = builder.inttoptr(I64(mutex.release), ir.FunctionType(ir.VoidType(), [POINTER]).as_pointer())
+        lock = builder.inttoptr(I64(mutex.mutex), POINTER)
+        without_waiting = I32(0)
+        acquired = builder.icmp_unsigned("!=", builder.call(acquire, [lock, without_waiting]), I32(0))
+        with builder.if_else(acquired) as (free, busy):
+            with free:
+                builder.call(start, shared)
+                builder.call(release, [lock])
+            with busy:
+                builder.call(builder.bitcast(body, _BODY.as_pointer()), [arrays, extents, steps, data])
+    builder.ret_void()
 
 
-@functools.cache
-def _workqueue_mutex() -> Mutex:
-    return Mutex.new()
+def _emit_worker(module: ir.Module, name: str) -> ir.Function:
+    """The body that the layer runs in the place of a loop's own: gives its thread the record meanwhile."""
+    worker = ir.Function(module, _BODY, name)
+    worker.linkage = "internal"
+    arrays, extents, steps, given = worker.args
+    builder = ir.IRBuilder(worker.append_basic_block())
+    pack = builder.bitcast(given, POINTER.as_pointer())
+    body, data, record = (builder.load(builder.gep(pack, [I64(index)])) for index in (_FUNCTION, _DATA, _RECORD))
+    before = STORAGE.emit_get(builder)
+    STORAGE.emit_set(builder, record)
+    builder.call(builder.bitcast(body, _BODY.as_pointer()), [arrays, extents, steps, data])
+    STORAGE.emit_set(builder, before)
+    builder.ret_void()
+    return worker
+
+
+def _address_of_layer() -> int:
+    address = binding.address_of_symbol(PARALLEL_FOR)
+    assert address is not None, "no kernel with a parallel loop has been compiled"
+    return int(address)

@@ -1,0 +1,120 @@
+"""Turns the exceptions of a Numba kernel into the error of the one call that they belong to.
+
+Each call has a *record* in native memory: how many exceptions were raised, and the text of the first. The thread that
+runs a part of a call finds its record in thread-specific storage. So it does not matter on which thread an exception is
+raised, nor in which function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from bridge.ffi.native.exception_text import describe
+from bridge.ffi.native.handler import c_function, c_string
+
+I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+
+_TEXT_BYTES = 4096
+
+
+class _Record(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_int64), ("name", ctypes.c_char_p), ("text", ctypes.c_char * _TEXT_BYTES))
+
+
+RECORD_WORDS = ctypes.sizeof(_Record) // 8
+"""Size of the record of a call."""
+
+COUNT, NAME, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
+"""Words of a record: number of exceptions, address of the kernel's name, and first word of the text (a C string)."""
+
+_REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+
+
+@_REPORT
+def _report(address: int, kind: int, value: int, trace: int) -> None:
+    """Called by native code with a record and an exception as three addresses, of which the last two may be 0."""
+    record = _Record.from_address(address)
+    record.count += 1
+    if record.count > 1:
+        return  # others follow from the first, or are like it
+    name = record.name.decode()
+    try:
+        text = (
+            describe(name, *(_object(each) for each in (kind, value, trace))) if kind else f"{name} raised an exception"
+        )
+    except Exception as error:  # the exception's own code
+        text = f"{name} raised {_object(kind).__name__}, which cannot be described ({type(error).__name__})"
+    encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1]
+    ctypes.memmove(address + 8 * TEXT, encoded + b"\0", len(encoded) + 1)
+
+
+def _object(address: int) -> Any:
+    return ctypes.cast(address, ctypes.py_object).value if address else None
+
+
+class Storage:
+    """The thread-specific storage for the record of a call."""
+
+    def __init__(self) -> None:
+        python = ctypes.pythonapi
+        allocate = python.PyThread_tss_alloc
+        allocate.restype = ctypes.c_void_p
+        self._key = int(allocate())
+        python.PyThread_tss_create.argtypes = (ctypes.c_void_p,)
+        if python.PyThread_tss_create(self._key) != 0:
+            raise MemoryError("no thread-specific storage is left")
+
+    def emit_get(self, builder: ir.IRBuilder) -> ir.Value:
+        """Emits code that returns the address of this thread's record, or 0."""
+        get = _c_function(builder, ctypes.pythonapi.PyThread_tss_get, POINTER, POINTER)
+        return builder.call(get, [builder.inttoptr(I64(self._key), POINTER)])
+
+    def emit_set(self, builder: ir.IRBuilder, record: ir.Value) -> None:
+        """Emits code that gives this thread a record."""
+        store = _c_function(builder, ctypes.pythonapi.PyThread_tss_set, I32, POINTER, POINTER)
+        builder.call(store, [builder.inttoptr(I64(self._key), POINTER), record])
+
+
+def _c_function(builder: ir.IRBuilder, function: Any, result: ir.Type, *arguments: ir.Type) -> ir.Value:
+    prototype = ir.FunctionType(result, arguments)
+    return builder.inttoptr(I64(c_function(function)), prototype.as_pointer())
+
+
+STORAGE = Storage()
+"""Holds the record of the call that a thread runs a part of."""
+
+
+def emit_new_record(builder: ir.IRBuilder, name: str) -> ir.Value:
+    """Emits a record on the stack."""
+    record = builder.alloca(I64, RECORD_WORDS)
+    builder.store(I64(0), word(builder, record, COUNT))
+    builder.store(I64(c_string(name)), word(builder, record, NAME))
+    return builder.bitcast(record, POINTER)
+
+
+def word(builder: ir.IRBuilder, record: ir.Value, index: int) -> ir.Value:
+    """Emits the address of a word of a record."""
+    return builder.gep(builder.bitcast(record, I64.as_pointer()), [I64(index)])
+
+
+def emit_take(builder: ir.IRBuilder, record: ir.Value) -> None:
+    """Emits code that reports the Python exception of this thread to a record, and clears it. The GIL is held."""
+    fetched = [cgutils.alloca_once_value(builder, POINTER(None)) for _ in range(3)]
+    fetch = _c_function(builder, ctypes.pythonapi.PyErr_Fetch, ir.VoidType(), *[POINTER.as_pointer()] * 3)
+    builder.call(fetch, fetched)
+    report = _c_function(builder, _report, ir.VoidType(), POINTER, POINTER, POINTER, POINTER)
+    exception = [builder.load(each) for each in fetched]
+    builder.call(report, [record, *exception])
+    release = _c_function(builder, ctypes.pythonapi.Py_DecRef, ir.VoidType(), POINTER)
+    for each in exception:
+        builder.call(release, [each])
+
+
+def emit_occurred(builder: ir.IRBuilder) -> ir.Value:
+    """Emits code that says whether a Python exception is set on this thread. The GIL is held."""
+    occurred = _c_function(builder, ctypes.pythonapi.PyErr_Occurred, POINTER)
+    return cgutils.is_not_null(builder, builder.call(occurred, []))

@@ -1,0 +1,114 @@
+"""Links a compiled Numba kernel into machine code of the bridge's own, with an entry for the host plan.
+
+Numba's LLVM code of a kernel contains all functions that the kernel calls, and the bodies of its parallel loops. The
+bridge takes that code as it is, so Numba compiles nothing twice and its cache serves parallel kernels too. Only the
+calls of two functions of Numba's runtime go to the bridge instead, see
+:data:`bridge.languages.numba_cpu.runtime.REPLACED`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding
+from numba.core.compiler_lock import global_compiler_lock
+
+from bridge.languages.numba_cpu import runtime
+from bridge.languages.numba_cpu.calling_convention import ENVIRONMENT, UNRESOLVED
+from bridge.languages.numba_cpu.loading import LOADER
+
+
+class Code:
+    """The LLVM code of a compiled kernel and of everything that it calls, apart from Numba's own copy.
+
+    Args:
+        compiled: Numba's ``CompileResult`` of the kernel.
+    """
+
+    def __init__(self, compiled: Any):
+        self._library = compiled.library
+        self.kernel: str = compiled.fndesc.llvm_func_name
+        # LLVM frees types and constants with their context.
+        self._context = binding.create_context()
+        self.module = binding.parse_bitcode(_bitcode(self._library), self._context)
+        self._link_recursion()
+        self._keep_only(self.kernel)
+
+    @property
+    def with_python(self) -> bool:
+        """Whether exceptions may be raised where the kernel does not see them: in parallel loops, or in Python."""
+        return any(function.name in runtime.REPLACED for function in self.module.functions)
+
+    @global_compiler_lock
+    def load(self, entry: Callable[[str], str]) -> tuple[int, Any]:
+        """Loads the code.
+
+        Args:
+            entry: Returns LLVM code that defines a function of a given name and declares the kernel.
+
+        Returns:
+            The address of that function, and the Python objects that the code refers to.
+        """
+        serial = LOADER.serial()
+        name = f"bridge_entry_{serial}"
+        added = binding.parse_assembly(entry(name), self._context)
+        added.verify()
+        passes, builder = self._library.codegen._module_pass_manager()
+        passes.run(added, builder)
+        self.module.link_in(added)
+        self._keep_only(name)
+        symbols = {}
+        for function in list(self.module.functions):
+            if (replacement := runtime.REPLACED.get(function.name)) is not None:
+                function.name = replacement
+                symbols[replacement] = runtime.address(replacement)
+        if any(function.name == runtime.FAIL for function in self.module.functions):
+            symbols[runtime.FAIL] = runtime.address(runtime.FAIL)
+        environments = self._rename_environments(serial)
+        LOADER.load(self.module, self._library.codegen._tm, symbols)
+        for variable, environment in environments.items():
+            ctypes.c_void_p.from_address(LOADER.variable(variable)).value = environment
+        return LOADER.function(name), [
+            ctypes.cast(environment, ctypes.py_object).value for environment in environments.values() if environment
+        ]
+
+    def _link_recursion(self) -> None:
+        """Defines the variables by which functions call themselves; Numba defines them when it loads code."""
+        for variable in list(self.module.global_variables):
+            if not variable.name.startswith(UNRESOLVED):
+                continue
+            called = variable.name.removeprefix(UNRESOLVED)
+            if any(each.name == called and not each.is_declaration for each in self.module.functions):
+                text = f'@"{variable.name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
+            else:
+                address = self._library.codegen._engine.get_function_address(called)
+                text = f'@"{variable.name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
+            self.module.link_in(binding.parse_assembly(text, self._context))
+
+    def _keep_only(self, name: str) -> None:
+        """Drops what the function ``name`` does not use, and hides the rest from other modules."""
+        for value in (*self.module.functions, *self.module.global_variables):
+            if not value.is_declaration:
+                value.linkage = "external" if value.name == name else "internal"
+        passes = binding.create_new_module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self.module, self._library.codegen._pass_builder())
+
+    def _rename_environments(self, serial: int) -> dict[str, int]:
+        """Gives the variables of environments names of their own; returns their values in Numba's copy."""
+        values = {}
+        for index, variable in enumerate(self.module.global_variables):
+            if variable.name.startswith(ENVIRONMENT) and not variable.is_declaration:
+                place = self._library.codegen._engine.get_global_value_address(variable.name)
+                variable.name = f"bridge_environment_{serial}_{index}"
+                variable.linkage = "external"  # LLVM may not conclude that nothing sets it
+                values[variable.name] = ctypes.c_void_p.from_address(place).value or 0 if place else 0
+        return values
+
+
+def _bitcode(library: Any) -> bytes:
+    if any(not function.is_declaration for function in library._final_module.functions):
+        return bytes(library._final_module.as_bitcode())
+    return bytes(library._get_module_for_linking().as_bitcode())  # loaded from Numba's cache
