@@ -53,11 +53,12 @@ class KernelChecks:
         label = label_of(call.code.describe(platform)[1], call.aliases, call.batch)
 
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
+            # The arguments are copies, in which the changes of the kernel are found.
+            made = call.unguarded() if self.mode.inputs else call
             if not self.mode.outputs:
-                return bind(call, *args)
-            results = len(call.outputs) - len(call.code.scratch)
-            used = [index < results for index in range(len(call.outputs))]
-            return run_twice(*args, call=call, used=used, place=place)
+                return bind(made, *args)
+            used = [index < len(call.results) for index in range(len(call.outputs))]
+            return run_twice(*args, call=made, used=used, place=place)
 
         def checked(*args: Any) -> list[Any]:
             findings = Findings(Place.of(call.name, None, platform, args))

@@ -31,10 +31,6 @@ class Code(Protocol):
         """JAX's names of the platforms it runs on."""
 
     @property
-    def scratch(self) -> tuple[int, ...]:
-        """Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results."""
-
-    @property
     def derivative_advice(self) -> str:
         """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
 
@@ -80,6 +76,8 @@ class Call:
         aliases: Pairs of input and output index that share one buffer.
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
         has_side_effect: Run it even if nothing uses its results.
+        hidden: Number of the last outputs that are no results: temporary buffers, and copies of inputs.
+        guards: Number of the last aliases that only keep an input unchanged, because the kernel may write to it.
         batch: Extents of the leading batch dimensions that all arguments and results have.
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
@@ -92,9 +90,20 @@ class Call:
     aliases: tuple[tuple[int, int], ...] = ()
     vmap_method: str | None = None
     has_side_effect: bool = False
+    hidden: int = 0
+    guards: int = 0
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
     checks: Checks | None = field(default=None, repr=False)
+
+    @property
+    def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+        """The outputs that the caller uses."""
+        return self.outputs[: len(self.outputs) - self.hidden]
+
+    def unguarded(self) -> Call:
+        """The same call without the guards: the kernel gets the inputs themselves."""
+        return replace(self, aliases=self.aliases[: len(self.aliases) - self.guards], guards=0)
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
@@ -209,7 +218,7 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
     """Results that are integers or booleans have zero tangents; others have no derivative."""
-    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs):
+    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.results):
         _no_derivative(call=call)
     results = kernel_call_p.bind(*primals, call=call)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]

@@ -71,10 +71,6 @@ class _Identity:
     def platforms(self) -> tuple[str, ...]:
         return tuple(_TARGETS)
 
-    @property
-    def scratch(self) -> tuple[int, ...]:
-        return ()
-
     def describe(self, platform: str) -> tuple[Target, str]:
         operands = " ".join(f"{rank}:{item_bytes}" for rank, item_bytes in self.operands)
         return _TARGETS[platform], f"{_NAME}:{self.label} {operands}"

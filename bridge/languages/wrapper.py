@@ -89,8 +89,17 @@ def _wrapper(
         results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
         # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
         copies = tuple((inputs[index].shape, inputs[index].dtype) for index in code.guarded)
-        shared = tuple((index, len(results + scratch) + at) for at, index in enumerate(code.guarded))
-        made = Call(name, code, results + scratch + copies, aliases + shared, vmap_method, checks=kernel_checks())
+        guards = tuple((index, len(results + scratch) + at) for at, index in enumerate(code.guarded))
+        made = Call(
+            name,
+            code,
+            results + scratch + copies,
+            aliases + guards,
+            vmap_method,
+            hidden=len(scratch + copies),
+            guards=len(guards),
+            checks=kernel_checks(),
+        )
         arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 
