@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import embedded
+from bridge.ffi.evaluation import evaluation
 from bridge.ffi.plans import aliasing
 from bridge.ffi.plans.poison import fills
 from bridge.ffi.poisoned import poisoned
@@ -108,13 +109,7 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
 
 kernel_call_p = Primitive("kernel_call")
 kernel_call_p.multiple_results = True
-
-
-@kernel_call_p.def_impl
-def _evaluate(*args: Any, call: Call) -> list[jax.Array]:
-    with jax.disable_jit(False):
-        results: list[jax.Array] = jax.jit(functools.partial(bind, call))(*args)
-    return results
+kernel_call_p.def_impl(evaluation(bind))
 
 
 @functools.cache
@@ -144,10 +139,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
         return mlir.lower_fun(checked, multiple_results=True)(ctx, *operands)
     target, description = call.code.describe(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
-    if not ctx.module_context.lowering_parameters.for_export:
-        # The executable keeps the machine code it calls.
-        ctx.module_context.add_keepalive(call.code.entry(platform))
-    elif available(platform):
+    if not ctx.module_context.lowering_parameters.for_export or available(platform):
         call.code.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
     if call.aliases and platform == "cuda":

@@ -23,7 +23,7 @@ def generated_kernel(call: OperatorCall, candidate: Candidate) -> Callable[..., 
             configuration sets.
         SignatureError: The generator does not return a function.
     """
-    options = dict(candidate.options)
+    options = dict(candidate.options.items)
     twice = sorted(call.keywords.keys() & options.keys())
     if twice:
         raise ParameterError(

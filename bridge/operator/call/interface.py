@@ -9,6 +9,7 @@ import jax
 
 from bridge.errors import ParameterError, SignatureError
 from bridge.operator.call.keywords import check_keywords
+from bridge.operator.parameters import Parameters, is_hashable
 from bridge.signature.arguments import check_arrays, parameter_names
 from bridge.signature.outputs import Outputs
 
@@ -35,21 +36,18 @@ class Interface:
         """Raises SignatureError if an argument is no array."""
         check_arrays(args, self._name, self._argument_names)
 
-    def checked(
-        self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]
-    ) -> tuple[Outputs, tuple[tuple[str, Any], ...]]:
-        """The outputs of a call, and its parameters sorted by name.
+    def checked(self, args: Sequence[Any], outs: Any, parameters: Mapping[str, Any]) -> tuple[Outputs, Parameters]:
+        """The outputs of a call, and its parameters.
 
         Raises:
             ParameterError: A parameter is a traced value, an array, or not hashable.
             SignatureError: An argument is no array, or ``outs`` is missing or malformed.
         """
         self.check_arguments(args)
-        for key, value in parameters.items():
-            self._check_static(key, value)
+        static = self._static(parameters)
         outputs = Outputs.of(self._declared(args, parameters) if outs is None else outs, self._name)
         outputs.check_precision(self._name)
-        return outputs, tuple(sorted(parameters.items()))
+        return outputs, static
 
     def _declared(self, args: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
         if self._outs is None:
@@ -63,16 +61,18 @@ class Interface:
             check_keywords(self._outs, parameters, self._name, "its function outs", len(args))
             raise
 
-    def _check_static(self, key: str, value: Any) -> None:
-        if isinstance(value, jax.core.Tracer):
-            raise ParameterError(
-                f"{self._name}: parameter {key!r} is a traced value ({jax.typeof(value)}), but parameters are "
-                f"compiled into the kernel. Mark it static in the surrounding jax.jit (static_argnames={key!r}), "
-                "or pass it to the kernel as an array argument."
-            )
+    def _static(self, parameters: Mapping[str, Any]) -> Parameters:
+        for key, value in parameters.items():
+            if isinstance(value, jax.core.Tracer):
+                raise ParameterError(
+                    f"{self._name}: parameter {key!r} is a traced value ({jax.typeof(value)}), but parameters are "
+                    f"compiled into the kernel. Mark it static in the surrounding jax.jit (static_argnames={key!r}), "
+                    "or pass it to the kernel as an array argument."
+                )
         try:
-            hash(value)
+            return Parameters(parameters)
         except TypeError as error:
+            key, value = next(item for item in parameters.items() if not is_hashable(item[1]))
             raise ParameterError(
                 f"{self._name}: parameter {key!r} is {value!r} of type {type(value).__name__}, which is not "
                 "hashable, but parameters are compiled into the kernel. Pass a number, string or tuple; pass "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from bridge.errors import BackendError
 from bridge.operator.choice.preference import DEFAULT
 from bridge.operator.choice.registry import Generator, Snapshot
+from bridge.operator.parameters import NO_PARAMETERS, Parameters
 
 
 class Candidate(NamedTuple):
@@ -19,14 +20,14 @@ class Candidate(NamedTuple):
         backend: The name it is registered under.
         generator: Makes the kernel.
         configuration: The name of its configuration, if it has any.
-        options: The keyword parameters of the configuration, sorted by name.
+        options: The keyword parameters of the configuration.
     """
 
     platform: str
     backend: str
     generator: Generator
     configuration: str | None = None
-    options: tuple[tuple[str, Any], ...] = ()
+    options: Parameters = NO_PARAMETERS
 
     @property
     def reference(self) -> str:
@@ -98,9 +99,7 @@ def candidate(snapshot: Snapshot, platform: str, reference: str) -> Candidate | 
     options: Mapping[str, Any] = {}
     if configuration is not None:
         options = snapshot.configurations[platform][backend][configuration]
-    return Candidate(
-        platform, backend, snapshot.kernels[platform][backend], configuration, tuple(sorted(options.items()))
-    )
+    return Candidate(platform, backend, snapshot.kernels[platform][backend], configuration, Parameters(options))
 
 
 def candidates(snapshot: Snapshot, platform: str) -> tuple[Candidate, ...]:

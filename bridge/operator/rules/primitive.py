@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 from jax.extend.core import Primitive
 
 from bridge.ffi.avals import align_varying, result_aval
+from bridge.ffi.evaluation import evaluation
 from bridge.ffi.kernel_call import side_effect
 from bridge.operator.call.operator_call import OperatorCall
 
@@ -20,15 +19,7 @@ def bind(call: OperatorCall, *args: Any) -> list[Any]:
     return results
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _compiled(call: OperatorCall, *args: Any) -> list[Any]:
-    return bind(call, *args)
-
-
-def _evaluate(*args: Any, call: OperatorCall) -> list[Any]:
-    with jax.disable_jit(False):
-        results: list[Any] = _compiled(call, *args)
-    return results
+_evaluate = evaluation(bind)
 
 
 def _abstract(*avals: Any, call: OperatorCall) -> tuple[list[Any], frozenset[Any]]:

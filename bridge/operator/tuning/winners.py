@@ -19,6 +19,7 @@ import msgspec
 from bridge.languages.language import Standing
 from bridge.operator.choice.candidates import NO_WINNERS, candidates
 from bridge.operator.choice.registry import Snapshot
+from bridge.operator.parameters import Parameters
 from bridge.operator.tuning.candidate_content import content_of
 from bridge.operator.tuning.outcome import Outcome, Trial
 from bridge.operator.tuning.toolchain import Toolchain
@@ -32,15 +33,15 @@ class Request(NamedTuple):
     Attributes:
         inputs: Shape and dtype of each argument.
         outputs: Shape and dtype of each result.
-        parameters: The keyword parameters, sorted by name.
+        parameters: The keyword parameters.
     """
 
     inputs: tuple[Any, ...]
     outputs: tuple[jax.ShapeDtypeStruct, ...]
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: Parameters
 
     @classmethod
-    def of(cls, args: Iterable[Any], outputs: tuple[jax.ShapeDtypeStruct, ...], parameters: Any) -> Request:
+    def of(cls, args: Iterable[Any], outputs: tuple[jax.ShapeDtypeStruct, ...], parameters: Parameters) -> Request:
         """The request of a call with these arguments: arrays, tracers or anything with a shape and a dtype."""
         return cls(tuple((aval.shape, aval.dtype) for aval in map(jax.typeof, args)), outputs, parameters)
 
@@ -49,7 +50,7 @@ class Request(NamedTuple):
         return (
             [f"{dtype}{list(shape)}" for shape, dtype in self.inputs],
             [f"{spec.dtype}{list(spec.shape)}" for spec in self.outputs],
-            {name: repr(value) for name, value in self.parameters},
+            {name: repr(value) for name, value in self.parameters.items},
         )
 
 
@@ -74,7 +75,7 @@ class _View:
     def __init__(self, known: Mapping[str, Winner], snapshot: Snapshot):
         self.known, self.snapshot = known, snapshot
         self.contents: dict[str, str] = {}
-        self.found: dict[Any, Found] = {}
+        self.found: dict[Request, Found] = {}
 
 
 class Winners:
@@ -98,7 +99,7 @@ class Winners:
         snapshot: Snapshot,
         args: Sequence[Any],
         outputs: tuple[jax.ShapeDtypeStruct, ...],
-        parameters: tuple[tuple[str, Any], ...],
+        parameters: Parameters,
     ) -> Found:
         """The winners for a call on the devices of this process."""
         known = self.known()
@@ -108,11 +109,9 @@ class Winners:
         if view is None or view.known is not known or view.snapshot is not snapshot:
             self._view = view = _View(known, snapshot)
         request = Request.of(args, outputs, parameters)
-        # 1, 1.0 and True are equal, but they are not the same parameter.
-        asked = (request, tuple(type(value) for _, value in parameters))
-        found = view.found.get(asked)
+        found = view.found.get(request)
         if found is None:
-            found = view.found[asked] = self._search(view, request)
+            found = view.found[request] = self._search(view, request)
         return found
 
     def _search(self, view: _View, request: Request) -> Found:
@@ -136,10 +135,10 @@ class Winners:
         keeps the digest of the candidates of each platform.
         """
         if platform not in contents:
-            kernels = [(each.reference, each.generator, each.options) for each in candidates(snapshot, platform)]
+            kernels = [(each.reference, each.generator, each.options.items) for each in candidates(snapshot, platform)]
             contents[platform] = content_of(sorted(kernels, key=lambda kernel: kernel[0]), self._toolchain)
         chosen = snapshot.standings[platform] is Standing.CHOSEN
-        parameters = content_of(request.parameters, self._toolchain)
+        parameters = content_of(request.parameters.items, self._toolchain)
         parts = [
             self.operator,
             platform,
