@@ -13,6 +13,10 @@ from bridge.operator.custom_kernel import CustomKernel
 from bridge.operator.tuning.toolchain import Toolchain
 
 
+def _numba_threads() -> int:
+    return int(numba.config.NUMBA_NUM_THREADS)
+
+
 class XLACustomKernel(CustomKernel):
     """An operation with one kernel for each backend, called like any JAX function.
 
@@ -53,7 +57,7 @@ class XLACustomKernel(CustomKernel):
         distributions=("numba", "numba-cuda", "warp-lang"),
         modules=frozenset({"numba", "warp"}),
         digest=digest_if_kernel,
-        threads=lambda: int(numba.config.NUMBA_NUM_THREADS),
+        threads=_numba_threads,
     )
 
     def def_numba_kernel(

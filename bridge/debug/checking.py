@@ -21,6 +21,7 @@ from bridge.debug.unwritten_elements import bits, run_twice
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.order import after
+from bridge.ffi.target import key_of
 
 Function = Callable[..., list[Any]]
 
@@ -49,6 +50,8 @@ class KernelChecks:
         if exported:
             raise not_exported(call.name)
 
+        label = label_of(call.code.describe(platform)[1], call.aliases, call.batch)
+
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
             if not self.mode.outputs:
                 return bind(call, *args)
@@ -58,9 +61,18 @@ class KernelChecks:
 
         def checked(*args: Any) -> list[Any]:
             findings = Findings(Place.of(call.name, None, platform, args))
-            return run_checked(findings, self.mode, f"{hash(call):x}", run, None, args)
+            return run_checked(findings, self.mode, label, run, None, args)
 
         return checked
+
+
+def label_of(*content: object) -> str:
+    """The label of calls of this content, see :func:`run_checked`. It is the same in every process, as programs are.
+
+    Args:
+        *content: Strings, numbers, and tuples of these.
+    """
+    return f"{key_of(repr(content)) % 2**64:016x}"
 
 
 def not_exported(name: str) -> DebugError:

@@ -19,6 +19,7 @@ from bridge.ffi.cuda.ordinals import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.compiled_kernel import Compiled
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_CUDA
 from bridge.languages.language import Standing
@@ -28,6 +29,7 @@ from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 
 
+@copied_as_a_call()
 def cuda_raw_kernel(
     source: str,
     name: str,

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.debug.checking import not_exported, run_checked
+from bridge.debug.checking import label_of, not_exported, run_checked
 from bridge.debug.findings import Findings, Place, kept
 from bridge.debug.mode import Mode, current_mode, using
 from bridge.debug.rewriting import with_written_outputs
 from bridge.operator.call.declared import Rule, Rules
 from bridge.operator.call.operator_call import Function, OperatorCall
-from bridge.operator.choice.candidates import Choice, candidate, candidate_for
+from bridge.operator.choice.candidates import Candidate, Choice, candidate, candidate_for
 from bridge.operator.choice.registry import Snapshot
 from bridge.operator.rules.selected_kernel import kernel_of
+from bridge.operator.tuning.candidate_content import content_of
+from bridge.operator.tuning.toolchain import Toolchain
 
 
 def in_current_mode(call: OperatorCall, snapshot: Snapshot) -> OperatorCall:
@@ -59,14 +61,22 @@ class DebugChecks:
         others = (each for each in self.references if each.platform == platform and each != selected)
         reference = next((kernel_of(plain, each) for each in others), None)
 
+        label = _label(call, selected)
+
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
             return (with_written_outputs(kernel, args, place) if self.mode.outputs else kernel)(*args)
 
         def checked(*args: Any) -> list[Any]:
             findings = Findings(Place.of(call.name, selected.reference, platform, args))
-            return run_checked(findings, self.mode, f"{hash(call):x}", run, reference, args)
+            return run_checked(findings, self.mode, label, run, reference, args)
 
         return checked
+
+
+def _label(call: OperatorCall, selected: Candidate) -> str:
+    outputs = tuple((str(spec.dtype), spec.shape) for spec in call.outputs)
+    static = content_of((call.parameters.items, selected.options.items), Toolchain())
+    return label_of(call.name, selected.reference, static, outputs, call.batches)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numba.core.registry import CPUDispatcher
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.languages.compiled_kernel import Compiled
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import Standing
 from bridge.languages.native_language import NativeLanguage, NoOptions
@@ -27,6 +28,7 @@ DTYPES = (
 """Names of the dtypes that kernels may take and return."""
 
 
+@copied_as_a_call()
 def numba_kernel(
     kernel: Callable[..., None],
     outs: Any,

@@ -18,6 +18,7 @@ from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
 from bridge.languages.compiled_kernel import Compiled
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
@@ -28,6 +29,7 @@ from bridge.source.captured import captured_arrays, error_of
 from bridge.source.content import function_digest
 
 
+@copied_as_a_call()
 def numba_cuda_callable(
     func: Callable[..., None],
     outs: Any,

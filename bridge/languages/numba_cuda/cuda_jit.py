@@ -9,6 +9,7 @@ from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.languages.compiled_kernel import Compiled
+from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
@@ -26,6 +27,7 @@ from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 
 
+@copied_as_a_call()
 def numba_cuda_kernel(
     kernel: Callable[..., None],
     outs: Any,

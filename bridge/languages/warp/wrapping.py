@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import warp as wp
 
 from bridge.debug.mode import kernel_modes
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
+from bridge.languages.copying import ByName, copied_as_a_call
 from bridge.languages.warp.compiled import has_adjoint
 from bridge.languages.warp.fallback import is_understood, warps_own
 from bridge.languages.warp.parameters import parameters_of
@@ -24,6 +26,11 @@ _PRELOAD_MODES = (_NO_DEVICE, _CURRENT_DEVICE, _ALL_DEVICES) = range(3)  # Warp'
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
 
+def _by_name(argument: Any) -> Any:
+    return ByName(argument, argument.func, "Warp kernel") if isinstance(argument, wp.Kernel) else argument
+
+
+@copied_as_a_call(_by_name)
 def jax_kernel(
     kernel: wp.Kernel,
     num_outputs: int = 1,
@@ -124,11 +131,22 @@ def jax_kernel(
             return programs.call(args, options)
         return of_arrays(*args)
 
-    call.__name__ = call.__qualname__ = kernel.key
-    call.__doc__ = kernel.func.__doc__
-    call.__signature__ = _signature(options)  # type: ignore[attr-defined]
-    kernel_modes.add_wrapper(call)
-    return call
+    wrapper: Any = _Wrapper(call)
+    wrapper.__name__ = wrapper.__qualname__ = kernel.key
+    wrapper.__module__, wrapper.__doc__ = kernel.func.__module__, kernel.func.__doc__
+    wrapper.__signature__ = _signature(options)
+    kernel_modes.add_wrapper(wrapper)
+    return wrapper  # type: ignore[no-any-return]
+
+
+class _Wrapper(functools.partial[list[jax.Array]]):
+    """The function that :func:`jax_kernel` returns. A plain function could only be pickled by a name in its module."""
+
+    __name__: str
+    __signature__: inspect.Signature
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__name__}{self.__signature__}>"
 
 
 def _signature(options: Options) -> inspect.Signature:

@@ -39,6 +39,12 @@ class Declarations:
         self._lock = threading.Lock()
         self._rules = Rules()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rules": self._rules}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
     @property
     def rules(self) -> Rules:
         return self._rules

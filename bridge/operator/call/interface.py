@@ -9,7 +9,7 @@ import jax
 
 from bridge.errors import ParameterError, SignatureError
 from bridge.operator.call.keywords import check_keywords
-from bridge.operator.parameters import Parameters, is_hashable
+from bridge.operator.static_parameters import Parameters, is_hashable
 from bridge.signature.arguments import check_arrays, parameter_names
 from bridge.signature.outputs import Outputs
 

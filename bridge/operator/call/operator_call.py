@@ -10,7 +10,7 @@ import jax
 
 from bridge.operator.call.declared import Rules
 from bridge.operator.choice.candidates import Choice
-from bridge.operator.parameters import Parameters
+from bridge.operator.static_parameters import Parameters
 
 Function = Callable[..., list[Any]]
 """A function of arrays that returns a flat list of arrays."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bridge.errors import BackendError
 from bridge.operator.choice.preference import DEFAULT
 from bridge.operator.choice.registry import Generator, Snapshot
-from bridge.operator.parameters import NO_PARAMETERS, Parameters
+from bridge.operator.static_parameters import NO_PARAMETERS, Parameters
 
 
 class Candidate(NamedTuple):

@@ -50,6 +50,13 @@ class Snapshot:
     defaults: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, Standing] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields as plain dicts: Python can neither copy nor pickle a read-only view."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: _read_only(value) for name, value in state.items()})
+
     def describe(self) -> str:
         """Lists the registered backends, for error messages."""
         parts = []
@@ -85,6 +92,12 @@ class Registry:
         self._name = name
         self._lock = threading.Lock()
         self._snapshot = Snapshot()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_name": self._name, "_snapshot": self._snapshot}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     @property
     def snapshot(self) -> Snapshot:
@@ -136,13 +149,13 @@ class Registry:
                 defaults[platform], standings[platform] = backend, Standing.CHOSEN if asdefault else standing
             new = replace(
                 old,
-                kernels=MappingProxyType({p: MappingProxyType(b) for p, b in kernels.items()}),
-                configurations=MappingProxyType({p: MappingProxyType(b) for p, b in named.items()}),
-                standings=MappingProxyType(standings),
+                kernels=_read_only(kernels),
+                configurations=_read_only(named),
+                standings=_read_only(standings),
             )
             if new.find(platform, defaults[platform]) is None:  # a configuration that the backend no longer has
                 defaults[platform] = backend
-            self._snapshot = replace(new, defaults=MappingProxyType(defaults))
+            self._snapshot = replace(new, defaults=_read_only(defaults))
 
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend, or one of its configurations, the default of its platform.
@@ -160,8 +173,8 @@ class Registry:
                 )
             self._snapshot = replace(
                 old,
-                defaults=MappingProxyType({**old.defaults, platform: backend}),
-                standings=MappingProxyType({**old.standings, platform: Standing.CHOSEN}),
+                defaults=_read_only({**old.defaults, platform: backend}),
+                standings=_read_only({**old.standings, platform: Standing.CHOSEN}),
             )
 
 
@@ -191,4 +204,18 @@ def _checked_copy(configurations: Configurations, backend: str, name: str) -> Co
             raise SignatureError(
                 f"{name}: the configuration {backend}:{configuration} has values that are not hashable: {parameters!r}."
             ) from error
-    return MappingProxyType({each: MappingProxyType(dict(given)) for each, given in configurations.items()})
+    return {each: dict(given) for each, given in configurations.items()}
+
+
+def _read_only(value: Any) -> Any:
+    """Read-only views of nested dicts."""
+    if type(value) is not dict:
+        return value
+    return MappingProxyType({name: _read_only(each) for name, each in value.items()})
+
+
+def _plain(value: Any) -> Any:
+    """The dicts of nested read-only views."""
+    if type(value) is not MappingProxyType:
+        return value
+    return {name: _plain(each) for name, each in value.items()}

@@ -19,7 +19,7 @@ import msgspec
 from bridge.languages.language import Standing
 from bridge.operator.choice.candidates import NO_WINNERS, candidates
 from bridge.operator.choice.registry import Snapshot
-from bridge.operator.parameters import Parameters
+from bridge.operator.static_parameters import Parameters
 from bridge.operator.tuning.candidate_content import content_of
 from bridge.operator.tuning.outcome import Outcome, Trial
 from bridge.operator.tuning.toolchain import Toolchain
@@ -93,6 +93,14 @@ class Winners:
         self._lock = threading.Lock()
         self._known: Mapping[str, Winner] | None = None
         self._view: _View | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what counts in this process only: a copy may be for another one."""
+        known = None if self._known is None else {key: each for key, each in self._known.items() if each.is_portable}
+        return {**vars(self), "_known": known, "_lock": None, "_view": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def find(
         self,
