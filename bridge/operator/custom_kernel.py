@@ -16,7 +16,7 @@ from bridge.operator.choice.registry import Snapshot, canonical_platform
 from bridge.operator.debugging import in_current_mode
 from bridge.operator.definition import Definition
 from bridge.operator.rules.application import apply
-from bridge.operator.tuning.entrants import device_of, entrants
+from bridge.operator.tuning.entrants import check_alone, device_of, entrants
 from bridge.operator.tuning.outcome import Tuning
 from bridge.operator.tuning.race import race
 from bridge.operator.tuning.winners import Request
@@ -97,6 +97,9 @@ class CustomKernel(Definition):
 
         The kernels run many times, also those with side effects.
 
+        Programs that run in several processes must be the same in all of them, so there each winner would have to be
+        the same. Winners do not count there: tune in one process, and give its winner to :meth:`set_default` in all.
+
         Args:
             *args: Arrays, as for a call.
             outs: As for a call.
@@ -114,11 +117,13 @@ class CustomKernel(Definition):
 
         Raises:
             BackendError: No kernel is registered for the platform, or none of the requested ones; the backend to
-                compare with fails; no candidate is right; or a kernel changes its inputs.
+                compare with fails; no candidate is right; a kernel changes its inputs; or this is one of several
+                processes of ``jax.distributed``.
             SignatureError: As for a call; or an argument is traced, or the arguments lie on several devices.
         """
         self._interface.check_arguments(args)
         check_rtol(rtol, self.name)
+        check_alone(self.name)
         arrays, device = device_of(args, self.name)
         outputs, static = self._interface.checked(arrays, outs, parameters)
         platform = canonical_platform(device.platform, self.name)

@@ -8,6 +8,7 @@ import decimal
 import struct
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -129,7 +130,7 @@ class _Walk:
             return kind, self._elements(value)
         if isinstance(value, frozenset) and _compares_as(kind, frozenset):
             self.count += len(value)
-            return kind, frozenset(map(self.key, value))
+            return kind, frozenset(Counter(map(self.key, value)).items())  # it may hold NaN more than once
         if isinstance(value, np.generic) and not value.dtype.hasobject:
             return kind, repr(value.dtype), value.tobytes()
         self.is_plain = False

@@ -65,12 +65,13 @@ def _rebuild(function: types.FunctionType, body: Any, namespace: dict[str, Any])
     code = function.__code__
     if code.co_freevars:
         # Free variables stay free only inside a function that binds them.
-        binder = ast.parse(f"def _bind({', '.join(code.co_freevars)}): pass")
-        binder.body[0].body = [body]  # type: ignore[attr-defined]
+        binder = ast.parse(f"def bind({', '.join(code.co_freevars)}): pass")
+        function_def: Any = binder.body[0]
+        function_def.name, function_def.body = "<bind>", [body]  # no kernel has this name
         tree = binder
     else:
         tree = ast.Module([body], type_ignores=[])
-    compiled = _find_code(compile(ast.fix_missing_locations(tree), code.co_filename, "exec"), function.__name__)
+    compiled = _find_code(compile(ast.fix_missing_locations(tree), code.co_filename, "exec"), code.co_name)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in compiled.co_freevars)
     rebuilt = types.FunctionType(compiled, namespace, function.__name__, function.__defaults__, closure)

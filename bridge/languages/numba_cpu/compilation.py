@@ -109,10 +109,11 @@ def _with_parameters(definition: NumbaDefinition, count: int, failures: Failures
     if plain and len(parameters) == count:
         return dispatcher
     names = ", ".join(f"array{index}" for index in range(count))
-    name = definition.name if definition.name.isidentifier() else "kernel"  # a lambda has no name
-    namespace = {"__dispatcher": dispatcher}
-    exec(f"def {name}({names}): return __dispatcher({names})", namespace)
-    return numba.njit(namespace[name])
+    namespace: dict[str, Any] = {"dispatcher": dispatcher}
+    exec(f"def call({names}): return dispatcher({names})", namespace)
+    call = namespace["call"]
+    call.__name__ = call.__qualname__ = definition.name  # it may be no identifier: a lambda has no name
+    return numba.njit(call)
 
 
 def _compilable(definition: NumbaDefinition, failures: Failures | None) -> CPUDispatcher:

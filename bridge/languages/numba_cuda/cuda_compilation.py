@@ -6,6 +6,7 @@ Only the functions import numba-cuda, because ``import bridge`` must work withou
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +79,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         dispatcher = definition.compilable
         if not definition.dispatcher._can_compile:
             _check_declared(definition, array_types)
-        return dispatcher.compile(array_types)
+        return dispatcher.compile((*array_types, *_defaults(definition, len(array_types))))
     except (BridgeError, Warning):
         raise
     except Exception as error:
@@ -93,6 +94,14 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         raise KernelCompileError(
             f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
         ) from error
+
+
+def _defaults(definition: CudaDefinition, count: int) -> tuple[Any, ...]:
+    """Numba's types of the parameters after the first ``count``, which have default values and take no argument."""
+    from numba.cuda import types
+
+    parameters = list(inspect.signature(definition.function).parameters.values())
+    return tuple(types.Omitted(each.default) for each in parameters[count:] if each.default is not each.empty)
 
 
 def _check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:

@@ -24,7 +24,7 @@ def is_understood() -> bool:
         warnings.warn(
             f"{error} Until then jax_kernel is Warp's own, which enters Python at every call.",
             RuntimeWarning,
-            stacklevel=3,  # functools.cache adds no frame
+            stacklevel=4,  # jax_kernel and its decorator; functools.cache adds no frame
         )
         return False
     return True

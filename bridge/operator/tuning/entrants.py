@@ -1,4 +1,4 @@
-"""Decides which candidates take part in a race, on which device, and which one gives the right results."""
+"""Decides where a race may be held, which candidates take part in it, and which one gives the right results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from bridge.agreement import REFERENCE_BACKEND
 from bridge.errors import BackendError, SignatureError
 from bridge.operator.choice.candidates import Candidate, candidate, candidates
 from bridge.operator.choice.registry import Snapshot
+
+
+def check_alone(name: str) -> None:
+    """Raises BackendError if this is one of several processes, which would measure and choose each for itself."""
+    if jax.process_count() > 1:
+        raise BackendError(
+            f"{name}: tune was called in process {jax.process_index()} of {jax.process_count()}, which might choose "
+            "another kernel than the others, but their programs must be the same. Tune in a single process, and call "
+            "set_default with its choice in all of them."
+        )
 
 
 def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Device]:

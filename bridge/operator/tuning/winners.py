@@ -123,6 +123,8 @@ class Winners:
         return found
 
     def _search(self, view: _View, request: Request) -> Found:
+        if jax.process_count() > 1:  # each process has its own winners, but all must trace the same program
+            return _NOTHING
         winners = {}
         for platform in sorted({winner.platform for winner in view.known.values()} & view.snapshot.kernels.keys()):
             # It is not known on which device a traced call will run: all kinds of devices must have the same winner.
