@@ -15,6 +15,7 @@ from suites.backends.warp_blocks import wp
 from suites.unit import processes
 from suites.unit.bridge import kernels, test_debug, warp_kernels
 from suites.unit.bridge.test_debug import FAILED, FAULTS, OUT, X, only, operator, right, unfinished
+from suites.unit.processes import output
 
 quiet = test_debug.quiet
 Spec = jax.ShapeDtypeStruct
@@ -316,3 +317,26 @@ def test_a_context_that_fails_is_left():
     with contextlib.suppress(ZeroDivisionError), debug_mode():
         raise ZeroDivisionError
     assert not kernel_modes.current()
+
+
+LABELS = """
+import re
+import jax, jax.numpy as jnp, numpy as np
+import bridge
+from suites.unit.bridge import kernels
+spec = jax.ShapeDtypeStruct((4,), np.float32)
+call = bridge.numba_kernel(kernels.double, spec)
+op = bridge.XLACustomKernel("op")
+op.def_numba_kernel(lambda outs, **_: bridge.numba_kernel(kernels.double, outs[0]))
+def program(x):
+    return call(x), op(x, outs=spec, mode="a", sizes=(1, 2.5)), op(x, outs=spec, mode="b", sizes=frozenset({"a", "b"}))
+with bridge.debug_mode():
+    text = jax.jit(program).lower(jnp.arange(4.0)).as_text()
+print(*sorted(set(re.findall("identity:([0-9a-f]+)", text))))
+"""
+
+
+def test_labels_are_the_same_in_every_process():
+    found = [output("-c", LABELS, PYTHONHASHSEED=seed) for seed in ("1", "2")]
+    assert found[0] == found[1]
+    assert len(found[0].split()) == 3

@@ -318,25 +318,24 @@ def last_line(*arguments):
     return output(*arguments).splitlines()[-1]  # Warp prints before
 
 
-def by_python(wrapper):
-    return pickle._loads(pickle._dumps(wrapper))  # the implementation that third parties extend
-
-
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)  # JAX's own ShapeDtypeStruct has none of the older ones
+
+
+def pickled(protocol):
+    return lambda each: pickle.loads(pickle.dumps(each, protocol))
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {protocol}": pickled(protocol) for protocol in PROTOCOLS},
+    "pickle in Python": lambda each: pickle._loads(pickle._dumps(each)),  # which other packages extend
+}
 
 
 class TestCopies:
     @pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
-    @pytest.mark.parametrize(
-        "copied",
-        [
-            copy.copy,
-            copy.deepcopy,
-            *(lambda each, p=p: pickle.loads(pickle.dumps(each, p)) for p in range(6)),
-            by_python,
-        ],
-        ids=["copy", "deepcopy", *(f"pickle {protocol}" for protocol in PROTOCOLS), "pickle in Python"],
-    )
+    @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
     def test_a_copy_can_be_called(self, subject, copied, used):
         wrapper = fresh(subject)
         if used:

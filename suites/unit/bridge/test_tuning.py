@@ -4,6 +4,7 @@ import ctypes
 import functools
 import json
 import os
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -447,3 +448,43 @@ class TestContent:
     def test_an_object_counts_by_identity(self):
         assert content(object()) != content(object())
         assert content(object()).startswith(PROCESS_LOCAL)
+
+
+PROGRAM = """
+import sys
+import jax
+address, number = sys.argv[1:]
+jax.distributed.initialize(address, 2, int(number))
+import jax.numpy as jnp
+from bridge import BackendError
+from suites.unit.bridge import test_tuning
+op = test_tuning.tunable()
+try:
+    op.tune(test_tuning.X)
+except BackendError as error:
+    print(error)
+print(op.explain(test_tuning.X)["cpu"].backend, op(test_tuning.X).tolist())
+"""
+
+
+def tunable():
+    op = XLACustomKernel("tunable", outs=lambda x: Spec(x.shape, x.dtype))
+    op.def_kernel("slow", "cpu", slow)
+    op.def_kernel("fast", "cpu", fast)
+    return op
+
+
+def test_several_processes_choose_alike():
+    tuned = tunable()
+    assert tuned.tune(X).chosen.backend == "fast"
+    assert tunable().explain(X)["cpu"].backend == "fast"  # as in any other single process
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda number: output("-c", PROGRAM, address, number), range(2)))
+    for number, text in enumerate(found):
+        refused, chosen = text.splitlines()[-2:]
+        assert f"tunable: tune was called in process {number} of 2" in refused
+        assert "set_default" in refused
+        assert chosen == f"slow {(2 * X).tolist()}"
