@@ -32,8 +32,8 @@ def copied_as_a_call(form: Callable[[Any], Any] = _unchanged) -> Callable[[Calla
         @functools.wraps(make)
         def made(*args: P.args, **keywords: P.kwargs) -> R:
             wrapper: Any = make(*args, **keywords)
-            known = getattr(wrapper, "__dict__", {})  # an old Warp's own wrapper may have none
-            if "__reduce_ex__" not in known:
+            known = getattr(wrapper, "__dict__", None)  # an old Warp makes wrappers of its own
+            if known is not None and "__reduce_ex__" not in known:
                 # A weak reference, because a wrapper that refers to itself would not be freed at once.
                 known["__deepcopy__"] = functools.partial(_referred, weakref.ref(wrapper))
                 known["__reduce_ex__"] = functools.partial(_reduced, made, form, args, keywords)
