@@ -87,7 +87,7 @@ class NativeCode:
     def compiled(self, platform: str) -> Compiled:
         """Returns the compiled kernel, compiled now if it is new."""
         return self.definition.compiled(
-            (self.language.name, self.options, self.signature, platform),
+            (self.language.name, self.options, self.signature, platform, self.language.settings(self.definition)),
             lambda: self.language.compile(self.definition, self.options, self.signature, platform),
         )
 

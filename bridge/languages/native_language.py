@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Generic, TypeVar
@@ -93,12 +93,16 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     def compile(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Compiled:
         """Compiles a kernel for one platform.
 
-        The bridge calls this once for each definition, options, signature and platform. So the code that identifies a
-        kernel is the code that runs, whatever changes later.
+        The bridge calls this once for each definition, options, signature, platform and :meth:`settings`. So the code
+        that identifies a kernel is the code that runs, whatever changes later.
 
         Raises:
             KernelCompileError: The compiler refuses the kernel for these types.
         """
+
+    def settings(self, definition: DefinitionT) -> Hashable:
+        """The settings of the compiler that are not part of a kernel, and under which it would be compiled now."""
+        return None
 
     def check(self, definition: DefinitionT, options: OptionsT, signature: Signature) -> None:
         """Refuses a call when it is traced, before anything is compiled. By default it checks the dtypes.

@@ -70,7 +70,7 @@ def _gradients(
         aliases=[(len(passed) + index, index) for index in range(len(adjoints))],
         adjoints=adjoint_buffers,
     )
-    gradients = bind(call, *(array for _, array in (*passed, *adjoints)))
+    gradients = bind(call, *(array for _, array in (*passed, *adjoints)))[: len(adjoints)]
     by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
     for p, array in zip(inputs, arrays, strict=True):
         if p.name in extremes and p.is_float:  # an initial value that was exceeded contributes nothing

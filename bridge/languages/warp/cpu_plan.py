@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import functools
 from typing import Any
@@ -18,17 +17,20 @@ from bridge.ffi.native.abi import ERROR, WORD_BYTES
 from bridge.ffi.native.handler import c_function, create_error
 from bridge.ffi.native.words import call, call2, call3, copy_words, load, stack_words, store
 from bridge.ffi.plans.host import HostPlan, Mutex
+from bridge.languages.warp.generated import Generated
+from bridge.languages.warp.inputs import check_inputs
 from bridge.languages.warp.launch_spec import Spec
 from bridge.languages.warp.packing import Packed, pack
-from bridge.languages.warp.written import called_name
+from bridge.languages.warp.settings import cooperates
+from bridge.languages.warp.uses import uses_tiles
 from bridge.signature.array_types import Signature
 
 
-def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
+def build_host(made: Generated, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for the CPU.
 
     Args:
-        kernel: A kernel that is not generic.
+        made: The kernel and its code.
         spec: The launch.
         signature: The types of the call.
 
@@ -36,10 +38,11 @@ def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
         PlatformError: Warp has no CPU support.
         KernelCompileError: Warp cannot compile the kernel.
     """
+    kernel = made.kernel
     if not wp.is_cpu_available():
         raise PlatformError(f"{kernel.key} cannot run on the CPU: this build of Warp has no CPU support.")
-    spec = one_lane(kernel, spec)
-    packed = pack(kernel, spec, "cpu")
+    check_inputs(made, spec, signature)
+    packed = pack(made, one_lane(made, spec), "cpu")
     context, alive = _context(packed)
     function = _host_function()
     plan = HostPlan(
@@ -53,39 +56,23 @@ def build_host(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
     return Built(plan, (context, alive, function, packed))
 
 
-def one_lane(kernel: wp.Kernel, spec: Spec) -> Spec:
+def one_lane(made: Generated, spec: Spec) -> Spec:
     """The launch with one thread for each block, for a kernel on the CPU that works on tiles.
 
     A tiled launch has one more dimension: the threads of a block, which share the work on each tile. On the CPU a block
     is one thread, unless Warp is configured otherwise. That thread does all of the work. A second one would repeat it.
     """
     tiled = spec.block_dim is not None and spec.dims[-1] == spec.block_dim and len(spec.dims) > 1
-    rank = getattr(kernel.adj, "kernel_dim", None)
-    if not tiled or rank == len(spec.dims) or _cooperates() or not _uses_tiles(kernel.adj):
+    rank = getattr(made.kernel.adj, "kernel_dim", None)
+    if not tiled or rank == len(spec.dims) or cooperates() or not uses_tiles(made.source):
         return spec
     return msgspec.structs.replace(spec, dims=(*spec.dims[:-1], 1))
 
 
-def _cooperates() -> bool:
-    """Whether Warp runs the threads of a block together on the CPU, which it can since 1.19."""
-    return bool(getattr(wp.config, "enable_cpu_blocks", False))
-
-
-def _uses_tiles(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a kernel, or a function that it calls, calls a tile function of Warp."""
-    *_, references = adjoint.get_references()
-    functions = [function for function in references if getattr(function, "adj", None)]
-    called = {called_name(node) for node in ast.walk(adjoint.tree) if isinstance(node, ast.Call)}
-    if any(name.startswith(("tile", "untile")) for name in called - {f.func.__name__ for f in functions}):
-        return True
-    seen = seen | {id(adjoint)}
-    return any(_uses_tiles(f.adj, seen) for f in functions if id(f.adj) not in seen)
-
-
 def _shares_memory(packed: Packed) -> bool:
     """Whether the machine code has memory that is shared between its calls: Warp's tiles live in such memory."""
-    needs = getattr(packed.launch.module_exec, "meta", None)
-    return needs is None or any(size for size in needs.values()) or _cooperates()
+    needs = getattr(packed.module_exec, "meta", None)
+    return needs is None or any(size for size in needs.values()) or cooperates()
 
 
 @functools.cache
@@ -131,7 +118,7 @@ def _context(packed: Packed | None) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
     header[_ENTRY], header[_BLOCK], header[_BLOCK_WORDS] = packed.entry, ctypes.addressof(block), len(block)
     header[_ARGUMENTS] = starts[0]
     header[_ADJOINTS] = starts[1] if packed.backward else 0
-    header[_TAKE_ERROR] = _take_error() if _cooperates() else 0
+    header[_TAKE_ERROR] = _take_error() if cooperates() else 0
     header[_PATCH_COUNT] = len(packed.patches)
     for argument, byte, buffer in packed.patches:
         header += [(offsets[argument] + byte) // WORD_BYTES, buffer]

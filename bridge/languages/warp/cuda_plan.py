@@ -18,16 +18,18 @@ from bridge.ffi.cuda.ordinals import handles_table, local_ordinals
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.launch_shape import LaunchShape, check_limits
+from bridge.languages.warp.generated import Generated
+from bridge.languages.warp.inputs import check_inputs
 from bridge.languages.warp.launch_spec import Spec
 from bridge.languages.warp.packing import Packed, pack
 from bridge.signature.array_types import Signature
 
 
-def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
+def build_device(made: Generated, spec: Spec, signature: Signature) -> Built:
     """Compiles a kernel for CUDA and loads it on each of JAX's local GPUs.
 
     Args:
-        kernel: A kernel that is not generic.
+        made: The kernel and its code.
         spec: The launch.
         signature: The types of the call.
 
@@ -36,11 +38,13 @@ def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
         KernelCompileError: Warp cannot compile the kernel.
         LaunchError: The launch is over a limit of a device.
     """
+    kernel = made.kernel
     if not wp.is_cuda_available():
         raise PlatformError(
             f"{kernel.key} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
         )
-    recorded = {ordinal: pack(kernel, spec, wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
+    check_inputs(made, spec, signature)
+    recorded = {ordinal: pack(made, spec, wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = []
     if packed:
@@ -58,7 +62,7 @@ def build_device(kernel: wp.Kernel, spec: Spec, signature: Signature) -> Built:
 
 def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
     """The machine code that Warp has loaded on a device."""
-    path = getattr(packed.launch.module_exec, "binary_path", None)
+    path = getattr(packed.module_exec, "binary_path", None)
     if path is None or not str(path).endswith(".cubin"):
         raise PlatformError(
             f"the machine code of {kernel.key} cannot be carried along: Warp {wp.__version__} does not say where it "
@@ -72,14 +76,14 @@ def _image(kernel: wp.Kernel, packed: Packed, ordinal: int) -> Image:
 def _check_device(kernel: wp.Kernel, spec: Spec, packed: Mapping[int, Packed]) -> LaunchShape:
     """The shape of a launch, after checking it against the limits of each device and the parameters of the kernel."""
     for ordinal, one in packed.items():
-        hooks = one.launch.hooks
+        hooks = one.hooks
         if getattr(getattr(hooks, "det_launch_meta", None), "needs_deterministic", False):
             raise LaunchError(
                 f"{kernel.key} is compiled in Warp's deterministic mode, which needs buffers that no JAX program has. "
                 "Switch the mode off for this kernel (deterministic=warp.DeterministicMode.NOT_GUARANTEED)."
             )
         shared_bytes = hooks.backward_smem_bytes if spec.backward else hooks.forward_smem_bytes
-        shape = launch_shape(kernel, spec.dims, int(one.launch.block_dim), int(shared_bytes))
+        shape = launch_shape(kernel, spec.dims, one.block_dim, int(shared_bytes))
         cluster = int(getattr(hooks, "cluster_dim", 1))
         if math.prod(shape.grid) % cluster:
             raise LaunchError(

@@ -34,18 +34,10 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
             raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
 
 
-def restore(kernel: wp.Kernel) -> None:
-    """Gives a withdrawn instance back to its generic kernel, so that Warp compiles it. The caller holds the lock."""
-    generic = kernel.generic_parent
-    if generic is not None and generic.overloads.get(kernel.sig) is not kernel:
-        generic.overloads[kernel.sig] = kernel
-        generic.module.mark_modified()
-
-
 def withdraw(kernel: wp.Kernel) -> None:
     """Removes an instance that cannot be compiled from its generic kernel. The caller holds the lock.
 
-    Warp compiles all instances of a kernel together, so it would refuse the others too.
+    A launch by Warp itself compiles all instances of a kernel together, so Warp would refuse the others too.
     """
     generic = kernel.generic_parent
     if generic is not None and generic.overloads.pop(kernel.sig, None) is not None:

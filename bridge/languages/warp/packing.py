@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from bridge.errors import KernelCompileError
-from bridge.languages.warp.dtypes import LOCK, numpy_dtype
-from bridge.languages.warp.instances import restore, withdraw
+from bridge.languages.warp.dtypes import numpy_dtype
+from bridge.languages.warp.failures import failed, refused
+from bridge.languages.warp.generated import Generated, generating, loadable, settle
+from bridge.languages.warp.instances import withdraw
 from bridge.languages.warp.launch_spec import Argument, Spec
 from bridge.languages.warp.supported import unknown_launches
-from bridge.source.captured import captured_arrays, error_of
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
@@ -29,7 +29,9 @@ class Packed:
     """A recorded launch.
 
     Attributes:
-        launch: Warp's record; it keeps the module loaded.
+        module_exec: Keeps the machine code loaded.
+        hooks: Warp's facts about the machine code.
+        block_dim: Threads of a block.
         entry: Address of the machine code: a C function, or a CUDA function handle.
         bounds: The launch bounds in memory.
         arguments: The memory of each argument: first of the forward launch, then of the adjoint.
@@ -38,7 +40,9 @@ class Packed:
         backward: Whether it launches the adjoint.
     """
 
-    launch: Any
+    module_exec: Any
+    hooks: Any
+    block_dim: int
     entry: int
     bounds: bytes
     arguments: tuple[bytes, ...]
@@ -47,11 +51,11 @@ class Packed:
     backward: bool
 
 
-def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
+def pack(made: Generated, spec: Spec, device: Any) -> Packed | None:
     """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
 
     Args:
-        kernel: A kernel that is not generic.
+        made: The kernel and its code.
         spec: The launch.
         device: Warp's device.
 
@@ -61,6 +65,7 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
     """
     if 0 in spec.dims:
         return None
+    kernel = made.kernel
     arguments = list(zip(spec.arguments, kernel.adj.args, strict=True))
     values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
     adjoints: list[Any] = []
@@ -70,8 +75,8 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
             for index, (argument, declared) in enumerate(arguments)
         ]
     block_dim: dict[str, Any] = {} if spec.block_dim is None else {"block_dim": spec.block_dim}
-    with LOCK:
-        restore(kernel)
+    with generating():
+        kernel = loadable(made)
         try:
             launch = wp.launch(
                 kernel,
@@ -86,35 +91,11 @@ def pack(kernel: wp.Kernel, spec: Spec, device: Any) -> Packed | None:
             )
         except Exception as error:
             withdraw(kernel)
-            if (captured := captured_by(kernel, error)) is not None:
-                raise captured from None
-            raise failed(kernel, f"{type(error).__name__}: {error}") from error
-    if launch is None:
-        raise failed(kernel, "its module failed to build before; see the messages of Warp")
+            raise refused(kernel, error) from error
+        if launch is None:
+            raise failed(kernel, "its module failed to build before; see the messages of Warp")
+        settle(made, kernel, "cpu" if launch.device.is_cpu else "cuda", spec.block_dim)
     return _read(kernel, spec, launch)
-
-
-def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
-    """The error for a kernel that Warp cannot compile."""
-    return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
-
-
-def captured_by(kernel: wp.Kernel, error: Exception) -> KernelCompileError | None:
-    """The error for a kernel that uses a JAX array that is not an argument; None if Warp refused something else.
-
-    Warp compiles all kernels of a module together, so another kernel may be at fault.
-    """
-    for each in (kernel, *kernel.module.kernels.values()):
-        for found in captured_arrays(each.func):
-            # A kernel may use an array in warp.static(...), which Python evaluates.
-            if type(found.array).__name__ in str(error) or type(found.value).__name__ in str(error):
-                return error_of(each.key, _place(each), each.func, found)
-    return None
-
-
-def _place(kernel: wp.Kernel) -> str:
-    code = kernel.func.__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _address(index: int) -> int:
@@ -156,7 +137,9 @@ def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
             # A store clears the adjoint of the element it overwrites only if the array has the address of its gradient.
             patches.append((index, type(argument).grad.offset, about.adjoint))
     return Packed(
-        launch=launch,
+        module_exec=launch.module_exec,
+        hooks=launch.hooks,
+        block_dim=int(launch.block_dim),
         entry=int(entry),
         bounds=bytes(bounds),
         arguments=tuple(map(bytes, arguments)),

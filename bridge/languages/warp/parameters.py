@@ -11,7 +11,6 @@ import warp as wp
 
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.languages.warp.dtypes import NAMES
-from bridge.languages.warp.written import written_names
 
 
 class Role(enum.Enum):
@@ -102,13 +101,6 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
                 "an array. Inputs come first, outputs last: check num_outputs and the order of the parameters."
             )
         parameters.append(parameter)
-    written = written_names(kernel)
-    for parameter in parameters:
-        if parameter.is_array and parameter.role is Role.INPUT and parameter.name in written:
-            raise SignatureError(
-                f"{signature}: the kernel writes to its input {parameter.name!r}, but JAX's arrays do not change. Name "
-                f"it in in_out_argnames=[{parameter.name!r}] and count it in num_outputs, or put it among the outputs."
-            )
     return tuple(parameters)
 
 

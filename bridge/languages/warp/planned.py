@@ -16,13 +16,13 @@ from bridge.ffi.kernel_call import Call, Checks, bind
 from bridge.languages.native_code import NativeCode
 from bridge.languages.warp.concrete import concrete
 from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
+from bridge.languages.warp.inputs import KernelUses, check_not_written, kernel_uses
 from bridge.languages.warp.instances import instantiated
 from bridge.languages.warp.launch_spec import Argument, Spec
 from bridge.languages.warp.parameters import Parameter, Role
 from bridge.languages.warp.static_values import Static
 from bridge.languages.warp.warp_language import LANGUAGE, define
 from bridge.languages.warp.wrapper_options import Dims, Options, OutputDims
-from bridge.languages.warp.written import extremes_of
 from bridge.signature.array_types import Signature, check_known_shapes
 from bridge.signature.outputs import Outputs
 
@@ -38,6 +38,7 @@ class Planned:
         values: The memory of each parameter that is a value, by name.
         shapes: The shape of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
+        uses: What the kernel does with the memory of its arrays.
         checks: The checks to make when the kernel or its adjoint runs.
     """
 
@@ -47,6 +48,7 @@ class Planned:
     values: Mapping[str, bytes]
     shapes: Mapping[str, Dims]
     dims: Dims
+    uses: KernelUses
     checks: Checks | None
 
     def arrays(self, *roles: Role) -> list[Parameter]:
@@ -56,8 +58,8 @@ class Planned:
     @property
     def extremes(self) -> frozenset[str]:
         """In/out arguments that the kernel uses only for maxima or minima."""
-        names = {parameter.name for parameter in self.arrays(Role.IN_OUT)}
-        return extremes_of(self.kernel) & names if names else frozenset()
+        names = [parameter.name for parameter in self.arrays(Role.IN_OUT)]
+        return frozenset(name for name in names if self.uses.forward.extreme(name))
 
     @property
     def inputs(self) -> list[Parameter]:
@@ -82,7 +84,7 @@ class Planned:
         aliases: Sequence[tuple[int, int]],
         adjoints: Mapping[str, int] | None = None,
     ) -> Call:
-        """The call that launches the kernel, or its adjoint.
+        """The call that launches the kernel, or its adjoint. Results for the copies of inputs follow the others.
 
         Args:
             inputs: A parameter of the type of each input.
@@ -103,7 +105,11 @@ class Planned:
             else Argument(str(parameter.dtype), parameter.inner or (), value=self.values[parameter.name])
             for parameter in self.parameters
         )
-        results = [self.result(parameter) for parameter in outputs]
+        uses = self.uses.forward if adjoints is None else self.uses.backward
+        shared = {index for index, _ in aliases}
+        copied = [index for index, p in enumerate(inputs) if index not in shared and not uses.unwritten(p.name)]
+        results = [self.result(parameter) for parameter in (*outputs, *(inputs[index] for index in copied))]
+        aliases = [*aliases, *((index, len(outputs) + number) for number, index in enumerate(copied))]
         spec = Spec(
             dims=self.dims,
             block_dim=self.options.block_dim,
@@ -135,7 +141,10 @@ class Planned:
 
     def forward(self, *arrays: Any) -> list[jax.Array]:
         """Launches the kernel on its input arrays; returns in/out arguments and outputs, in order."""
-        return bind(self.forward_call(), *arrays)
+        call = self.forward_call()
+        if not any(parameter.is_float for parameter in self.outputs):
+            arrays = jax.lax.stop_gradient(arrays)  # the copies of inputs, which are dropped, have no derivative either
+        return bind(call, *arrays)[: len(self.outputs)]
 
 
 def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:
@@ -147,8 +156,10 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
         arrays: Anything with shape and dtype, for each input array.
 
     Raises:
-        SignatureError: An array or value does not fit its parameter, or a shape is unknown or impossible.
+        SignatureError: An array or value does not fit its parameter, a shape is unknown or impossible, or the kernel
+            writes to an input.
         LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
+        KernelCompileError: Warp cannot generate code of the kernel.
     """
     kernel = options.kernel
     parameters = concrete(kernel, options.parameters, arrays)
@@ -172,7 +183,10 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
             "at least one thread, or declare empty outputs."
         )
     types = [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters]
-    planned = Planned(options, instantiated(kernel, types), parameters, values, shapes, dims, kernel_checks())
+    instance = instantiated(kernel, types)
+    uses = kernel_uses(instance, tuple(LANGUAGE.platforms), options.block_dim)
+    check_not_written(kernel, parameters, uses.forward)
+    planned = Planned(options, instance, parameters, values, shapes, dims, uses, kernel_checks())
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
 

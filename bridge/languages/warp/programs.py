@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -13,8 +13,10 @@ from bridge.ffi.avals import align_varying
 from bridge.ffi.kernel_call import available
 from bridge.languages.release import kept
 from bridge.languages.warp.adjoint import with_adjoint
+from bridge.languages.warp.compiled import has_adjoint
 from bridge.languages.warp.parameters import Role
 from bridge.languages.warp.planned import plan_call
+from bridge.languages.warp.settings import configured, settings_of
 from bridge.languages.warp.static_values import Static
 from bridge.languages.warp.wrapper_options import Options
 from bridge.signature.arguments import Traced, is_array, kind_of
@@ -32,22 +34,39 @@ def passed_names(options: Options) -> list[str]:
     return [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
 
 
+class Found(NamedTuple):
+    """The program of a kernel that takes only arrays, and what tells that it is out of date.
+
+    Attributes:
+        config: The settings in ``warp.config`` that it was found with.
+        hashers: The attribute ``hashers`` of the kernel's module, which Warp replaces when the module changes.
+        program: The program; None for a kernel that takes values as well.
+    """
+
+    config: tuple[Any, ...]
+    hashers: Any
+    program: Callable[..., list[jax.Array]] | None
+
+
 class Programs:
-    """Finds the program for the values that a call passes, and for the options that it overrides."""
+    """Finds the program for the values that a call passes, the options that it overrides, and Warp's settings."""
 
     def __init__(self, options: Options, differentiable: bool, everywhere: bool):
         self._options = options
         self._differentiable = differentiable
         self._everywhere = everywhere
+        self._module = options.kernel.module
+        self._hashers = self._module.hashers
         self._passed = [parameter for parameter in options.parameters if parameter.role is not Role.OUTPUT]
         self._arrays = [index for index, parameter in enumerate(self._passed) if parameter.is_array]
         self._values = [index for index, parameter in enumerate(self._passed) if not parameter.is_array]
         # Programs by values of Python's own types: finding them here is faster than by the content of the values.
         self._recent: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
-    def of_arrays(self) -> Callable[..., list[jax.Array]] | None:
-        """The program of a kernel that takes only arrays; None for other kernels."""
-        return None if self._values else self._find(self._options, ())
+    def of_arrays(self) -> Found:
+        """The program of a kernel that takes only arrays, under the present settings."""
+        config, hashers = configured(), self._module.hashers
+        return Found(config, hashers, None if self._values else self._find(self._options, ()))
 
     def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
         """Runs the kernel on arrays and values, in the order of its parameters, with options for this call."""
@@ -69,13 +88,17 @@ class Programs:
 
     def _find(self, options: Options, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
         statics = [Static.of(args[index], options.kernel, self._passed[index]) for index in self._values]
-        return _program(options, tuple(statics), self._differentiable, self._everywhere)
+        settings = settings_of(options.kernel)
+        return _program(options, tuple(statics), settings, self._differentiable, self._everywhere)
 
     def _find_recent(self, args: Sequence[Any]) -> Callable[..., list[jax.Array]]:
         values = [args[index] for index in self._values]
         if not all(type(value) in (int, float, bool) for value in values):
             return self._find(self._options, args)
-        key = tuple([(type(value), repr(value)) for value in values])  # repr: -0.0 differs from 0.0, NaN equals NaN
+        # repr: -0.0 differs from 0.0, NaN equals NaN
+        key = (configured(), *[(type(value), repr(value)) for value in values])
+        if self._module.hashers is not self._hashers:
+            self._recent, self._hashers = {}, self._module.hashers
         program = self._recent.get(key)
         if program is None:
             if len(self._recent) >= _RECENT_KEPT:
@@ -94,9 +117,17 @@ def _miscounted(options: Options, given: int) -> SignatureError:
 
 @kept
 def _program(
-    options: Options, statics: tuple[Static, ...], differentiable: bool, everywhere: bool
+    options: Options, statics: tuple[Static, ...], settings: tuple[str, ...], differentiable: bool, everywhere: bool
 ) -> Callable[..., list[jax.Array]]:
-    """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once."""
+    """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once.
+
+    Args:
+        options: The kernel and how it is launched.
+        statics: The values passed for the parameters that are no arrays.
+        settings: Warp's settings. Another function is traced and compiled under other settings.
+        differentiable: Whether the call has the derivative that Warp generates, if Warp generates one.
+        everywhere: Whether the kernel is loaded on all devices.
+    """
 
     positions = [(index, p) for index, p in enumerate(p for p in options.parameters if p.role is not Role.OUTPUT)]
     passed = [(index, parameter) for index, parameter in positions if parameter.is_array]
@@ -115,7 +146,11 @@ def _program(
         planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
         outputs = [p.name for p in planned.arrays(Role.OUTPUT) if not is_empty(planned.result(p).shape)]
         warn_unwritten(options.kernel.key, options.kernel.func, outputs)
-        has_derivative = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
+        has_derivative = (
+            has_adjoint(options.kernel)
+            and any(p.is_float for p in planned.inputs)
+            and any(p.is_float for p in planned.outputs)
+        )
         if everywhere:
             code = planned.forward_call().code
             for platform in filter(available, code.platforms):

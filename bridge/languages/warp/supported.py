@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+from typing import Any
 
 import warp as wp
 
@@ -27,6 +28,10 @@ def check_warp() -> None:
     missing = wanted - set(inspect.signature(wp.launch).parameters)
     if missing:
         raise unknown_launches(f"warp.launch has no parameters {', '.join(sorted(missing))}")
+    generates = {"Module": ("mark_modified", "resolve_options"), "ModuleBuilder": ("codegen",)}
+    for name, methods in generates.items():
+        if not all(hasattr(getattr(internals(), name, None), method) for method in methods):
+            raise unknown_launches(f"its {name} lacks one of the methods {', '.join(methods)}")
     array = wp.array(dtype=wp.float32, ndim=1).__ctype__()
     fields = {name: kind for name, kind, *_ in getattr(type(array), "_fields_", ())}
     for name in ("data", "grad"):
@@ -34,6 +39,18 @@ def check_warp() -> None:
             raise unknown_launches(f"its array descriptor has no 8-byte field {name!r}")
         if getattr(type(array), name).offset % WORD_BYTES:
             raise unknown_launches(f"the field {name!r} of its array descriptor does not lie on a word")
+
+
+def internals() -> Any:
+    """The part of Warp that generates code. Warp does not export it, so :func:`check_warp` looks at it.
+
+    Raises:
+        AbiError: There is no such part.
+    """
+    try:
+        return wp._src.context
+    except AttributeError as error:
+        raise unknown_launches("it generates code in another place") from error
 
 
 def version() -> tuple[int, ...]:

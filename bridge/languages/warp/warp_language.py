@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.errors import BridgeError
+from bridge.ffi.kernel_call import available
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_warp
@@ -40,14 +41,23 @@ def define(kernel: Any) -> WarpDefinition:
 
 class _Warp(NativeLanguage[WarpDefinition, Spec]):
     def compile(self, definition: WarpDefinition, options: Spec, signature: Signature, platform: str) -> Compiled:
-        from bridge.languages.warp.compiled import digest_of
         from bridge.languages.warp.cpu_plan import build_host
         from bridge.languages.warp.cuda_plan import build_device
+        from bridge.languages.warp.generated import generated
         from bridge.languages.warp.instances import instance_for
 
-        kernel = instance_for(definition.kernel, options)
+        made = generated(instance_for(definition.kernel, options), platform, options.block_dim)
         build = build_host if platform == "cpu" else build_device
-        return Compiled(digest_of(kernel, platform, options.block_dim), lambda: build(kernel, options, signature))
+        if not available(platform):  # another machine loads it
+            return Compiled(made.digest, lambda: build(made, options, signature))
+        # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.
+        built = build(made, options, signature)
+        return Compiled(made.digest, lambda: built)
+
+    def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
+        from bridge.languages.warp.settings import settings_of
+
+        return settings_of(definition.kernel)
 
     def derivative_advice(self, definition: WarpDefinition, options: Spec) -> str:
         attach = "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."

@@ -17,6 +17,7 @@ from bridge.languages.warp.compiled import has_adjoint
 from bridge.languages.warp.fallback import is_understood, warps_own
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.programs import OPTIONS_OF_A_CALL, Programs, passed_names
+from bridge.languages.warp.settings import configured
 from bridge.languages.warp.warp_language import define
 from bridge.languages.warp.wrapper_options import Options, check_dims, check_output_dims
 from bridge.signature.arguments import positional
@@ -51,7 +52,8 @@ def jax_kernel(
     Args:
         kernel: A function decorated with ``warp.kernel``; it may be generic. Its parameters are inputs, in/out
             arguments among them, and then outputs. It takes C-contiguous arrays, writes every element of its outputs,
-            and does not write to its inputs.
+            and does not write to its inputs. It gets a copy of an input unless the code that Warp generates shows that
+            nothing is written to it.
         num_outputs: Number of arrays returned, in/out arguments included.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array.
@@ -69,16 +71,19 @@ def jax_kernel(
     Returns:
         A function of the kernel's inputs that returns a list: in/out arguments, then outputs. Arrays of vectors or
         matrices have their dimensions last. Values that are no arrays are static: they are compiled into the call. Also
-        takes ``launch_dims``, ``output_dims`` and ``vmap_method``, for a single call.
+        takes ``launch_dims``, ``output_dims`` and ``vmap_method``, for a single call. A call follows ``warp.config``
+        and the options of the kernel's module; inside ``jax.jit`` it follows what they are when JAX traces it. Its
+        attribute ``block_dim`` is the option.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``warp.kernel``, or has a parameter of a type that JAX lacks (a
             struct, a texture).
-        SignatureError: An option, or, when called, an argument does not fit the kernel.
+        SignatureError: An option, or, when called, an argument does not fit the kernel; or, when called, the kernel
+            writes to an input.
         ParameterError: When called: a value is traced.
         LaunchError: The launch makes no sense, is over a limit of the device, or launches nothing while an output is
             not empty.
-        KernelCompileError: When lowered: Warp cannot compile the kernel, or it refers to a JAX array.
+        KernelCompileError: When called: Warp cannot compile the kernel, or it refers to a JAX array.
         DifferentiationError: ``enable_backward`` is True but there is no adjoint.
 
     Warns:
@@ -123,17 +128,23 @@ def jax_kernel(
     define(kernel)
     everywhere = _check_preload_mode(kernel.key, module_preload_mode) == _ALL_DEVICES
     programs = Programs(options, _differentiable(options, enable_backward), everywhere)
-    of_arrays = programs.of_arrays()
+    found, module = programs.of_arrays(), kernel.module
 
     # A closure, because an eager call takes a few microseconds, and each attribute look-up would add to them.
     def call(*args: Any, **options: Any) -> list[jax.Array]:
-        if options or of_arrays is None:
+        nonlocal found
+        config, hashers, program = found
+        if options or program is None:
             return programs.call(args, options)
-        return of_arrays(*args)
+        if configured() != config or module.hashers is not hashers:
+            found = programs.of_arrays()
+            program = found.program or program
+        return program(*args)
 
     wrapper: Any = _Wrapper(call)
     wrapper.__name__ = wrapper.__qualname__ = kernel.key
     wrapper.__module__, wrapper.__doc__ = kernel.func.__module__, kernel.func.__doc__
+    wrapper.block_dim = options.block_dim
     wrapper.__signature__ = _signature(options)
     kernel_modes.add_wrapper(wrapper)
     return wrapper  # type: ignore[no-any-return]
@@ -185,5 +196,4 @@ def _differentiable(options: Options, enable_backward: bool | None) -> bool:
             f"{name}: JAX cannot differentiate a call that has side effects. Pass has_side_effect=False, or "
             "enable_backward=False."
         )
-    wanted = has_adjoint(options.kernel) if enable_backward is None else enable_backward
-    return wanted and not options.has_side_effect
+    return enable_backward is not False and not options.has_side_effect

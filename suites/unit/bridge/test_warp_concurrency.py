@@ -11,6 +11,7 @@ import pytest
 from bridge import jax_kernel
 from bridge.ffi.target import CPU
 from bridge.languages.warp.cpu_plan import build_host
+from bridge.languages.warp.generated import generated
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.wrapper_options import Options
@@ -144,5 +145,6 @@ class TestTiles:
         shape, dims = (2, kernels.TILE, kernels.TILE), (2, kernels.BLOCK)
         options = Options(kernel, parameters_of(kernel, 1, ()), dims, shape, kernels.BLOCK, None, False)
         array = jax.ShapeDtypeStruct(shape, np.float32 if locked else np.int32)
-        code = plan_call(options, (), [array]).forward_call().code
-        assert (build_host(kernel, code.options, code.signature).plan.mutex is not None) is locked
+        planned = plan_call(options, (), [array])
+        code, made = planned.forward_call().code, generated(planned.kernel, "cpu", kernels.BLOCK)
+        assert (build_host(made, code.options, code.signature).plan.mutex is not None) is locked

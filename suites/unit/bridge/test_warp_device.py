@@ -21,6 +21,7 @@ from bridge.ffi.plans.device import DevicePlan
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.adjoint import with_adjoint
+from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import pack
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
@@ -137,7 +138,7 @@ class TestLaunch:
     @pytest.fixture
     def packed(self):
         code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
-        return pack(kernels.scale, code.options, "cpu")
+        return pack(generated(kernels.scale, "cpu", None), code.options, "cpu")
 
     def test_parameters_lie_one_after_the_other_on_multiples_of_16_bytes(self, packed):
         launch = device._device_launch("scale", (7, 8), SHAPE, packed)
@@ -177,7 +178,7 @@ class TestLaunch:
 
     def test_a_launch_gets_the_addresses_of_the_buffers(self, recorder):
         code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
-        packed = pack(kernels.scale, code.options, "cpu")
+        packed = pack(generated(kernels.scale, "cpu", None), code.options, "cpu")
         (out,), launches = self.run(recorder, "scale", packed, code.signature, [((5,), "float32")], self.X)
         ((about, (bounds, x, factor, result)),) = launches
         assert about == (77, (3, 1, 1), (256, 1, 1), 40)
@@ -190,7 +191,7 @@ class TestLaunch:
 
     def test_what_it_gets_is_what_warps_own_launch_passes(self):
         code = planned(kernels.scale, [self.X], values=[3.0]).forward_call().code
-        packed = pack(kernels.scale, code.options, "cpu")
+        packed = pack(generated(kernels.scale, "cpu", None), code.options, "cpu")
         x, out = (wp.array(np.zeros(5, np.float32), device="cpu") for _ in range(2))
         recorded = wp.launch(kernels.scale, dim=5, inputs=[x, 3.0, out], device="cpu", record_cmd=True)
         bounds, *arguments = map(bytes, recorded.params)
@@ -205,7 +206,7 @@ class TestLaunch:
     def test_a_batch_launches_each_element_at_its_own_addresses(self, recorder):
         shapes = [jnp.zeros(1), jnp.zeros(4)]
         code = planned(kernels.logistic, shapes, launch_dims=(4,), output_dims=(4,)).forward_call().code
-        packed = pack(kernels.logistic, code.options, "cpu")
+        packed = pack(generated(kernels.logistic, "cpu", None), code.options, "cpu")
         rates, xs = jnp.zeros((1, 1)), jnp.zeros((3, 4))
         options = {"batch": (3,)}
         (out,), launches = self.run(
@@ -222,7 +223,7 @@ class TestLaunch:
             mass, cell, density = jnp.ones(5), jnp.zeros(5, jnp.int32), jnp.ones(3)
             call = planned(kernels.deposit, [mass, cell, density], in_out=("density",))
             code = adjoint_code(call, [mass, cell, density])
-            packed = pack(kernels.deposit, code.options, "cpu")
+            packed = pack(generated(kernels.deposit, "cpu", None), code.options, "cpu")
             assert len(packed.arguments) == 6
             # Inputs: the three arrays, the cotangent of density, and zeros for mass; results take the memory of these.
             outputs = [((3,), "float64"), ((5,), "float64")]
@@ -259,7 +260,8 @@ class TestChecks:
         def run(dims=(1000,), block_dim=256, backward=False, sizes=(32, 64), **hooks):
             hooks = SimpleNamespace(**{"forward_smem_bytes": 0, "backward_smem_bytes": 0, **hooks})
             one = SimpleNamespace(
-                launch=SimpleNamespace(hooks=hooks, block_dim=block_dim),
+                hooks=hooks,
+                block_dim=block_dim,
                 entry=1,
                 bounds=bytes(sizes[0]),
                 arguments=[bytes(size) for size in sizes[1:]],
