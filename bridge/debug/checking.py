@@ -49,12 +49,14 @@ class KernelChecks:
         if exported:
             raise not_exported(call.name)
 
+        whole = replace(call, whole=True)
+
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
             if not self.mode.outputs:
-                return bind(call, *args)
+                return bind(whole, *args)
             results = len(call.outputs) - len(call.code.scratch)
             used = [index < results for index in range(len(call.outputs))]
-            return run_twice(*args, call=call, used=used, place=place)
+            return run_twice(*args, call=whole, used=used, place=place)
 
         def checked(*args: Any) -> list[Any]:
             findings = Findings(Place.of(call.name, None, platform, args))
