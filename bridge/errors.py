@@ -53,6 +53,10 @@ class UnwrittenOutputWarning(UserWarning):
     """A kernel never writes to one of its outputs, which then holds arbitrary memory."""
 
 
+class GatherWarning(UserWarning):
+    """Every device gathers an array that is split over them, because a kernel needs all of it."""
+
+
 class DebugError(BridgeError, RuntimeError):
     """A check of :func:`bridge.debug_mode` found that a kernel is wrong."""
 

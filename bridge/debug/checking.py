@@ -54,7 +54,7 @@ class KernelChecks:
 
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
             # The arguments are copies, in which the changes of the kernel are found.
-            made = call.unguarded() if self.mode.inputs else call
+            made = replace(call.unguarded() if self.mode.inputs else call, whole=True)
             if not self.mode.outputs:
                 return bind(made, *args)
             used = [index < len(call.results) for index in range(len(call.outputs))]

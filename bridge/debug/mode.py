@@ -122,7 +122,7 @@ def debug_mode(
 
     A program that was compiled in this context keeps its checks. A program that was compiled outside gets none. Kernels
     run twice and inputs are copied, so do not measure time or memory here. A program with checks cannot be exported.
-    Operators with :meth:`~bridge.XLACustomKernel.def_partitioning` are not split: each device runs the whole operator.
+    On a mesh with Auto axes, calls are not split: each device runs the whole kernel, and nothing warns of that.
 
     A program for several devices cannot fail on one of them: XLA aborts a process in which the other devices wait for
     it. There, findings are logged at once. They are raised as a :class:`bridge.DebugError` when this context is left or

@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from bridge.debug.findings import Place
 from bridge.debug.unwritten_elements import checked_kernel_call_p
-from bridge.ffi.kernel_call import kernel_call_p
+from bridge.ffi.kernel_call import KERNEL_CALLS
 
 Function = Callable[..., list[Any]]
 
@@ -64,11 +64,11 @@ def _jaxpr(jaxpr: Jaxpr, place: Place | None, used: Used) -> Jaxpr:
 
 
 def _equation(eqn: Any, place: Place | None, used: tuple[bool, ...]) -> Any:
-    if eqn.primitive is kernel_call_p:
+    if eqn.primitive in KERNEL_CALLS:
         call = eqn.params["call"]
         plain = call if call.checks is None else replace(call, checks=None)
         if place is not None:
-            params = {"call": plain, "used": used, "place": place}
+            params = {"call": replace(plain, whole=True), "used": used, "place": place}
             return eqn.replace(primitive=checked_kernel_call_p, params=params)
         return eqn if plain is call else eqn.replace(params={"call": plain})
     inside = used if eqn.primitive.name in _PASSING_ON else None

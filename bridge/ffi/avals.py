@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -27,10 +28,25 @@ def align_varying(args: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def result_aval(inputs: tuple[Any, ...], shape: tuple[int, ...], dtype: Any) -> jax.core.ShapedArray:
-    """The abstract value of a result that is not sharded over automatic axes and varies like the (aligned) inputs."""
+def mesh_of(avals: Sequence[Any]) -> Any:
+    """The mesh of one or more arrays; an empty mesh if none of them has one."""
+    meshes = [aval.sharding.mesh for aval in avals]
+    return next((mesh for mesh in meshes if not mesh.empty), meshes[0])
+
+
+def result_aval(
+    inputs: Sequence[Any], shape: tuple[int, ...], dtype: Any, sharding: NamedSharding | None = None
+) -> jax.core.ShapedArray:
+    """The abstract value of a result that varies like the (aligned) inputs.
+
+    Args:
+        inputs: The abstract values of the inputs.
+        shape: Shape of the result.
+        dtype: Dtype of the result.
+        sharding: The part of its sharding that is in its type; by default it is not split.
+    """
     if not inputs:
         return jax.core.ShapedArray(shape, dtype)
-    sharding = NamedSharding(inputs[0].sharding.mesh, PartitionSpec(*[None] * len(shape)))
+    sharding = sharding or NamedSharding(mesh_of(inputs), PartitionSpec(*[None] * len(shape)))
     aval: jax.core.ShapedArray = inputs[0].update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
     return aval

@@ -17,6 +17,15 @@ from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import embedded
 from bridge.ffi.evaluation import evaluation
+from bridge.ffi.mesh.automatic import (
+    may_be_partitioned,
+    partitioned,
+    partitioned_context,
+    require_devices,
+    whole_on_each_device,
+)
+from bridge.ffi.mesh.division import Division, Parts, split_of
+from bridge.ffi.mesh.explicit import run_split
 from bridge.ffi.plans import aliasing
 from bridge.ffi.plans.poison import fills
 from bridge.ffi.poisoned import poisoned
@@ -78,7 +87,9 @@ class Call:
         has_side_effect: Run it even if nothing uses its results.
         hidden: Number of the last outputs that are no results: temporary buffers, and copies of inputs.
         guards: Number of the last aliases that only keep an input unchanged, because the kernel may write to it.
-        batch: Extents of the leading batch dimensions that all arguments and results have.
+        whole: Every device runs the whole call where XLA's partitioner could split it. Nothing warns of that.
+        batch: Extents of the leading batch dimensions that all arguments and results have. An argument may have the
+            extent 1 instead, and then every element of the batch gets the same.
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
         checks: The checks to make when it runs.
@@ -92,6 +103,7 @@ class Call:
     has_side_effect: bool = False
     hidden: int = 0
     guards: int = 0
+    whole: bool = False
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
     checks: Checks | None = field(default=None, repr=False)
@@ -112,13 +124,10 @@ class Call:
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
     """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for."""
-    results: list[jax.Array] = kernel_call_p.bind(*align_varying(args), call=call)
+    args = align_varying(args)
+    spread = may_be_partitioned([jax.typeof(arg) for arg in args])
+    results: list[jax.Array] = (partitioned_kernel_call_p if spread else kernel_call_p).bind(*args, call=call)
     return results
-
-
-kernel_call_p = Primitive("kernel_call")
-kernel_call_p.multiple_results = True
-kernel_call_p.def_impl(evaluation(bind))
 
 
 @functools.cache
@@ -128,24 +137,83 @@ def side_effect() -> frozenset[Any]:
     return frozenset(jax.make_jaxpr(call)().effects)
 
 
-@kernel_call_p.def_effectful_abstract_eval
 def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
-    effects = side_effect() if call.has_side_effect else frozenset()
-    return [result_aval(avals, call.batch + shape, dtype) for shape, dtype in call.outputs], effects
+    division = _division(call, avals)
+    split = split_of(division, avals)
+    results = [
+        result_aval(avals, call.batch + shape, dtype, split.sharding(names) if split else None)
+        for (shape, dtype), names in zip(call.outputs, division.results, strict=True)
+    ]
+    return results, side_effect() if call.has_side_effect else frozenset()
+
+
+def _division(call: Call, avals: Sequence[Any]) -> Division:
+    """The batch dimensions of a call can be split, and no others."""
+    rank = len(call.batch)
+
+    def operand(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        return tuple(
+            dimension if dimension < rank and extent == call.batch[dimension] else ("operand", index, dimension)
+            for dimension, extent in enumerate(shape)
+        )
+
+    def result(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        return (*range(rank), *(("result", index, dimension) for dimension in range(len(shape))))
+
+    return Division(
+        call.name,
+        tuple(operand(index, aval.shape) for index, aval in enumerate(avals)),
+        tuple(result(index, shape) for index, (shape, _) in enumerate(call.outputs)),
+        frozenset(range(rank)),
+    )
+
+
+Composed = tuple[Callable[..., Any], mlir.LoweringRuleContext]
+
+
+def _part(call: Call, parts: Parts) -> Callable[..., list[Any]]:
+    """The call on a part of its batch."""
+    batch = tuple(extent // parts.get(dimension, 1) for dimension, extent in enumerate(call.batch))
+    return functools.partial(bind, replace(call, batch=batch))
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None) -> Any:
-    if platform not in call.code.platforms:
+    if platform is None or platform not in call.code.platforms:
         wanted = platform or ", ".join(ctx.platforms or ctx.module_context.platforms)
         have = " or ".join(call.code.platforms)
         raise PlatformError(
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    lowered = _composed(ctx, call, platform)
+    if lowered is None:
+        return _lower_native(ctx, *operands, call=call, platform=platform)
+    function, context = lowered
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands)
+
+
+def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Composed | None:
+    """The function of other calls by which a call is run, and where; None if it is a single call of native code."""
+    division = _division(call, ctx.avals_in)
+    split = split_of(division, ctx.avals_in)
+    part = functools.partial(_part, call)
+    if split is not None:
+        return run_split(split, division, part), ctx
     if call.checks is not None:
         exported = ctx.module_context.lowering_parameters.for_export
-        checked = call.checks.around(replace(call, checks=None), platform, exported)
-        return mlir.lower_fun(checked, multiple_results=True)(ctx, *operands)
+        return call.checks.around(replace(call, checks=None), platform, exported), ctx
+    if call.has_side_effect and (whole := whole_on_each_device(division, ctx.avals_in)) is not None:
+        return run_split(whole, division, part), ctx
+    partitioner = None if call.whole else partitioned_context(ctx, division)
+    if partitioner is not None:
+        call.code.entry(platform)  # An error in the program of a part would not reach the caller as it is.
+        return partitioned(division, part, ctx.avals_in), partitioner
+    if call.batch and call.vmap_method in ("sequential", "sequential_unrolled"):
+        return functools.partial(_run_sequentially, call), ctx
+    return None
+
+
+def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
     target, description = call.code.describe(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export or available(platform):
@@ -173,15 +241,8 @@ def available(platform: str) -> bool:
         return False
 
 
-mlir.register_lowering(kernel_call_p, functools.partial(_lower, platform=None))
-for _platform in ("cpu", "cuda"):
-    mlir.register_lowering(kernel_call_p, functools.partial(_lower, platform=_platform), platform=_platform)
-
-
 def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Call) -> tuple[list[Any], list[int]]:
     extent = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    if call.vmap_method in ("sequential", "sequential_unrolled"):
-        return _batch_sequentially(args, dims, call), [0] * len(call.outputs)
     aliased = {index for index, _ in call.aliases}
 
     def lead(index: int, arg: Any, dim: int | None) -> Any:
@@ -195,18 +256,17 @@ def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Call) -
     return bind(call.batched(extent), *leading), [0] * len(call.outputs)
 
 
-def _batch_sequentially(args: tuple[Any, ...], dims: tuple[int | None, ...], call: Call) -> list[Any]:
-    batched = {
-        i: jnp.moveaxis(arg, dim, 0) for i, (arg, dim) in enumerate(zip(args, dims, strict=True)) if dim is not None
-    }
+def _run_sequentially(call: Call, *args: Any) -> list[Any]:
+    """Runs one call for each element of the outermost batch dimension."""
+    one = replace(call, batch=call.batch[1:])
+    batched = {index: arg for index, arg in enumerate(args) if arg.shape[0] == call.batch[0]}
 
     def body(carry: None, slices: dict[int, Any]) -> tuple[None, list[Any]]:
-        return carry, bind(call, *(slices.get(i, arg) for i, arg in enumerate(args)))
+        return carry, bind(one, *(slices[index] if index in slices else arg[0] for index, arg in enumerate(args)))
 
-    return jax.lax.scan(body, None, batched, unroll=call.vmap_method == "sequential_unrolled")[1]
-
-
-batching.primitive_batchers[kernel_call_p] = _batch
+    unroll = call.vmap_method == "sequential_unrolled"
+    results: list[Any] = jax.lax.scan(body, None, batched, length=call.batch[0], unroll=unroll)[1]
+    return results
 
 
 def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
@@ -220,9 +280,28 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tupl
     """Results that are integers or booleans have zero tangents; others have no derivative."""
     if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.results):
         _no_derivative(call=call)
-    results = kernel_call_p.bind(*primals, call=call)
+    results = bind(call, *primals)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
 
-ad.primitive_jvps[kernel_call_p] = _jvp
-ad.primitive_transposes[kernel_call_p] = _no_derivative
+def _primitive(name: str) -> Primitive:
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(evaluation(bind))
+    primitive.def_effectful_abstract_eval(_abstract)
+    mlir.register_lowering(primitive, functools.partial(_lower, platform=None))
+    for platform in ("cpu", "cuda"):
+        mlir.register_lowering(primitive, functools.partial(_lower, platform=platform), platform=platform)
+    batching.primitive_batchers[primitive] = _batch
+    ad.primitive_jvps[primitive] = _jvp
+    ad.primitive_transposes[primitive] = _no_derivative
+    return primitive
+
+
+kernel_call_p = _primitive("kernel_call")
+partitioned_kernel_call_p = _primitive("partitioned_kernel_call")
+"""The primitive of calls that XLA's partitioner may have to split. JAX lowers it for known devices only."""
+require_devices(partitioned_kernel_call_p)
+
+KERNEL_CALLS = (kernel_call_p, partitioned_kernel_call_p)
+"""The primitives of a call of a kernel. They differ only in what their lowering knows."""

@@ -44,7 +44,8 @@ def after(arrays: Sequence[Any], others: Sequence[Any], platform: str, label: st
 
 def _after(array: Any, others: Sequence[Any], label: str) -> Any:
     about = tuple((operand.ndim, np.dtype(operand.dtype).itemsize) for operand in (array, *others))
-    call = Call(_NAME, _Identity(about, label), ((array.shape, np.dtype(array.dtype)),), aliases=((0, 0),))
+    outputs = ((array.shape, np.dtype(array.dtype)),)
+    call = Call(_NAME, _Identity(about, label), outputs, aliases=((0, 0),), whole=True)
     return bind(call, array, *others)[0]
 
 

@@ -188,17 +188,17 @@ class Definition:
         self._declare("transpose rule", rule, change)
 
     def def_partitioning(self, dimensions: str, split: Iterable[str]) -> None:
-        """Declares which dimensions plain ``jax.jit`` may keep split over devices, so that each runs a part.
+        """Declares which dimensions may stay split over the devices of a mesh, so that each device runs a part.
 
-        If this notation cannot describe the operator, wrap the call in ``jax.experimental.custom_partitioning`` or
-        ``shard_map``.
+        A batch of ``jax.vmap`` stays split without that. If this notation cannot describe the operator, wrap the call
+        in ``jax.experimental.custom_partitioning`` or ``shard_map``.
 
         Args:
             dimensions: Names of the dimensions of each argument and result, as ``"b i, i -> b"``. Equal names mean
                 equal extents.
             split: Names of dimensions that the operator treats element by element: a call on a part of them gives the
-                same part of each result. Other dimensions are gathered. Either a list, or a string of names separated
-                by spaces.
+                same part of each result. Other dimensions are gathered, with a :class:`bridge.GatherWarning`. Either a
+                list, or a string of names separated by spaces.
 
         Raises:
             SignatureError: The notation is malformed, or a result lacks a dimension that may be split.

@@ -126,6 +126,8 @@ class Planned:
             aliases=tuple(aliases),
             vmap_method=self.options.vmap_method,
             has_side_effect=self.options.has_side_effect and adjoints is None,
+            hidden=len(copied),
+            guards=len(copied),
             checks=self.checks,
         )
 
@@ -141,10 +143,7 @@ class Planned:
 
     def forward(self, *arrays: Any) -> list[jax.Array]:
         """Launches the kernel on its input arrays; returns in/out arguments and outputs, in order."""
-        call = self.forward_call()
-        if not any(parameter.is_float for parameter in self.outputs):
-            arrays = jax.lax.stop_gradient(arrays)  # the copies of inputs, which are dropped, have no derivative either
-        return bind(call, *arrays)[: len(self.outputs)]
+        return bind(self.forward_call(), *arrays)[: len(self.outputs)]
 
 
 def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:

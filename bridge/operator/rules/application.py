@@ -13,8 +13,7 @@ from bridge.operator.call.operator_call import OperatorCall
 from bridge.operator.rules.batching import batch
 from bridge.operator.rules.derivatives import differentiable, jvp, transpose
 from bridge.operator.rules.lowering import PLATFORMS, lower
-from bridge.operator.rules.partition import require_devices
-from bridge.operator.rules.primitive import PRIMITIVES, partitioned_operator_p
+from bridge.operator.rules.primitive import PRIMITIVES
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
@@ -31,4 +30,3 @@ for _primitive in PRIMITIVES:
     ad.primitive_transposes[_primitive] = transpose
     for _platform in PLATFORMS:
         mlir.register_lowering(_primitive, functools.partial(lower, platform=_platform), platform=_platform)
-require_devices(partitioned_operator_p)

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from bridge.operator.call.author_functions import flat_results, run_rule
 from bridge.operator.call.declared import Rule
 from bridge.operator.call.operator_call import OperatorCall
-from bridge.operator.rules.primitive import bind
+from bridge.operator.rules.primitive import bind, result_avals
+from bridge.operator.rules.typed_rules import run_typed
 
 Axes = Sequence[int | None]
 
@@ -29,6 +30,12 @@ def batch(args: Sequence[Any], axes: Axes, *, call: OperatorCall) -> tuple[list[
 def _by_rule(rule: Rule, args: Sequence[Any], axes: Axes, extent: int, call: OperatorCall) -> list[Any]:
     leading = [arg if axis is None else jnp.moveaxis(arg, axis, 0) for arg, axis in zip(args, axes, strict=True)]
     is_batched = tuple(axis is not None for axis in axes)
-    results = run_rule(call, "the batching rule", rule, extent, is_batched, *leading)
     outputs = tuple(jax.ShapeDtypeStruct((extent, *spec.shape), spec.dtype) for spec in call.outputs)
-    return flat_results(replace(call, outputs=outputs), results, "the batching rule")
+
+    def run(*arrays: Any) -> list[Any]:
+        results = run_rule(call, "the batching rule", rule, extent, is_batched, *arrays)
+        return flat_results(replace(call, outputs=outputs), results, "the batching rule")
+
+    batched = replace(call, batches=(*call.batches, (extent, tuple(0 if each else None for each in is_batched))))
+    types = result_avals(batched, [jax.typeof(array) for array in leading])
+    return run_typed(run, leading, types)

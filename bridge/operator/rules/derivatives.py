@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -12,10 +13,14 @@ import numpy as np
 from jax.interpreters import ad
 
 from bridge.errors import DifferentiationError, SignatureError
+from bridge.ffi.mesh.division import Names, split_of
+from bridge.ffi.mesh.explicit import with_sharding
 from bridge.operator.call.author_functions import flat_results, run_rule
 from bridge.operator.call.declared import Rule
 from bridge.operator.call.operator_call import OperatorCall
-from bridge.operator.rules.primitive import bind
+from bridge.operator.rules.partition import batch_names, division_of
+from bridge.operator.rules.primitive import bind, result_avals
+from bridge.operator.rules.typed_rules import run_typed, with_split_batches
 
 
 def differentiable(call: OperatorCall) -> Callable[..., Any]:
@@ -27,30 +32,47 @@ def differentiable(call: OperatorCall) -> Callable[..., Any]:
     return functools.partial(bind, call)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Saved:
+    """What the backward rule of ``def_vjp`` gets from the forward rule, and the types of the arguments."""
+
+    residuals: Any
+    types: tuple[Any, ...] = field(metadata={"static": True})
+
+
 def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Callable[..., Any]:
     function = jax.custom_vjp(functools.partial(bind, call))
 
-    def run_forward(*args: Any) -> tuple[list[Any], Any]:
+    def run_forward(*args: Any) -> tuple[list[Any], _Saved]:
         answer = run_rule(call, "the forward rule of def_vjp", forward, *args)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise SignatureError(
                 f"{call.name}: the forward rule of def_vjp returned {type(answer).__name__}, expected a pair of the "
                 "results and what the backward rule needs."
             )
-        results, residuals = answer
-        return flat_results(call, results, "the forward rule of def_vjp"), (residuals, tuple(map(_is_real, args)))
+        types = tuple(map(jax.typeof, args))
+        results = flat_results(call, answer[0], "the forward rule of def_vjp")
+        typed = [with_sharding(r, own.sharding) for r, own in zip(results, result_avals(call, types), strict=True)]
+        return typed, _Saved(answer[1], types)
 
-    def run_backward(saved: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
-        residuals, reals = saved
+    def run_backward(saved: _Saved, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        real = [index for index, each in enumerate(saved.types) if _is_real(each)]
+
+        def run(residuals: Any, given: Any) -> list[Any]:
+            answer = run_rule(call, "the backward rule of def_vjp", backward, residuals, given)
+            gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
+            if len(gradients) != len(saved.types):
+                raise SignatureError(
+                    f"{call.name}: the backward rule of def_vjp returned {len(gradients)} gradients, expected one for "
+                    f"each of the {len(saved.types)} arguments (None for integers and booleans)."
+                )
+            return [gradients[index] for index in real]
+
         given = [c if _is_real(spec) else None for c, spec in zip(cotangents, call.outputs, strict=True)]
-        answer = run_rule(call, "the backward rule of def_vjp", backward, residuals, given)
-        gradients = tuple(answer) if isinstance(answer, tuple | list) else (answer,)
-        if len(gradients) != len(reals):
-            raise SignatureError(
-                f"{call.name}: the backward rule of def_vjp returned {len(gradients)} gradients, expected one for each "
-                f"of the {len(reals)} arguments (None for integers and booleans)."
-            )
-        return tuple(g if real else None for g, real in zip(gradients, reals, strict=True))
+        gradients = run_typed(run, (saved.residuals, given), [saved.types[index] for index in real])
+        found = dict(zip(real, gradients, strict=True))
+        return tuple(found.get(index) for index in range(len(saved.types)))
 
     function.defvjp(run_forward, run_backward)
     differentiated: Callable[..., Any] = function
@@ -62,21 +84,28 @@ def _with_jvp(call: OperatorCall, rule: Rule) -> Callable[..., Any]:
 
     @function.defjvp
     def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        types = result_avals(call, [jax.typeof(primal) for primal in primals])
+
+        def both(primals: Any, given: Any) -> list[Any]:
+            answer = run_rule(call, "the rule of def_jvp", rule, primals, given)
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                raise SignatureError(
+                    f"{call.name}: the rule of def_jvp returned {type(answer).__name__}, expected a pair of the "
+                    "results and their tangents."
+                )
+            results = flat_results(call, answer[0], "the rule of def_jvp")
+            derived = jax.tree.leaves(answer[1], is_leaf=lambda leaf: leaf is None)
+            if len(derived) != len(results):
+                raise SignatureError(
+                    f"{call.name}: the rule of def_jvp returned {len(derived)} tangents, expected one for each of the "
+                    f"{len(results)} results (None for integers and booleans)."
+                )
+            return [*results, *(tangent for each, tangent in zip(types, derived, strict=True) if _is_real(each))]
+
         given = tuple(t if _is_real(p) else None for p, t in zip(primals, tangents, strict=True))
-        answer = run_rule(call, "the rule of def_jvp", rule, tuple(primals), given)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise SignatureError(
-                f"{call.name}: the rule of def_jvp returned {type(answer).__name__}, expected a pair of the results "
-                "and their tangents."
-            )
-        results = flat_results(call, answer[0], "the rule of def_jvp")
-        derived = jax.tree.leaves(answer[1], is_leaf=lambda leaf: leaf is None)
-        if len(derived) != len(results):
-            raise SignatureError(
-                f"{call.name}: the rule of def_jvp returned {len(derived)} tangents, expected one for each of the "
-                f"{len(results)} results (None for integers and booleans)."
-            )
-        return results, [_tangent(result, tangent) for result, tangent in zip(results, derived, strict=True)]
+        found = run_typed(both, (tuple(primals), given), [*types, *filter(_is_real, types)])
+        results, derived = found[: len(types)], iter(found[len(types) :])
+        return results, [_tangent(result, next(derived) if _is_real(result) else None) for result in results]
 
     differentiated: Callable[..., Any] = function
     return differentiated
@@ -140,7 +169,8 @@ def transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list
     operand = unknown[0]
     if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
         return [None] * len(args)
-    known = [arg for index, arg in enumerate(args) if index != operand]
+    instantiated = [ad.instantiate_zeros(cotangent) for cotangent in cotangents]
+    cotangents, known = _split_alike(call, operand, args, instantiated)
 
     def run(cotangents: Any, known: Any) -> Any:
         return run_rule(call, "the rule of def_transpose", rules[operand], list(cotangents), *known)
@@ -148,8 +178,8 @@ def transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list
     batched: Callable[..., Any] = run
     for extent, axes in call.batches:
         batched = _batched_transpose(batched, extent, axes, operand)
-    gradient = batched([ad.instantiate_zeros(cotangent) for cotangent in cotangents], known)
     expected = args[operand].aval
+    (gradient,) = run_typed(lambda *arrays: [batched(*arrays)], (cotangents, known), [expected])
     if not hasattr(gradient, "shape") or gradient.shape != expected.shape or gradient.dtype != expected.dtype:
         got = f"{gradient.dtype}{list(gradient.shape)}" if hasattr(gradient, "shape") else type(gradient).__name__
         raise SignatureError(
@@ -157,6 +187,24 @@ def transpose(cotangents: Sequence[Any], *args: Any, call: OperatorCall) -> list
             f"{expected.dtype}{list(expected.shape)}."
         )
     return [gradient if index == operand else None for index in range(len(args))]
+
+
+def _split_alike(
+    call: OperatorCall, operand: int, args: Sequence[Any], cotangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The cotangents, and the arguments without the operand, with their batches split in the same way."""
+    avals = [arg.aval if ad.is_undefined_primal(arg) else jax.typeof(arg) for arg in args]
+    division = division_of(call, avals)
+    split = split_of(division, avals)
+    known = [(arg, names) for arg, names in zip(args, division.operands, strict=True) if arg is not args[operand]]
+    if split is None or not call.batches:
+        return list(cotangents), [arg for arg, _ in known]
+
+    def alike(array: Any, names: Names) -> Any:
+        return with_split_batches(array, split.sharding(names), [names.index(b) for b in batches if b in names])
+
+    batches = batch_names(call)
+    return list(map(alike, cotangents, division.results)), [alike(*each) for each in known]
 
 
 def _batched_transpose(rule: Rule, extent: int, axes: Sequence[int | None], operand: int) -> Rule:

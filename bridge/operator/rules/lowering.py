@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jax.interpreters import mlir
 
+from bridge.ffi.mesh.automatic import partitioned, partitioned_context
+from bridge.ffi.mesh.division import Parts, split_of
+from bridge.ffi.mesh.explicit import run_split
 from bridge.operator.call.operator_call import Function, OperatorCall
-from bridge.operator.rules.partition import partitioned
-from bridge.operator.rules.primitive import operator_p
+from bridge.operator.rules.partition import division_of, part_of
+from bridge.operator.rules.primitive import bind, operator_p
 from bridge.operator.rules.selected_kernel import selected_kernel
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -17,21 +21,29 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 def lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str) -> Any:
     """The lowering rule of the primitive on one platform."""
-    kernel = _function(ctx, call, platform)
-    return mlir.lower_fun(kernel, multiple_results=True)(_of_one_platform(ctx, platform), *operands)
+    function, context = _function(_of_one_platform(ctx, platform), call, platform)
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands)
 
 
-def _function(ctx: mlir.LoweringRuleContext, call: OperatorCall, platform: str) -> Function:
-    exported = ctx.module_context.lowering_parameters.for_export
+def _function(
+    ctx: mlir.LoweringRuleContext, call: OperatorCall, platform: str
+) -> tuple[Function, mlir.LoweringRuleContext]:
+    division = division_of(call, ctx.avals_in)
+    split = split_of(division, ctx.avals_in)
+
+    def part(parts: Parts) -> Function:
+        return functools.partial(bind, part_of(call, ctx.avals_in, parts))
+
+    if split is not None:
+        return run_split(split, division, part), ctx
     if call.checks is not None:
         # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
-        return call.checks.around(call, platform, exported)
-    # An exported program holds no Python function that a partitioner could call. Under shard_map, where the context has
-    # no number of devices, the operands are the part of one device already.
-    spread = getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
-    if call.rules.dimensions is not None and spread and not exported:
-        return partitioned(call, platform, ctx.avals_in)
-    return selected_kernel(call, platform)
+        return call.checks.around(call, platform, ctx.module_context.lowering_parameters.for_export), ctx
+    # The kernels that are called in an operator with side effects are on their own.
+    partitioner = partitioned_context(ctx, division) if division.splittable and not call.has_side_effect else None
+    if partitioner is not None:
+        return partitioned(division, part, ctx.avals_in), partitioner
+    return selected_kernel(call, platform), ctx
 
 
 def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:

@@ -1,4 +1,4 @@
-"""Splits operators on sharded arrays under plain ``jax.jit``, so that each device runs the kernel on its part."""
+"""Names the dimensions of a call of an operator, and makes the call on a part of them."""
 
 from __future__ import annotations
 
@@ -7,125 +7,80 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-from jax.experimental.custom_partitioning import custom_partitioning
-from jax.extend.core import Primitive
-from jax.sharding import NamedSharding, PartitionSpec
 
-from bridge.errors import AbiError, SignatureError
-from bridge.operator.call.operator_call import Function, OperatorCall
-from bridge.operator.rules.selected_kernel import selected_kernel
-
-Names = tuple[str, ...]
+from bridge.errors import SignatureError
+from bridge.ffi.mesh.division import Division, Name, Names, Parts
+from bridge.operator.call.operator_call import OperatorCall
 
 
-def partitioned(call: OperatorCall, platform: str, args: Sequence[Any]) -> Function:
-    """The kernel of a call as a function that XLA's partitioner splits along the dimensions that permit it.
+def division_of(call: OperatorCall, args: Sequence[Any]) -> Division:
+    """The dimensions of a call: it can be split along its batches, and where its author has declared it.
 
     Args:
-        call: A call of an operator that has declared its dimensions.
-        platform: The platform it runs on.
+        call: A call of an operator.
         args: Anything with the shape of each argument, batch dimensions included.
 
     Raises:
         SignatureError: The declared dimensions do not fit the arguments or results.
     """
-    dimensions = call.rules.dimensions
-    assert dimensions is not None
-    _check(call, "operands", dimensions.operands, [len(arg.shape) for arg in args], batched=True)
-    _check(call, "results", dimensions.results, [len(spec.shape) for spec in call.outputs], batched=False)
-    operands, results = _with_batches(call, dimensions.operands, dimensions.results)
-    batches = {name for name in results[0] if name not in dimensions.results[0]}
-    split = dimensions.split | batches
-    others = sorted({name for names in (*operands, *results) for name in names} - split)
-
-    @custom_partitioning
-    def run(*arrays: Any) -> list[Any]:
-        return selected_kernel(call, platform)(*arrays)
-
-    def partition(mesh: Any, arg_shapes: Any, result_shapes: Any) -> Any:
-        # The first result decides how dimensions are split. The sharding rule makes all other arrays agree with it.
-        spec = result_shapes[0].sharding.spec
-        axes = dict(zip(results[0], (*spec, *[None] * (len(results[0]) - len(spec))), strict=True))
-        axes = {name: axis if name in split else None for name, axis in axes.items()}
-
-        def sharding(names: Names) -> NamedSharding:
-            return NamedSharding(mesh, PartitionSpec(*[axes.get(name) for name in names]))
-
-        extents = {
-            name: extent
-            for names, shape in zip(results, result_shapes, strict=True)
-            for name, extent in zip(names, sharding(names).shard_shape(shape.shape), strict=True)
-        }
-        local = replace(
-            call,
-            outputs=tuple(
-                jax.ShapeDtypeStruct(tuple(extents[name] for name in names), spec.dtype)
-                for names, spec in zip(dimensions.results, call.outputs, strict=True)
-            ),
-            batches=tuple(
-                (extents[name], axes_) for name, (_, axes_) in zip(_batch_names(call), call.batches, strict=True)
-            ),
+    operands, results, splittable = _own_names(call, args)
+    for name, (_, axes) in zip(batch_names(call), call.batches, strict=True):
+        operands = tuple(
+            names if axis is None else (*names[:axis], name, *names[axis:])
+            for names, axis in zip(operands, axes, strict=True)
         )
-
-        def run_part(*arrays: Any) -> list[Any]:
-            return selected_kernel(local, platform)(*arrays)
-
-        return mesh, run_part, [sharding(names) for names in results], tuple(sharding(names) for names in operands)
-
-    run.def_partition(
-        partition,
-        sharding_rule=f"{_written(operands)} -> {_written(results)}",
-        need_replication_factors=tuple(others),
-    )
-    function: Function = run
-    return function
+        results = tuple((name, *names) for names in results)
+    return Division(call.name, operands, results, splittable.union(batch_names(call)))
 
 
-def require_devices(primitive: Primitive) -> None:
-    """Makes JAX tell the lowering rule of a primitive for which devices it lowers.
+def part_of(call: OperatorCall, args: Sequence[Any], parts: Parts) -> OperatorCall:
+    """The call on a part of its arguments.
 
-    JAX has no public function for that, so this adds the primitive to a private set.
-
-    Raises:
-        AbiError: This version of JAX has no such set.
+    Args:
+        call: A call of an operator.
+        args: Anything with the shape of each argument of the whole call.
+        parts: The number of parts of each dimension.
     """
-    try:
-        from jax._src.dispatch import prim_requires_devices_during_lowering as primitives
-    except ImportError as error:
-        raise AbiError(
-            f"bridge does not understand how jax {jax.__version__} partitions operations ({error}). Install a version "
-            "of jax that this release of kernel-bridge supports."
-        ) from error
-    primitives.add(primitive)
+    results = _own_names(call, args)[1]
+    outputs = tuple(
+        jax.ShapeDtypeStruct(_shares(names, spec.shape, parts), spec.dtype)
+        for names, spec in zip(results, call.outputs, strict=True)
+    )
+    extents = _shares(batch_names(call), [extent for extent, _ in call.batches], parts)
+    batches = tuple((extent, axes) for extent, (_, axes) in zip(extents, call.batches, strict=True))
+    return replace(call, outputs=outputs, batches=batches)
 
 
-def _check(call: OperatorCall, what: str, names: Sequence[Names], ranks: Sequence[int], batched: bool) -> None:
-    if batched:
-        ranks = [rank - sum(axes[index] is not None for _, axes in call.batches) for index, rank in enumerate(ranks)]
-    if [len(each) for each in names] != list(ranks):
+def _shares(names: Sequence[Name], shape: Sequence[int], parts: Parts) -> tuple[int, ...]:
+    return tuple(extent // parts.get(name, 1) for name, extent in zip(names, shape, strict=True))
+
+
+def _own_names(call: OperatorCall, args: Sequence[Any]) -> tuple[tuple[Names, ...], tuple[Names, ...], frozenset[Name]]:
+    """The names of the dimensions of operands and results without batches, and of those that may be split."""
+    batched = [sum(axes[index] is not None for _, axes in call.batches) for index in range(len(args))]
+    operands = [len(arg.shape) - batches for arg, batches in zip(args, batched, strict=True)]
+    results = [len(spec.shape) for spec in call.outputs]
+    declared = call.rules.dimensions
+    if declared is None:
+        return _unique("operand", operands), _unique("result", results), frozenset()
+    _check(call, "operands", declared.operands, operands)
+    _check(call, "results", declared.results, results)
+    return declared.operands, declared.results, frozenset(declared.split)
+
+
+def _unique(which: str, ranks: Sequence[int]) -> tuple[Names, ...]:
+    return tuple(tuple((which, array, dimension) for dimension in range(rank)) for array, rank in enumerate(ranks))
+
+
+def batch_names(call: OperatorCall) -> tuple[Name, ...]:
+    """The names of the dimensions of the batches of a call, in its order."""
+    return tuple(range(len(call.batches)))  # authors name dimensions with strings
+
+
+def _check(call: OperatorCall, what: str, names: Sequence[tuple[str, ...]], ranks: Sequence[int]) -> None:
+    if [len(each) for each in names] != ranks:
+        written = ", ".join(" ".join(each) for each in names)
         raise SignatureError(
-            f"{call.name}: its {what} have {list(ranks)} dimensions, but def_partitioning declares "
-            f"{_written(names)!r}. Declare one name for each dimension."
+            f"{call.name}: its {what} have {ranks} dimensions, but def_partitioning declares {written!r}. Declare one "
+            "name for each dimension."
         )
-
-
-def _batch_names(call: OperatorCall) -> list[str]:
-    return [f"batch{index}" for index in range(len(call.batches))]
-
-
-def _with_batches(
-    call: OperatorCall, operands: Sequence[Names], results: Sequence[Names]
-) -> tuple[list[Names], list[Names]]:
-    """The names of the dimensions that operands and results have under ``vmap``."""
-    inner, outer = [list(names) for names in operands], [list(names) for names in results]
-    for name, (_, axes) in zip(_batch_names(call), call.batches, strict=True):
-        for names, axis in zip(inner, axes, strict=True):
-            if axis is not None:
-                names.insert(axis, name)
-        for names in outer:
-            names.insert(0, name)
-    return [tuple(names) for names in inner], [tuple(names) for names in outer]
-
-
-def _written(arrays: Sequence[Names]) -> str:
-    return ", ".join(" ".join(names) for names in arrays)

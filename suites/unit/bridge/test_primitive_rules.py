@@ -15,6 +15,7 @@ from jax.test_util import check_grads
 from bridge import (
     BackendError,
     DifferentiationError,
+    GatherWarning,
     SignatureError,
     XLACustomKernel,
     export_checks,
@@ -246,16 +247,18 @@ class TestPartitioning:
         assert result.sharding.spec == PartitionSpec("d")
         close(result, A @ X)
 
-    def test_undeclared_operators_gather(self, matvec, mesh):
+    def test_undeclared_operators_gather_with_a_warning(self, matvec, mesh):
         rows = jax.device_put(A, NamedSharding(mesh, PartitionSpec("d")))
-        text, result = self.compiled(matvec, rows, X)
+        with pytest.warns(GatherWarning, match=r"product: argument 0 .* along its dimension 0"):
+            text, result = self.compiled(matvec, rows, X)
         assert "all-gather" in text
         close(result, A @ X)
 
-    def test_a_dimension_that_is_not_split_is_gathered(self, matvec, mesh):
+    def test_a_dimension_that_is_not_split_is_gathered_with_a_warning(self, matvec, mesh):
         matvec.def_partitioning("b i, i -> b", split="b")
         columns = jax.device_put(jnp.ones((4, 16)), NamedSharding(mesh, PartitionSpec(None, "d")))
-        text, result = self.compiled(matvec, columns, jnp.ones(16))
+        with pytest.warns(GatherWarning, match=r"matvec: argument 0 .* along its dimension 1"):
+            text, result = self.compiled(matvec, columns, jnp.ones(16))
         assert "all-gather" in text
         close(result, 16 * jnp.ones(4))
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from bridge import AbiError, LaunchError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.limits import Limits
+from bridge.ffi.kernel_call import KERNEL_CALLS
 from bridge.ffi.plans.device import DevicePlan
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
@@ -100,7 +101,7 @@ def adjoint_code(planned, arrays):
     """The code of the adjoint, from the traced program that makes it."""
     jaxpr = jax.make_jaxpr(lambda *args: jax.vjp(with_adjoint(planned), *args)[1]([jnp.ones_like(r) for r in outs]))
     outs = planned.forward(*arrays)
-    calls = [eqn.params["call"] for eqn in jaxpr(*arrays).eqns if eqn.primitive.name == "kernel_call"]
+    calls = [eqn.params["call"] for eqn in jaxpr(*arrays).eqns if eqn.primitive in KERNEL_CALLS]
     return next(call.code for call in calls if call.code.options.backward)
 
 

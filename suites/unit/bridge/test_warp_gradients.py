@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from bridge import DifferentiationError, jax_kernel
+from bridge import DifferentiationError, GatherWarning, jax_kernel
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -306,14 +306,17 @@ class TestSharding:
 
     def test_sharded_arguments_under_plain_jit(self, mesh):
         sharded = jax.device_put(random(16), jax.NamedSharding(mesh, P("i")))
-        got = jax.jit(jax.grad(lambda x: twice(x)[0].sum()))(sharded)
+        with pytest.warns(GatherWarning, match="argument 0 is split over the mesh axis 'i'"):
+            got = jax.jit(jax.grad(lambda x: twice(x)[0].sum()))(sharded)
         np.testing.assert_allclose(got, np.cos(random(16)), rtol=RTOL)
 
     def test_an_explicit_mesh(self):
         explicit = jax.make_mesh((8,), ("i",), devices=jax.devices("cpu")[:8])
         with jax.set_mesh(explicit):
             sharded = jax.device_put(random(16), jax.NamedSharding(explicit, P("i")))
-            got = jax.grad(lambda x: twice(x)[0].sum())(sharded)
+            with pytest.warns(GatherWarning, match="argument 0 is split over the mesh axis 'i'"):
+                got = jax.grad(lambda x: twice(x)[0].sum())(sharded)
+            assert jax.typeof(got).sharding.spec == P("i")
             np.testing.assert_allclose(got, np.cos(random(16)), rtol=RTOL)
 
 
