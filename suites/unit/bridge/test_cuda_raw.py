@@ -75,7 +75,8 @@ class TestAnywhere:
     @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
     def test_the_source_compiles_for_three_generations(self, architecture):
         for name, symbol in (("scale<float>", "_Z5scaleIfEvPKT_PS0_S0_i"), ("add", "add")):
-            content, found = define(SOURCE, name, ()).compile(architecture)
+            content, found, cooperative = define(SOURCE, name, ()).compile(architecture)
+            assert not cooperative
             assert found == symbol
             assert content.startswith(b"\x7fELF")
 
