@@ -281,7 +281,7 @@ def _read_launch(name: str, node: Any, ranges: Sequence[tuple[int, int]]) -> Lau
 
 
 def _attribute(name: str, node: Any, attribute: str) -> Any:
-    number = getattr(cu.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{attribute}")
+    number = getattr(cu.CUkernelNodeAttrID, f"CU_LAUNCH_ATTRIBUTE_{attribute}")
     status, value = cu.cuGraphKernelNodeGetAttribute(node, number)
     check(status, f"{name}: reading the recording")
     return value

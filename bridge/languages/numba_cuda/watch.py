@@ -17,9 +17,9 @@ from numba.cuda.cudadrv.driver import driver
 from bridge.errors import RecordingError
 
 _HARMLESS = (
-    "cuCtxGet", "cuCtxPop", "cuCtxPush", "cuCtxSetCurrent", "cuDevice", "cuDriverGet", "cuEventDestroy", "cuFunc",
-    "cuGetError", "cuInit", "cuKernel", "cuLibrary", "cuLink", "cuMemFree", "cuMemGet", "cuMemHostUnregister",
-    "cuModule", "cuOccupancy", "cuPointerGet", "cuStreamDestroy", "cuStreamGet",
+    "cuCtxGet", "cuCtxPop", "cuCtxPush", "cuCtxSetCurrent", "cuDevice", "cuDriverGet", "cuEventDestroy",
+    "cuFunc", "cuGetError", "cuInit", "cuIpcClose", "cuKernel", "cuLibrary", "cuLink", "cuMemFree", "cuMemGet",
+    "cuMemHostUnregister", "cuModule", "cuOccupancy", "cuPointerGet", "cuStreamDestroy", "cuStreamGet",
 )  # fmt: skip
 """What the names of driver functions begin with that neither queue work nor wait for any.
 

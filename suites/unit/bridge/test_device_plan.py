@@ -19,9 +19,13 @@ from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.signature.array_types import ArrayType
 from suites.unit.bridge.entries import code_of
 
-_ARGUMENTS = (ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
-_CU_LAUNCH = ctypes.CFUNCTYPE(*_ARGUMENTS, ctypes.c_void_p)
-_CU_LAUNCH_COOPERATIVE = ctypes.CFUNCTYPE(*_ARGUMENTS)
+_CU_LAUNCH = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7),
+    *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
+)
+_CU_LAUNCH_COOPERATIVE = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7), *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+)
 _numbers = itertools.count()
 
 
