@@ -63,8 +63,9 @@ def numba_cuda_callable(
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: a kernel that ``func`` launches takes a JAX array from its closure or globals.
-        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
-            stream or raised.
+        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied, used another stream, launched
+            a kernel that is compiled with ``debug=True``, or raised. It does not matter where it did so, nor whether it
+            caught the error.
 
     Warns:
         UnwrittenOutputWarning: When called: ``func`` does not use an output.
