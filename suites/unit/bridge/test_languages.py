@@ -13,7 +13,7 @@ from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON, Entry
-from bridge.languages import DEFINITIONS, Compiled, Language, NativeLanguage, NoOptions, Signature, Standing
+from bridge.languages import DEFINITIONS, Language, NativeLanguage, NoOptions, Signature, Standing
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
@@ -160,7 +160,6 @@ class TestDescriptionsOfCudaKernels:
         for module in ("cuda_jit", "callables"):
             found = importlib.import_module(f"bridge.languages.numba_cuda.{module}")
             monkeypatch.setattr(found, "require_cuda", lambda: None)
-            monkeypatch.setattr(type(found.LANGUAGE), "compile", lambda *_: Compiled("code", lambda: None))
 
     def check(self, wrapper, published, target):
         code = code_of(wrapper, VECTOR)
