@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -41,7 +42,8 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
     """What a source includes, followed recursively; None if only a compiler can tell, as for ``#include MACRO``.
 
     A file counts also if the source includes it in a branch that is not compiled, or finds another file first. So the
-    digest may change without need, but the compiled code never changes without the digest.
+    digest may change without need, but the compiled code never changes without the digest. What a file of the CUDA
+    toolkit includes counts by the version of the toolkit: there are thousands of these files, and nobody edits them.
 
     Args:
         source: The source.
@@ -55,18 +57,45 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
         for name in _names(text):
             if name is None:
                 return None
-            found = [path for place in places if os.path.isfile(path := os.path.join(place, name))]
+            found = [(place, path) for place in places if os.path.isfile(path := os.path.join(place, name))]
             complete = complete and bool(found)
             _feed(sha, name.encode(), str(len(found)).encode())
-            for path in map(os.path.realpath, found):
+            for place, path in ((place, os.path.realpath(path)) for place, path in found):
                 if path in seen:
                     continue
                 seen.add(path)
-                with open(path, "rb") as file:
-                    content = file.read()
-                _feed(sha, content)
-                pending.append((content.decode("latin-1"), (os.path.dirname(path), *folders)))
+                content = _read(path)
+                toolkit = _toolkit(place)
+                _feed(sha, content, toolkit or b"")
+                if toolkit is None:
+                    pending.append((content.decode("latin-1"), (os.path.dirname(path), *folders)))
     return Included(sha.hexdigest(), complete)
+
+
+_VERSIONS = {"cuda.h": b"#define CUDA_VERSION", "cub/version.cuh": b"#define CUB_VERSION"}
+"""Files that tell the version of a part of the toolkit, and what they contain."""
+
+
+def _toolkit(folder: str) -> bytes | None:
+    """The version of the toolkit whose headers are in a folder; None if it holds other files."""
+    for name, mark in _VERSIONS.items():
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            version = _version(path, os.stat(path).st_mtime_ns, mark)
+            if version is not None:
+                return version
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _version(path: str, changed: int, mark: bytes) -> bytes | None:
+    content = _read(path)
+    return hashlib.sha256(content).digest() if mark in content else None
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _feed(sha: hashlib._Hash, *parts: bytes) -> None:

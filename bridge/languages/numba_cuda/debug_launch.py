@@ -42,7 +42,7 @@ def debug_launch(name: str, compiled: Any, shape: LaunchShape, signature: Signat
         start = ctypes.addressof(words)
         parameters = (ctypes.c_void_p * len(launch.parameters))(*(start + byte for byte in launch.parameters))
         handle, queue = ctypes.c_void_p(handles[ordinal]), ctypes.c_void_p(int(stream))
-        with raising(compiled, loaded(compiled, ordinal), int(stream)):
+        with raising(compiled, loaded(compiled, ordinal), int(stream), ordinal):
             launch_now(name, handle, shape, queue, parameters, compiled.cooperative)
 
     return run

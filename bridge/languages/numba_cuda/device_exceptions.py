@@ -1,7 +1,8 @@
 """Raises in Python what kernels compiled with ``debug=True`` raise on the device. Imports numba-cuda.
 
 Such a kernel writes the number of its exception and the thread to variables of its module. They are read after each
-launch, so a launch waits until the kernel is done, and the launches of one kernel run one after the other.
+launch. So a launch waits until the kernel is done, and the launches of one kernel on one device run one after the
+other.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from cuda.bindings import driver as cu
 
 from bridge.languages.numba_cuda.device_memory import check
 
-_lock = threading.RLock()
-
 
 @contextlib.contextmanager
-def raising(compiled: Any, function: Any, stream: int) -> Iterator[None]:
+def raising(compiled: Any, function: Any, stream: int, ordinal: int) -> Iterator[None]:
     """Raises the exception of a kernel that is launched in the block.
 
     Args:
         compiled: The kernel, compiled with ``debug=True``.
         function: The kernel as Numba has loaded it on this device.
         stream: The stream that it is launched on.
+        ordinal: The device. Launches on other devices do not wait: a program may need all devices to go on.
     """
-    with _lock:
+    locks: dict[int, threading.RLock] = vars(compiled).setdefault("_bridge_locks", {})
+    with locks.setdefault(ordinal, threading.RLock()):
         number = _Variable(function, "__errcode__")
         number.clear(stream)
         yield

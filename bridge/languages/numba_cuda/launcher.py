@@ -33,6 +33,9 @@ from bridge.source.imports import hoist_imports
 _PREPARED_KEPT = 1024
 """The most launches that a configured kernel prepares in a thread."""
 
+_CONFIGURED_KEPT = 1024
+"""The most grids, blocks and streams that a kernel keeps its prepared launches for."""
+
 _device = threading.local()
 
 
@@ -54,7 +57,7 @@ def _launch_watched(self: Any, args: Any, griddim: Any, blockdim: Any, stream: A
         _launch_by_numba(self, args, griddim, blockdim, stream, sharedmem)
         return
     # Numba reads the exception on the default stream, which does not wait for XLA's stream.
-    with raising(self, self._codelibrary.get_cufunc(), number):
+    with raising(self, self._codelibrary.get_cufunc(), number, ordinal):
         _launch_by_numba(self, args, griddim, blockdim, stream, sharedmem)
 
 
@@ -83,6 +86,8 @@ class Launcher:
         key = tuple(int(part) if index == 2 else part for index, part in enumerate(configuration))
         configured = self._configured.get(key)
         if configured is None:
+            if len(self._configured) >= _CONFIGURED_KEPT:
+                self._configured.clear()
             configured = self._configured[key] = _Configured(self._dispatcher, configuration)
         return configured
 
@@ -125,7 +130,7 @@ class _Configured:
         for word, arg in zip(patches, args, strict=True):
             words[word] = _address(arg) if type(arg) is DeviceNDArray else _bits(arg)
         if compiled.debug:
-            with raising(compiled, loaded(compiled, ordinal), self._stream.value or 0):
+            with raising(compiled, loaded(compiled, ordinal), self._stream.value or 0, ordinal):
                 self._launch(compiled, handle, parameters)
         else:
             self._launch(compiled, handle, parameters)

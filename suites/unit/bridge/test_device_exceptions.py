@@ -1,6 +1,7 @@
 """Exceptions that kernels raise on the device, with a stand-in for CUDA's driver."""
 
 import ctypes
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -56,7 +57,7 @@ def compiled(*exceptions):
 
 def test_a_launch_without_an_exception_is_awaited(driver):
     driver.values["k__errcode__"] = 9  # of a launch before
-    with raising(compiled(), FUNCTION, 5):
+    with raising(compiled(), FUNCTION, 5, 0):
         driver.done.append("launch")
     assert driver.done == [("clear", 5), "launch", ("wait", 5), "read"]
 
@@ -67,24 +68,42 @@ def test_an_exception_is_raised_with_its_thread_and_line(driver):
         pytest.raises(
             ValueError, match=r"thread \(1, 2, 3\) of block \(4, 5, 6\), in k \(/file.py:7\): negative"
         ) as caught,
-        raising(kernel, FUNCTION, 5),
+        raising(kernel, FUNCTION, 5, 0),
     ):
         driver.values.update(zip(NAMES, (2, 1, 2, 3, 4, 5, 6), strict=True))
     assert caught.value.args[1:] == (3,)
     assert driver.values["k__errcode__"] == 0
-    with raising(kernel, FUNCTION, 5):
+    with raising(kernel, FUNCTION, 5, 0):
         pass
 
 
 def test_an_exception_without_arguments_names_the_thread(driver):
     with (
         pytest.raises(KeyError, match=r"thread \(0, 0, 0\) of block \(0, 0, 0\)"),
-        raising(compiled((KeyError, None, None)), FUNCTION, 5),
+        raising(compiled((KeyError, None, None)), FUNCTION, 5, 0),
     ):
         driver.values["k__errcode__"] = 1
 
 
 def test_a_launch_that_fails_is_its_own_error(driver):
-    with pytest.raises(ZeroDivisionError), raising(compiled(), FUNCTION, 5):
+    with pytest.raises(ZeroDivisionError), raising(compiled(), FUNCTION, 5, 0):
         raise ZeroDivisionError
     assert "read" not in driver.done
+
+
+def test_launches_on_other_devices_do_not_wait(driver):
+    kernel, done = compiled(), []
+
+    def launch_on(ordinal):
+        with raising(kernel, FUNCTION, 5, ordinal):
+            done.append(ordinal)
+
+    other = threading.Thread(target=launch_on, args=(1,))
+    same = threading.Thread(target=launch_on, args=(0,))
+    with raising(kernel, FUNCTION, 5, 0):
+        same.start()
+        other.start()
+        other.join()
+        assert done == [1]
+    same.join()
+    assert done == [1, 0]

@@ -87,3 +87,27 @@ def test_files_that_include_each_other_end(tmp_path):
 @given(st.text(alphabet='#include "a.h"<>/*\\\n()R\'', max_size=60))
 def test_no_text_is_too_strange(text):
     included_by(text, ["/nonexistent"])
+
+
+class TestToolkit:
+    @pytest.fixture
+    def toolkit(self, tmp_path):
+        (tmp_path / "deep").mkdir()
+        (tmp_path / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
+        (tmp_path / "fp16.h").write_text("#include <deep/detail.h>\n#define NAME <x>\n#include NAME\n")
+        (tmp_path / "deep" / "detail.h").write_text("")
+        return tmp_path
+
+    def test_its_headers_count_by_their_content_and_its_version(self, toolkit):
+        first = digest("#include <fp16.h>", toolkit)
+        (toolkit / "deep" / "detail.h").write_text("// as of the same version")
+        assert digest("#include <fp16.h>", toolkit) == first
+        (toolkit / "fp16.h").write_text("")
+        second = digest("#include <fp16.h>", toolkit)
+        assert second != first
+        (toolkit / "cuda.h").write_text("#define CUDA_VERSION 13010\n")
+        assert digest("#include <fp16.h>", toolkit) not in (first, second)
+
+    def test_another_folder_with_such_a_file_is_no_toolkit(self, toolkit):
+        (toolkit / "cuda.h").write_text("// mine")
+        assert included_by("#include <fp16.h>", [toolkit]) is None
