@@ -37,6 +37,9 @@ def export_self_contained(
     had. It needs neither the kernels' source nor Numba-CUDA, Warp or a compiler. Kernels for the CPU are not carried
     along, because their code refers to addresses in Numba's and Warp's libraries: the process has to define them.
 
+    Such a program is code. A damaged one is refused, but nothing checks what its machine code does: run only programs
+    that you trust.
+
     Args:
         function: The function to export, of arrays and pytrees of them, jitted or not.
         platforms: As for ``jax.export.export``.

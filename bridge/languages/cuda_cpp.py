@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
+import math
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.built import Built
-from bridge.ffi.cuda import driver
+from bridge.ffi.cuda import cubin, driver
 from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.cuda.limits import check_cooperative
 from bridge.ffi.cuda.ordinals import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
@@ -27,6 +30,7 @@ from bridge.languages.launch_shape import LaunchShape, check_covers, check_limit
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
+from bridge.source.includes import included_by
 
 
 @copied_as_a_call()
@@ -48,9 +52,11 @@ def cuda_raw_kernel(
     """Makes a kernel in CUDA C++ callable from JAX: compiled by NVRTC, launched natively on XLA's stream.
 
     It is compiled for each GPU of the process when JAX lowers the call. XLA may record its launches into CUDA graphs.
+    A function that synchronises its whole grid (``cooperative_groups::this_grid().sync()``) is launched cooperatively.
 
     Args:
-        source: CUDA C++. It may include CUDA's own headers.
+        source: CUDA C++. It may include CUDA's own headers, and files in folders that the option ``include_path``
+            names. The kernel is identified by the content that these files have now.
         name: The ``__global__`` function to launch; for a template an instance of it, such as ``"add<float>"``. The
             function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and then
             ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
@@ -75,7 +81,8 @@ def cuda_raw_kernel(
         SignatureError: A scalar has no fixed type, or ``options`` is no mapping; when lowered: the function takes other
             parameters.
         ValueError: The launch arguments are incomplete or make no sense, or exceed a limit of the device.
-        KernelCompileError: When lowered: NVRTC cannot compile the source, or it has no such function.
+        KernelCompileError: When lowered: NVRTC cannot compile the source, or it has no such function, or a file that
+            it includes has changed.
 
     A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
 
@@ -127,6 +134,20 @@ class CppOptions(msgspec.Struct, frozen=True):
     scalars: tuple[Scalar, ...]
 
 
+class MachineCode(NamedTuple):
+    """A function that is compiled for one architecture.
+
+    Attributes:
+        content: A cubin.
+        symbol: The function's name in it.
+        is_cooperative: Whether the function synchronises its whole grid.
+    """
+
+    content: bytes
+    symbol: str
+    is_cooperative: bool
+
+
 @dataclass(frozen=True, eq=False)
 class CppDefinition(Definition):
     """One function of one source.
@@ -134,26 +155,65 @@ class CppDefinition(Definition):
     Attributes:
         source: The source.
         options: The options to compile it with.
-        digest: Identifies the other attributes.
+        code: Everything that the compiler reads, see :func:`_code`.
     """
 
     source: str = field(repr=False)
     options: tuple[tuple[str, Any], ...]
-    digest: str
+    code: str | None = field(repr=False)
+    _machine_code: dict[str, MachineCode] = field(default_factory=dict, init=False, repr=False)
 
-    def compile(self, architecture: str) -> tuple[bytes, str]:
-        """The cubin for an architecture, such as ``"sm_90"``, and the function's name in it.
+    def compile(self, architecture: str) -> MachineCode:
+        """The machine code for an architecture, such as ``"sm_90"``.
 
         Raises:
-            KernelCompileError: NVRTC refuses the source or the options.
+            KernelCompileError: NVRTC refuses the source or the options, or a file that the source includes has changed.
         """
-        return _compile(self, architecture)
+        with self._lock:
+            known = self._machine_code.get(architecture)
+            if known is None:
+                known = self._machine_code[architecture] = _compile(self, architecture)
+            return known
 
 
 def define(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> CppDefinition:
     """The definition of a function of a source that is compiled with these options."""
-    digest = hashlib.sha256(repr((source, name, options)).encode()).hexdigest()
-    return DEFINITIONS.define(LANGUAGE, digest, lambda: CppDefinition(name, _any_arrays, None, source, options, digest))
+    code = _code(source, name, options)
+    content = hashlib.sha256(repr((source, name, options, code)).encode()).hexdigest()
+    return DEFINITIONS.define(LANGUAGE, content, lambda: CppDefinition(name, _any_arrays, None, source, options, code))
+
+
+_PLACES = ("include_path", "pre_include", "name")
+"""Options that name files. The content of the files counts, and not where they are."""
+
+_PRECOMPILED = ("pch", "create_pch", "use_pch", "pch_dir")
+
+
+def _code(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> str | None:
+    """Everything that the compiler reads; None if only the compiler knows which files these are."""
+    given = dict(options)
+    if any(given.get(option) for option in _PRECOMPILED):
+        return None
+    folders = _listed(given.get("include_path"))
+    first = "".join(f'#include "{file}"\n' for file in _listed(given.get("pre_include")))
+    here = os.path.dirname(given.get("name") or "") or os.curdir
+    included = included_by(first + source, [here, *folders])
+    if included is None:
+        return None
+    versions = None if included.is_complete else _compiler_versions()
+    passed = tuple((option, value) for option, value in options if option not in _PLACES)
+    return repr((source, name, passed, included.digest, versions))
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    return tuple(map(os.fspath, (value,) if isinstance(value, str | os.PathLike) else value or ()))
+
+
+def _compiler_versions() -> tuple[Any, ...]:
+    """The versions of the headers that come with the compiler."""
+    from cuda.bindings import nvrtc
+
+    return nvrtc.nvrtcVersion()[1:], _compiler().__name__, getattr(_compiler(), "__version__", None)
 
 
 def _any_arrays(*arrays: Any) -> None:
@@ -166,20 +226,22 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
         check_covers(definition.name, options.shape, signature.outputs)
 
     def compile(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Compiled:
-        return Compiled(definition.digest, lambda: self._load(definition, options, signature))
+        return Compiled(definition.code, lambda: self._load(definition, options, signature))
 
     def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> Built:
-        images: dict[int, Image] = {}
+        compiled: dict[int, MachineCode] = {}
 
         def load(ordinal: int) -> int:
             capability = driver.compute_capability(ordinal)
-            content, symbol = definition.compile(f"sm_{capability}")
-            images[capability] = Image(capability, symbol, content)
-            return _load(definition.name, content, symbol, options, signature, ordinal)
+            compiled[capability] = definition.compile(f"sm_{capability}")
+            return _load(definition.name, compiled[capability], options, signature, ordinal)
 
         launches = []
         if not options.shape.is_empty:
-            launches.append(launch_of(definition.name, load_everywhere(load), options, signature))
+            handles = load_everywhere(load)
+            cooperative = any(code.is_cooperative for code in compiled.values())
+            launches.append(launch_of(definition.name, handles, options, signature, cooperative))
+        images = {capability: Image(capability, code.symbol, code.content) for capability, code in compiled.items()}
         plan = DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches)
         return Built(plan, definition, images=lambda: [images] * len(launches))
 
@@ -195,7 +257,9 @@ LANGUAGE = _CudaCpp(
 )
 
 
-def launch_of(name: str, handles: tuple[int, ...], options: CppOptions, signature: Signature) -> Launch:
+def launch_of(
+    name: str, handles: tuple[int, ...], options: CppOptions, signature: Signature, cooperative: bool = False
+) -> Launch:
     """The launch of a function with these handles: a pointer for each array, then the scalars, one word each."""
     array_count = len(signature.arrays)
     values = [int.from_bytes(scalar.content.ljust(WORD_BYTES, b"\0"), "little") for scalar in options.scalars]
@@ -209,10 +273,11 @@ def launch_of(name: str, handles: tuple[int, ...], options: CppOptions, signatur
         blob=blob,
         parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
         patches=tuple(Patch(word=index, buffer=index) for index in range(array_count)),
+        cooperative=cooperative,
     )
 
 
-def _load(name: str, image: bytes, symbol: str, options: CppOptions, signature: Signature, ordinal: int) -> int:
+def _load(name: str, code: MachineCode, options: CppOptions, signature: Signature, ordinal: int) -> int:
     """The function's handle on a device.
 
     Raises:
@@ -220,10 +285,12 @@ def _load(name: str, image: bytes, symbol: str, options: CppOptions, signature: 
         LaunchError: The launch is over a limit of the device.
     """
     with driver.current(ordinal):
-        handle = driver.load_function(driver.load_kernel(image, symbol))
+        handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
         taken = driver.parameter_sizes(handle)
+        if taken is None:
+            taken = cubin.parameter_sizes(code.content, code.symbol)
         passed = [WORD_BYTES] * len(signature.arrays) + [len(scalar.content) for scalar in options.scalars]
-        if taken and taken != passed:
+        if taken is not None and taken != passed:
             raise SignatureError(
                 f"{name} takes parameters of {taken} bytes, but the call passes {passed}: {len(signature.inputs)} "
                 f"inputs, {len(signature.outputs)} outputs and {len(options.scalars)} scalars. Pass a pointer for each "
@@ -231,6 +298,10 @@ def _load(name: str, image: bytes, symbol: str, options: CppOptions, signature: 
             )
         check_limits(name, options.shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
         driver.allow_shared_bytes(handle, options.shape.shared_bytes)
+        if code.is_cooperative:
+            threads = math.prod(options.shape.block)
+            most = driver.most_cooperative_blocks(handle, ordinal, threads, options.shape.shared_bytes)
+            check_cooperative(name, options.shape.grid, most)
     return handle
 
 
@@ -243,16 +314,64 @@ def _scalar(name: str, index: int, value: Any) -> Scalar:
     return Scalar(value.dtype.name, value.tobytes())
 
 
-@functools.lru_cache(maxsize=1024)
-def _compile(definition: CppDefinition, architecture: str) -> tuple[bytes, str]:
+def _compile(definition: CppDefinition, architecture: str) -> MachineCode:
     core = _compiler()
     try:
         options = core.ProgramOptions(**{"std": "c++17", "arch": architecture, **dict(definition.options)})
-        compiled = core.Program(definition.source, "c++", options).compile("cubin", name_expressions=(definition.name,))
+        program = core.Program(definition.source, "c++", options)
+        compiled = program.compile("cubin", name_expressions=(definition.name,))
+        ptx = _ptx(program)
     except Exception as error:
         raise KernelCompileError(f"NVRTC cannot compile {definition.name} for {architecture}:\n{error}") from error
+    if _code(definition.source, definition.name, definition.options) != definition.code:
+        raise KernelCompileError(
+            f"a file that {definition.name} includes has changed since the kernel was wrapped, and a kernel is "
+            "identified by what it was wrapped with. Call cuda_raw_kernel again."
+        )
     symbol = compiled.symbol_mapping[definition.name]
-    return compiled.code, symbol.decode() if isinstance(symbol, bytes) else symbol
+    symbol = symbol.decode() if isinstance(symbol, bytes) else symbol
+    return MachineCode(compiled.code, symbol, synchronises_grid(ptx, symbol))
+
+
+def _ptx(program: Any) -> str:
+    """The PTX that NVRTC made on the way to the machine code."""
+    from cuda.bindings import nvrtc
+
+    handle = int(program.handle)
+    status, size = nvrtc.nvrtcGetPTXSize(handle)
+    content = bytes(size)
+    if status == nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        (status,) = nvrtc.nvrtcGetPTX(handle, content)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(f"NVRTC gives no PTX, by which to see whether the grid is synchronised: {status.name}")
+    return content.decode("utf-8", "replace")
+
+
+_PTX_FUNCTION = re.compile(
+    r"^(?:\.\w+\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)[^;{]*(?:;|\{.*?^\})", re.MULTILINE | re.DOTALL
+)
+_GRID_BARRIER = re.compile(r"%envreg[12]\b|\bcudaCG")
+"""The registers that hold the barrier of a cooperative launch, and the functions that read them."""
+
+
+def synchronises_grid(ptx: str, symbol: str) -> bool:
+    """Whether a function, or one that it may call, uses the barrier of the whole grid."""
+    ptx = re.sub(r"//.*", "", ptx)
+    bodies: dict[str, str] = {}
+    for match in _PTX_FUNCTION.finditer(ptx):
+        bodies[match[1]] = bodies.get(match[1], "") + match[0]
+    tables = _PTX_FUNCTION.sub("", ptx)  # variables may hold addresses of functions
+    pending, reached = [symbol, *_words(tables) & bodies.keys()], set()
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += _words(bodies.get(name, "")) & bodies.keys()
+    return any(_GRID_BARRIER.search(bodies.get(name, "")) for name in reached)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[\w$]+", text))
 
 
 def _compiler() -> Any:

@@ -13,7 +13,7 @@ from bridge.errors import LaunchError
 from bridge.ffi.cuda.limits import Dimensions, Limits
 
 MOST = 2**31 - 1
-"""No device has a higher limit."""
+"""The largest number of blocks in a dimension, and of anything else in a launch. No device has a higher limit."""
 
 
 class LaunchShape(msgspec.Struct, frozen=True):
@@ -71,9 +71,14 @@ def launch_shape(
     if launch_dims is None:
         blocks, threads = _integers(name, "grid", grid, least=0), _integers(name, "block", block, least=1)
         return LaunchShape(_three(blocks), _three(threads), shared_bytes)
-    dims = _integers(name, "launch_dims", launch_dims, least=0)
+    dims = _integers(name, "launch_dims", launch_dims, least=0, most=None)
     threads = _spread(_integer(name, "threads_per_block", threads_per_block, least=1), len(dims))
     blocks = tuple(-(-extent // size) for extent, size in zip(dims, threads, strict=True))
+    if max(blocks) > MOST:
+        raise LaunchError(
+            f"{name}: launch_dims is {launch_dims!r}, which is {max(blocks)} blocks in one dimension, expected at most "
+            f"{MOST}. Let each thread handle several elements, or pass a larger threads_per_block."
+        )
     return LaunchShape(_three(blocks), _three(threads), shared_bytes)
 
 
@@ -116,7 +121,7 @@ def check_covers(name: str, shape: LaunchShape, outputs: Sequence[Any]) -> None:
         )
 
 
-def _integers(name: str, argument: str, value: Any, least: int) -> tuple[int, ...]:
+def _integers(name: str, argument: str, value: Any, least: int, most: int | None = MOST) -> tuple[int, ...]:
     values = tuple(value) if isinstance(value, Sequence) or np.ndim(value) == 1 else (value,)
     if not 1 <= len(values) <= 3:
         raise LaunchError(f"{name}: {argument} is {value!r}, expected one to three integers.")
@@ -125,8 +130,9 @@ def _integers(name: str, argument: str, value: Any, least: int) -> tuple[int, ..
             raise LaunchError(
                 f"{name}: {argument} is {value!r}, expected integers; {number!r} is of type {type(number).__name__}."
             )
-        if not least <= number.__index__() <= MOST:
-            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers from {least} to {MOST}.")
+        if number.__index__() < least or (most is not None and number.__index__() > most):
+            expected = f"of {least} or more" if most is None else f"from {least} to {most}"
+            raise LaunchError(f"{name}: {argument} is {value!r}, expected integers {expected}.")
     return tuple(number.__index__() for number in values)
 
 

@@ -13,6 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _caches: list[Any] = []
+_others: list[Callable[[], None]] = []
 
 
 def kept(function: Callable[P, R]) -> Callable[P, R]:
@@ -22,8 +23,16 @@ def kept(function: Callable[P, R]) -> Callable[P, R]:
     return cached  # type: ignore[no-any-return]
 
 
+def released(function: Callable[[], None]) -> Callable[[], None]:
+    """Decorates a function that frees what is kept for reuse: :func:`release` calls it."""
+    _others.append(function)
+    return function
+
+
 def release() -> int:
     """Drops wrappers and kernels that nothing uses any more; returns the number of kernels dropped.
+
+    The device memory that callables keep for their temporaries is freed too.
 
     A kernel is in use while the caller holds it or a wrapper of it, or JAX holds a trace that calls it
     (``jax.clear_caches()`` makes JAX let go). Loaded machine code stays for the life of the process, so every program
@@ -33,4 +42,6 @@ def release() -> int:
         cache.cache_clear()
     before = len(DEFINITIONS)
     gc.collect()
+    for function in _others:
+        function()
     return before - len(DEFINITIONS)

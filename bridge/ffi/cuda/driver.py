@@ -49,6 +49,7 @@ def error_text(status: int) -> str:
 
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h.
+_DEVICE_MULTIPROCESSORS, _DEVICE_COOPERATIVE_LAUNCH = 16, 95
 _FUNCTION_MAX_THREADS, _FUNCTION_SHARED_BYTES, _FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 0, 1, 8
 _DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN, _DEVICE_CAPABILITY = (2, 3, 4), (5, 6, 7), 97, (75, 76)
 
@@ -163,8 +164,29 @@ def limits(function: int, ordinal: int) -> Limits:
     )
 
 
-def parameter_sizes(function: int) -> list[int]:
-    """Bytes of each parameter of a kernel, in order."""
+def most_cooperative_blocks(function: int, ordinal: int, block_threads: int, shared_bytes: int) -> int:
+    """How many blocks of a kernel run at once on a device; 0 if it has no cooperative launches.
+
+    Args:
+        function: The kernel on this device, whose context is current.
+        ordinal: The device.
+        block_threads: Threads of a block.
+        shared_bytes: Dynamic shared memory of a block.
+    """
+    if not _device_attribute(_DEVICE_COOPERATIVE_LAUNCH, ordinal):
+        return 0
+    blocks = ctypes.c_int()
+    status = library().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        ctypes.byref(blocks), ctypes.c_void_p(function), ctypes.c_int(block_threads), ctypes.c_size_t(shared_bytes)
+    )
+    _check(status, "counting the blocks of a CUDA kernel that run at once")
+    return blocks.value * _device_attribute(_DEVICE_MULTIPROCESSORS, ordinal)
+
+
+def parameter_sizes(function: int) -> list[int] | None:
+    """Bytes of each parameter of a kernel, in order; None if the driver is older than CUDA 12.4 and cannot tell."""
+    if not hasattr(library(), "cuFuncGetParamInfo"):
+        return None
     sizes: list[int] = []
     offset, size = ctypes.c_size_t(), ctypes.c_size_t()
     while (

@@ -19,7 +19,8 @@ def _describe(status: int, name: int) -> int:
 def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
     launch = c_function(driver.library().cuLaunchKernel)
-    return _copying(device.compile_execute(launch, c_function(_describe)))
+    cooperative_launch = c_function(driver.library().cuLaunchCooperativeKernel)
+    return _copying(device.compile_execute(launch, cooperative_launch, c_function(_describe)))
 
 
 def execute_callback() -> Any:

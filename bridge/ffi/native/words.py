@@ -160,19 +160,33 @@ def call_launch(typingctx, launch, kernel, dimensions, stream, parameters):
     """
 
     def codegen(context, builder, signature, args):
-        launch, kernel, dimensions, stream, parameters = args
-        prototype = ir.FunctionType(_I32, [_POINTER, *[_I32] * 7, _POINTER, _POINTER, _POINTER])
-        words = [builder.load(_at(builder, dimensions, _I64(index), _I64)) for index in range(7)]
-        status = builder.call(
-            builder.inttoptr(launch, prototype.as_pointer()),
-            [
-                builder.inttoptr(kernel, _POINTER),
-                *(builder.trunc(word, _I32) for word in words),
-                builder.inttoptr(stream, _POINTER),
-                builder.inttoptr(parameters, _POINTER),
-                ir.Constant(_POINTER, None),
-            ],
-        )
-        return builder.sext(status, _I64)
+        return _call_launch(builder, args, [ir.Constant(_POINTER, None)])
 
     return types.int64(*[types.int64] * 5), codegen
+
+
+@intrinsic
+def call_cooperative_launch(typingctx, launch, kernel, dimensions, stream, parameters):
+    """Calls ``cuLaunchCooperativeKernel``, like :func:`call_launch`."""
+
+    def codegen(context, builder, signature, args):
+        return _call_launch(builder, args, [])
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+def _call_launch(builder, args, last):
+    launch, kernel, dimensions, stream, parameters = args
+    prototype = ir.FunctionType(_I32, [_POINTER, *[_I32] * 7, _POINTER, _POINTER, *(value.type for value in last)])
+    words = [builder.load(_at(builder, dimensions, _I64(index), _I64)) for index in range(7)]
+    status = builder.call(
+        builder.inttoptr(launch, prototype.as_pointer()),
+        [
+            builder.inttoptr(kernel, _POINTER),
+            *(builder.trunc(word, _I32) for word in words),
+            builder.inttoptr(stream, _POINTER),
+            builder.inttoptr(parameters, _POINTER),
+            *last,
+        ],
+    )
+    return builder.sext(status, _I64)

@@ -19,7 +19,7 @@ from bridge.ffi.native.abi import BUFFER, ERROR, WORD_BYTES
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import c_string, create_error, native
-from bridge.ffi.native.words import call2, call_launch, load, stack_words, store
+from bridge.ffi.native.words import call2, call_cooperative_launch, call_launch, load, stack_words, store
 
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
 _MAX_PARAMETERS = _MAX_BLOB_WORDS
@@ -28,9 +28,10 @@ _HEADER_WORDS = 6
 (_INPUTS, _OUTPUTS, _LAUNCHES, _LAUNCH_COUNT, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
-_LAUNCH_WORDS = 15
+_LAUNCH_WORDS = 16
 (_HANDLES, _DEVICES, _NAME, _GRID) = range(4)  # followed by grid, block and shared memory: seven words
 (_PARAMETERS, _PARAMETER_COUNT, _BLOB, _BLOB_COUNT) = range(_GRID + 7, _GRID + 11)
+_COOPERATIVE = _GRID + 11
 # Patches follow: their count, then three words each.
 _PATCHES = _LAUNCH_WORDS
 _WORD, _SOURCE, _BYTES, _PATCH_WORDS = 0, 1, 2, 3
@@ -64,6 +65,7 @@ class Launch:
         blob: The parameters as 64-bit words.
         parameters: Byte offset of each parameter in the blob.
         patches: The words that hold addresses of buffers.
+        cooperative: Whether the blocks wait for each other, so that CUDA must run all of them at once.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Launch:
     blob: tuple[int, ...]
     parameters: tuple[int, ...]
     patches: tuple[Patch, ...]
+    cooperative: bool = False
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
         """The launch in native memory, and the other memory that the caller has to keep alive."""
@@ -86,7 +89,7 @@ class Launch:
         words = [
             ctypes.addressof(handles), len(self.handles), c_string(self.name), *self.grid, *self.block,
             self.shared_bytes, ctypes.addressof(parameters), len(self.parameters), ctypes.addressof(blob),
-            len(self.blob), len(self.patches),
+            len(self.blob), int(self.cooperative), len(self.patches),
         ]  # fmt: skip
         for patch in self.patches:
             words += [patch.word, patch.buffer, patch.offset]
@@ -135,16 +138,18 @@ DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
 
-def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
+def compile_execute(launch: int, cooperative_launch: int, describe: int, on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`.
 
     Args:
         launch: Address of ``cuLaunchKernel``, or of a function like it.
+        cooperative_launch: Address of ``cuLaunchCooperativeKernel``, or of a function like it.
         describe: Address of a :data:`DESCRIBE`.
         on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
             no streams on the CPU).
     """
-    launch_address, describe_address = np.int64(launch), np.int64(describe)
+    launch_address, cooperative_address = np.int64(launch), np.int64(cooperative_launch)
+    describe_address = np.int64(describe)
     no_device = np.int64(c_string("the kernel was not loaded on this device"))
 
     @native
@@ -188,7 +193,11 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
                             last_output, batch_rank, element,
                         )  # fmt: skip
                     store(blob, load(about, at + _WORD), address)
-                status = call_launch(launch_address, kernel, about + WORD_BYTES * _GRID, stream, parameters)
+                dimensions = about + WORD_BYTES * _GRID
+                if load(about, _COOPERATIVE) == 0:
+                    status = call_launch(launch_address, kernel, dimensions, stream, parameters)
+                else:
+                    status = call_cooperative_launch(cooperative_address, kernel, dimensions, stream, parameters)
                 if status != 0:
                     message = call2(describe_address, status, load(about, _NAME))
                     return create_error(frame, np.int64(ERROR.INTERNAL), message)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
 
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.languages.launch_shape import LaunchShape
-from bridge.signature.array_types import ArrayType
+from bridge.signature.array_types import ArrayType, Signature
 
 
-def array_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[ArrayType]) -> Launch:
+def array_launch(
+    name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[ArrayType], cooperative: bool = False
+) -> Launch:
     """A launch whose parameters are C-contiguous arrays.
 
     Args:
@@ -19,6 +24,7 @@ def array_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, arrays
         handles: Its function handle on each device, by ordinal.
         shape: Grid, block and shared memory.
         arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
+        cooperative: Whether the blocks wait for each other.
     """
     blob: list[int] = []
     patches = []
@@ -35,6 +41,7 @@ def array_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, arrays
         blob=tuple(blob),
         parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
         patches=tuple(patches),
+        cooperative=cooperative,
     )
 
 
@@ -46,3 +53,8 @@ def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], int
     """
     strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
     return [0, 0, math.prod(extents), item_bytes, 0, *extents, *strides], 4
+
+
+def array_shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:
+    """Shape and NumPy dtype of each array of a call."""
+    return [(array.extents, jnp.dtype(array.dtype)) for array in signature.arrays]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import threading
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import msgspec
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.cuda.ordinals import local_ordinals
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
 from bridge.languages.compiled_kernel import Compiled
@@ -23,6 +24,7 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
 from bridge.languages.native_language import Definition, NativeLanguage
+from bridge.languages.numba_cuda.array_parameters import array_shapes
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 from bridge.source.captured import captured_arrays, error_of
@@ -61,8 +63,9 @@ def numba_cuda_callable(
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: a kernel that ``func`` launches takes a JAX array from its closure or globals.
-        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied to the host, used another
-            stream or raised.
+        RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied, used another stream, launched
+            a kernel that is compiled with ``debug=True``, or raised. It does not matter where it did so, nor whether it
+            caught the error.
 
     Warns:
         UnwrittenOutputWarning: When called: ``func`` does not use an output.
@@ -77,7 +80,7 @@ def numba_cuda_callable(
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
     digest = function_digest(func)
-    definition = DEFINITIONS.define(LANGUAGE, digest, lambda: CallableDefinition.of(func, digest))
+    definition = DEFINITIONS.define(LANGUAGE, (id(func), digest), lambda: CallableDefinition.of(func, digest))
     return wrap(LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases)
 
 
@@ -87,7 +90,7 @@ class CallableDefinition(Definition):
 
     Attributes:
         launcher: The function, called with the arrays and a stream.
-        digest: Identifies its content.
+        digest: Names its content. Functions that differ may have one digest, see :class:`_Digests`.
     """
 
     launcher: types.FunctionType
@@ -96,6 +99,29 @@ class CallableDefinition(Definition):
     @classmethod
     def of(cls, function: types.FunctionType, digest: str) -> CallableDefinition:
         return cls(function.__name__, _without_stream(function), function, function, digest)
+
+
+class _Digests:
+    """Gives each digest to one function of this process: the first one that JAX lowers a call of.
+
+    What a Python function does cannot be read off from it completely, so equal digests do not prove that two functions
+    do the same. A later function with a digest that is taken has an identity of its own, which only this process knows.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owners: dict[str, int] = {}
+        self._numbers = itertools.count()
+        self._number_of: weakref.WeakKeyDictionary[CallableDefinition, int] = weakref.WeakKeyDictionary()
+
+    def claim(self, definition: CallableDefinition) -> str | None:
+        """The digest of a function, or None if another one has it."""
+        with self._lock:
+            number = self._number_of.setdefault(definition, next(self._numbers))
+            return definition.digest if self._owners.setdefault(definition.digest, number) == number else None
+
+
+_DIGESTS = _Digests()
 
 
 class CallableOptions(msgspec.Struct, frozen=True):
@@ -121,7 +147,7 @@ class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
     ) -> Compiled:
         if options.replay:
             return _record(definition, signature)
-        return Compiled(definition.digest, lambda: _plan_calls(definition, signature))
+        return Compiled(_DIGESTS.claim(definition), lambda: _plan_calls(definition, signature))
 
 
 LANGUAGE = _Callables(
@@ -137,12 +163,10 @@ LANGUAGE = _Callables(
 def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
     """The plan that runs the function at each call."""
     from bridge.languages.numba_cuda.caller import Caller
+    from bridge.languages.numba_cuda.launcher import with_launchers
 
-    caller = Caller(definition.name, definition.launcher, _shapes(signature))
-    plan = CallbackPlan(
-        definition.name, caller.function_address, caller.identity, signature.input_sizes, signature.output_sizes
-    )
-    return Built(plan, caller)
+    caller = Caller(definition.name, with_launchers(definition.launcher), array_shapes(signature))
+    return Built(caller.plan(signature), caller)
 
 
 def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
@@ -152,15 +176,11 @@ def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
 
     may_launch_nothing = all(0 in output.shape for output in signature.outputs)
     function = with_launchers(definition.launcher)
-    recording = record(definition.name, function, _shapes(signature), local_ordinals(), may_launch_nothing)
+    recording = record(definition.name, function, array_shapes(signature), local_ordinals(), may_launch_nothing)
     outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
     plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches)
-    # The definition keeps the function's kernels loaded.
-    return Compiled(definition.digest, lambda: Built(plan, definition), scratch=recording.temporaries)
-
-
-def _shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:
-    return [(array.extents, jnp.dtype(array.dtype)) for array in signature.arrays]
+    alive = definition, function, recording.kernels
+    return Compiled(recording.content, lambda: Built(plan, alive), scratch=recording.temporaries)
 
 
 def _check_captured(function: types.FunctionType) -> None:

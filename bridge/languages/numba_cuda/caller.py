@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -15,10 +14,13 @@ from numba import cuda
 from numba.cuda.cudadrv import devices
 
 from bridge.ffi.native.exception_text import describe_to_c_string
+from bridge.ffi.native.handler import c_function
 from bridge.ffi.plans import callback
+from bridge.ffi.plans.callback import CallbackPlan
 from bridge.languages.numba_cuda.device_memory import StreamMemory, allocating_with, hook
-from bridge.languages.numba_cuda.launcher import set_device, with_launchers
+from bridge.languages.numba_cuda.launcher import set_device
 from bridge.languages.numba_cuda.recording import device_array
+from bridge.signature.array_types import Signature
 
 _ARRAYS_KEPT = 4096
 
@@ -34,22 +36,19 @@ class Caller:
 
     _identities = itertools.count(1)
 
-    def __init__(self, name: str, function: types.FunctionType, shapes: Sequence[tuple[tuple[int, ...], Any]]):
+    def __init__(self, name: str, function: Callable[..., None], shapes: Sequence[tuple[tuple[int, ...], Any]]):
         self.name = name
         self.identity = next(self._identities)
         self.shapes = shapes
-        self._function = with_launchers(function)
+        self._function = function
         # XLA tends to use the same buffers again, and making an array over one costs microseconds.
         self._arrays: dict[tuple[int, int, int], Any] = {}
         self._streams: dict[tuple[int, int], tuple[Any, Any, StreamMemory]] = {}
         _callers[self.identity] = self
 
-    @property
-    def function_address(self) -> int:
-        """Address of the :data:`~bridge.ffi.plans.callback.FUNCTION` that calls this object, given :attr:`identity`."""
-        address = ctypes.cast(_call, ctypes.c_void_p).value
-        assert address is not None
-        return address
+    def plan(self, signature: Signature) -> CallbackPlan:
+        """The plan that calls this object, which must live as long as the plan."""
+        return CallbackPlan(self.name, c_function(_call), self.identity, signature.input_sizes, signature.output_sizes)
 
     def __call__(self, stream: int, ordinal: int, addresses: Sequence[int]) -> None:
         if (ordinal, stream) not in self._streams:

@@ -6,7 +6,11 @@ Only the functions import numba-cuda, because ``import bridge`` must work withou
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
+import math
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +20,14 @@ import jax.numpy as jnp
 from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.embedded import Image
+from bridge.ffi.cuda.limits import check_cooperative
 from bridge.ffi.cuda.ordinals import load_everywhere
 from bridge.languages.launch_shape import LaunchShape, check_limits
 from bridge.languages.native_language import Definition
 from bridge.signature.array_types import ArrayType
 from bridge.source.captured import captured_error
 from bridge.source.imports import hoist_imports
+from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
 
 
@@ -47,6 +53,11 @@ class CudaDefinition(Definition):
         if function is self.dispatcher.py_func and self.dispatcher._can_compile:
             return self.dispatcher
         return type(self.dispatcher)(function, targetoptions=self.dispatcher.targetoptions)
+
+    @property
+    def is_debug(self) -> bool:
+        """Whether the kernel is compiled with ``debug=True``, so that it tells the exceptions that it raises."""
+        return bool(self.dispatcher.targetoptions.get("debug"))
 
 
 def numba_type(name: str, array: ArrayType) -> Any:
@@ -79,7 +90,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         dispatcher = definition.compilable
         if not definition.dispatcher._can_compile:
             _check_declared(definition, array_types)
-        return dispatcher.compile((*array_types, *_defaults(definition, len(array_types))))
+        return compile_now(dispatcher, (*array_types, *_defaults(definition, len(array_types))))
     except (BridgeError, Warning):
         raise
     except Exception as error:
@@ -116,15 +127,106 @@ def _check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> N
     )
 
 
-def code_of(compiled: Any) -> str:
-    """What Numba-CUDA made of a kernel: the same in every process, and different if the machine code differs."""
+def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
+    """The compiled kernel of a dispatcher for these types, which carries its code, see :func:`code_of`.
+
+    Linked files are part of the code. So a kernel that was linked before, without the bridge, is linked again: its
+    files may have changed since.
+    """
+    was_compiled = array_types in dispatcher.overloads
+    compiled = dispatcher.compile(array_types)
+    if was_compiled and compiled._codelibrary._linking_files and _CODE not in vars(compiled):
+        again = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
+        compiled = dispatcher.overloads[array_types] = again.compile(array_types)
+    code_of(compiled)
+    return compiled
+
+
+_CODE = "_bridge_code"
+_ADDRESS = re.compile(r"\binttoptr\s*\(?\s*i64 [1-9]")
+_BOUND = re.compile(r'!"(?:maxn|reqn|minn|minctasm|maxcluster|cluster)\w*", i32 \d+')
+
+
+def code_of(compiled: Any) -> str | None:
+    """What Numba-CUDA made of a kernel: the same in every process, and different if the machine code differs.
+
+    None if the kernel refers to memory or to functions of this process, such as a global array on the device.
+    """
+    known: dict[str, str | None] = vars(compiled)
+    if _CODE not in known:
+        known[_CODE] = _write_code(compiled)
+    return known[_CODE]
+
+
+def _write_code(compiled: Any) -> str | None:
     library = compiled._codelibrary
-    linked = [repr(file) for file in sorted(library._linking_files, key=repr)]
-    return "\n".join([*linked, portable_code(library.llvm_strs, library._entry_name, lambda definition: None)])
+    code = portable_code(library.llvm_strs, library._entry_name, lambda definition: None)
+    if library.referenced_objects or library._setup_functions or _ADDRESS.search(code):
+        return None
+    linked = [_linked_code(file) for file in library._linking_files]
+    if None in linked:
+        return None
+    options: dict[str, Any] = {
+        **library._nvvm_options,
+        "max_registers": library._max_registers,
+        "lto": library._lto,
+        "debug": bool(compiled.debug),
+        "lineinfo": bool(compiled.lineinfo),
+        "cooperative": bool(compiled.cooperative),
+        "shared_memory_carveout": compiled.shared_memory_carveout,
+        # Metadata is no part of portable code.
+        "bounds": {bound for module in library.llvm_strs for bound in _BOUND.findall(module)},
+    }
+    if compiled.debug:
+        # The code only has the number of an exception.
+        options["exceptions"] = compiled.call_helper.exceptions
+    return "\n".join([_plain(options), *sorted(map(str, linked)), code])
 
 
-def load_function(compiled: Any, ordinal: int) -> int:
-    """The handle of a compiled kernel on a device whose context is current.
+def _plain(value: Any) -> str:
+    """An option in the same words in every process."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(sorted(f"{_plain(key)}: {_plain(each)}" for key, each in value.items())) + "}"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(_plain, value))) + "}"
+    return repr(value)
+
+
+def _linked_code(file: Any) -> str | None:
+    """The content of a file that a kernel is linked with, and of what it includes."""
+    from numba.cuda.utils import cached_file_read
+
+    if isinstance(file, str):
+        kind, data = os.path.splitext(file)[1].lstrip("."), cached_file_read(file, how="rb")
+    else:
+        kind, data = str(file.kind), file.data
+        data = data.read() if hasattr(data, "read") else data
+    content = data.encode() if isinstance(data, str) else bytes(data)
+    digest = hashlib.sha256(content).hexdigest()
+    if kind != "cu":
+        return f"{kind} {digest}"
+    included = included_by(content.decode("latin-1"), [os.curdir, *_search_paths()])
+    if included is None:
+        return None
+    return f"{kind} {digest} {included.digest} {() if included.is_complete else _versions()}"
+
+
+def _search_paths() -> list[str]:
+    from numba.cuda import config
+
+    return [path for path in (config.CUDA_NVRTC_EXTRA_SEARCH_PATHS or "").split(":") if path]
+
+
+def _versions() -> tuple[str, ...]:
+    """The versions of the headers that come with Numba-CUDA and its compiler."""
+    from cuda.bindings import nvrtc
+    from numba import cuda
+
+    return cuda.__version__, *map(str, nvrtc.nvrtcVersion()[1:])
+
+
+def loaded(compiled: Any, ordinal: int) -> Any:
+    """Numba's loaded kernel for a device whose context is current.
 
     Numba loads the kernel once for each compute capability, not for each device. The library that it loads belongs to
     no device. If it is loaded for a second device, numba-cuda 0.30 unloads it twice at exit, which corrupts the heap.
@@ -134,8 +236,27 @@ def load_function(compiled: Any, ordinal: int) -> int:
     kernels = compiled.__dict__.setdefault("_bridge_kernels", {})
     capability = cuda.gpus[ordinal].compute_capability
     if capability not in kernels:
-        kernels[capability] = compiled._codelibrary.get_cufunc().handle
-    return driver.load_function(kernels[capability])
+        compiled.bind()
+        kernels[capability] = compiled._codelibrary.get_cufunc()
+    return kernels[capability]
+
+
+def load_function(compiled: Any, ordinal: int) -> int:
+    """The handle of a compiled kernel on a device whose context is current."""
+    return driver.load_function(loaded(compiled, ordinal).handle)
+
+
+def check_launch(name: str, compiled: Any, handle: int, shape: LaunchShape, ordinal: int) -> None:
+    """Checks a launch against the limits of a device whose context is current, and asks for its shared memory.
+
+    Raises:
+        LaunchError: The launch is over a limit of the device.
+    """
+    check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
+    driver.allow_shared_bytes(handle, shape.shared_bytes)
+    if compiled.cooperative:
+        most = driver.most_cooperative_blocks(handle, ordinal, math.prod(shape.block), shape.shared_bytes)
+        check_cooperative(name, shape.grid, most)
 
 
 def images_of(compiled: Any, handles: Sequence[int]) -> dict[int, Image]:
@@ -164,8 +285,7 @@ def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]
     def load(ordinal: int) -> int:
         with cuda.gpus[ordinal]:
             handle = load_function(compiled, ordinal)
-            check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
-            driver.allow_shared_bytes(handle, shape.shared_bytes)
+            check_launch(name, compiled, handle, shape, ordinal)
         return handle
 
     return load_everywhere(load)

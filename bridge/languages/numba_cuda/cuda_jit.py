@@ -8,6 +8,7 @@ from typing import Any
 from bridge.errors import KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.target import CUDA_PYTHON, Target
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
@@ -15,7 +16,7 @@ from bridge.languages.extras import require_cuda
 from bridge.languages.language import Standing
 from bridge.languages.launch_shape import LaunchShape, check_covers, launch_shape
 from bridge.languages.native_language import NativeLanguage
-from bridge.languages.numba_cuda.array_parameters import array_launch
+from bridge.languages.numba_cuda.array_parameters import array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
     CudaDefinition,
     code_of,
@@ -63,13 +64,21 @@ def numba_cuda_kernel(
     Raises:
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
         ValueError: The launch arguments are incomplete or make no sense; or, when called: they exceed a limit of the
-            device, or launch nothing while an output is not empty.
+            device, or launch nothing while an output is not empty; or the kernel synchronises its whole grid, and the
+            blocks cannot all run at once.
         KernelTypeError: ``kernel`` was not made by ``numba.cuda.jit``; also an ``AssertionError``.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
 
     Warns:
         UnwrittenOutputWarning: As for :func:`bridge.numba_kernel`.
+
+    A kernel that is compiled with ``debug=True`` may raise exceptions. To read them, each launch goes through Python,
+    takes the GIL and waits until the kernel is done, and XLA does not record it. The exception reaches the caller as a
+    JAX runtime error that names its type, message, line and thread. Without ``debug=True``, Numba-CUDA ends the thread
+    that raises, and nobody learns of it.
+
+    Blocks of a kernel that synchronises its whole grid (``cuda.cg.this_grid().sync()``) are launched cooperatively.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error. A
     kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
@@ -87,7 +96,8 @@ def numba_cuda_kernel(
     require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
-    return wrap(LANGUAGE, definition, shape, outs, vmap_method, input_output_aliases)
+    language = DEBUG_LANGUAGE if definition.is_debug else LANGUAGE
+    return wrap(language, definition, shape, outs, vmap_method, input_output_aliases)
 
 
 def define(kernel: Any) -> CudaDefinition:
@@ -103,7 +113,8 @@ def define(kernel: Any) -> CudaDefinition:
             f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.cuda.jit."
         )
-    return DEFINITIONS.define(LANGUAGE, id(kernel), lambda: CudaDefinition.of(kernel))
+    language = DEBUG_LANGUAGE if kernel.targetoptions.get("debug") else LANGUAGE
+    return DEFINITIONS.define(language, id(kernel), lambda: CudaDefinition.of(kernel))
 
 
 class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
@@ -121,10 +132,37 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
         launches = []
         if not options.is_empty:
             handles = load_kernel(definition.name, compiled, options)
-            launches.append(array_launch(definition.name, handles, options, signature.arrays))
+            launches.append(
+                array_launch(definition.name, handles, options, signature.arrays, cooperative=compiled.cooperative)
+            )
         plan = DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches)
         return Built(plan, compiled, images=lambda: [images_of(compiled, launch.handles) for launch in launches])
 
+
+class _DebugKernels(_NumbaCuda):
+    """Kernels that are compiled with ``debug=True``: Python launches them and raises their exceptions."""
+
+    def target(self, options: LaunchShape, platform: str) -> Target:
+        return CUDA_PYTHON
+
+    def _load(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, compiled: Any) -> Built:
+        from bridge.languages.numba_cuda.caller import Caller
+        from bridge.languages.numba_cuda.debug_launch import debug_launch
+
+        caller = Caller(
+            definition.name, debug_launch(definition.name, compiled, options, signature), array_shapes(signature)
+        )
+        return Built(caller.plan(signature), caller)
+
+
+DEBUG_LANGUAGE = _DebugKernels(
+    "numba_cuda_debug",
+    {"cuda": Standing.REGULAR},
+    kernel_kind="CUDA kernel",
+    wrapper="numba_cuda_kernel",
+    compiler="Numba-CUDA",
+    options_type=LaunchShape,
+)
 
 LANGUAGE = _NumbaCuda(
     "numba_cuda",

@@ -18,11 +18,14 @@ from cuda.bindings import driver as cu
 from numba.cuda.cudadrv.driver import AutoFreePointer
 
 from bridge.errors import PlatformError
+from bridge.ffi.cuda import driver
+from bridge.languages.release import released
 
 Allocate = Callable[[Any, int], Any]
 """Takes a Numba context and a size in bytes; returns a Numba ``MemoryPointer``."""
 
 _KEPT_BYTES = 256 * 2**20
+"""The most bytes that all streams together keep for reuse."""
 
 _active = threading.local()
 _pattern: int | None = None
@@ -64,10 +67,36 @@ def hook(context: Any) -> None:
     context._bridge_hooked = True
 
 
-class StreamMemory:
-    """Memory for the temporaries of one stream: an :data:`Allocate`.
+class _Kept:
+    """Counts the bytes that all streams keep, up to a limit."""
 
-    The memory of a dropped temporary serves the next temporary of its size.
+    def __init__(self, most_bytes: int):
+        self.bytes = 0
+        self._most_bytes = most_bytes
+        # A temporary may be dropped, by the garbage collector, while this thread holds the lock.
+        self.lock = threading.RLock()
+
+    def add(self, size: int) -> bool:
+        """Counts a block of this size; returns False, and does not count it, if it is too much."""
+        with self.lock:
+            fits = self.bytes + size <= self._most_bytes
+            self.bytes += size * fits
+            return fits
+
+    def remove(self, size: int) -> None:
+        """Counts a block of this size no more."""
+        with self.lock:
+            self.bytes -= size
+
+
+_kept = _Kept(_KEPT_BYTES)
+_memories: weakref.WeakSet[StreamMemory] = weakref.WeakSet()
+
+
+class StreamMemory:
+    """Memory for the temporaries of one stream: an :data:`Allocate`. Safe to use from several threads.
+
+    The memory of a dropped temporary serves the next temporary of its size, until :func:`bridge.release` frees it.
 
     Args:
         stream: XLA's stream.
@@ -77,17 +106,15 @@ class StreamMemory:
     def __init__(self, stream: int, ordinal: int):
         self._stream = cu.CUstream(stream)
         self._ordinal = ordinal
+        self._lock = threading.RLock()
         self._free: dict[int, list[Any]] = {}
-        self._free_bytes = 0
         # Numba's pointers refer to their owner weakly, so the owner is kept here until it is freed.
         self._in_use: dict[int, AutoFreePointer] = {}
+        _memories.add(self)
 
     def __call__(self, context: Any, size: int) -> Any:
-        left = self._free.get(size)
-        if left:
-            pointer = left.pop()
-            self._free_bytes -= size
-        else:
+        pointer = self._take(size)
+        if pointer is None:
             status, pointer = cu.cuMemAllocFromPoolAsync(size, _pool(self._ordinal), self._stream)
             check(status, f"allocating {size} bytes on CUDA device {self._ordinal}")
         if _pattern is not None and size:
@@ -100,13 +127,41 @@ class StreamMemory:
         self._in_use[address] = memory
         return memory.own()
 
+    def _take(self, size: int) -> Any:
+        """A kept block of this size; None if there is none."""
+        with self._lock:
+            left = self._free.get(size)
+            if not left:
+                return None
+            pointer = left.pop()
+        _kept.remove(size)
+        return pointer
+
     def _release(self, pointer: Any, address: int, size: int) -> None:
         del self._in_use[address]
-        if self._free_bytes + size <= _KEPT_BYTES:
-            self._free.setdefault(size, []).append(pointer)
-            self._free_bytes += size
+        if _kept.add(size):
+            with self._lock:
+                self._free.setdefault(size, []).append(pointer)
         else:
             cu.cuMemFreeAsync(pointer, self._stream)
+
+    def free_kept(self) -> None:
+        """Frees what is kept for reuse, after the work that the stream has now."""
+        with self._lock:
+            free, self._free = self._free, {}
+        if not free:
+            return
+        with driver.current(self._ordinal):
+            for size, pointers in free.items():
+                for pointer in pointers:
+                    _kept.remove(size)
+                    cu.cuMemFreeAsync(pointer, self._stream)
+
+
+@released
+def _free_kept() -> None:
+    for memory in list(_memories):
+        memory.free_kept()
 
 
 @functools.cache

@@ -7,32 +7,35 @@ driver. Arguments other than contiguous device arrays and plain numbers are laun
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import threading
 import types
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba.cuda import types as cuda_types
 from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
-from numba.cuda.dispatcher import CUDADispatcher
+from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
-from bridge.errors import PlatformError, RecordingError
+from bridge.errors import PlatformError
 from bridge.ffi.cuda import driver
-from bridge.languages.launch_shape import launch_shape
+from bridge.languages.launch_shape import LaunchShape, launch_shape
 from bridge.languages.numba_cuda.array_parameters import array_words
-from bridge.languages.numba_cuda.cuda_compilation import load_function, numba_type
+from bridge.languages.numba_cuda.cuda_compilation import check_launch, compile_now, load_function, loaded, numba_type
+from bridge.languages.numba_cuda.device_exceptions import raising
+from bridge.languages.numba_cuda.watch import watch_launch
 from bridge.signature.array_types import ArrayType
 from bridge.source.imports import hoist_imports
 
 _PREPARED_KEPT = 1024
+"""The most launches that a configured kernel prepares in a thread."""
 
-_recording = threading.local()
+_CONFIGURED_KEPT = 1024
+"""The most grids, blocks and streams that a kernel keeps its prepared launches for."""
+
 _device = threading.local()
 
 
@@ -41,18 +44,24 @@ def set_device(ordinal: int | None) -> None:
     _device.ordinal = ordinal
 
 
-@contextlib.contextmanager
-def only_on(stream: int) -> Iterator[None]:
-    """Refuses launches of this thread on other streams in the block, which the recording would miss.
+_launch_by_numba = _Kernel.launch
 
-    Raises:
-        RecordingError: In the block, at such a launch.
-    """
-    _recording.stream = stream
-    try:
-        yield
-    finally:
-        _recording.stream = None
+
+@functools.wraps(_launch_by_numba)
+def _launch_watched(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> None:
+    """Numba's launch of a kernel, by which helpers, other modules and Numba's own functions launch theirs."""
+    number = int(getattr(stream, "handle", stream) or 0)
+    watch_launch(self, number)
+    ordinal = getattr(_device, "ordinal", None)
+    if ordinal is None or not self.debug:
+        _launch_by_numba(self, args, griddim, blockdim, stream, sharedmem)
+        return
+    # Numba reads the exception on the default stream, which does not wait for XLA's stream.
+    with raising(self, self._codelibrary.get_cufunc(), number, ordinal):
+        _launch_by_numba(self, args, griddim, blockdim, stream, sharedmem)
+
+
+_Kernel.launch = _launch_watched
 
 
 class Launcher:
@@ -77,6 +86,8 @@ class Launcher:
         key = tuple(int(part) if index == 2 else part for index, part in enumerate(configuration))
         configured = self._configured.get(key)
         if configured is None:
+            if len(self._configured) >= _CONFIGURED_KEPT:
+                self._configured.clear()
             configured = self._configured[key] = _Configured(self._dispatcher, configuration)
         return configured
 
@@ -101,9 +112,6 @@ class _Configured:
         self._local = _Prepared()
 
     def __call__(self, *args: Any) -> None:
-        recording = getattr(_recording, "stream", None)
-        if recording is not None and recording != (self._stream.value or 0):
-            raise RecordingError(f"{self._dispatcher.py_func.__name__} was launched on another stream")
         prepared = self._local.launches
         ordinal = getattr(_device, "ordinal", None)
         if ordinal is None:
@@ -117,23 +125,25 @@ class _Configured:
             if len(prepared) >= _PREPARED_KEPT:
                 prepared.clear()
             launch = prepared[key] = self._prepare(args, ordinal)
-        handle, words, parameters, patches = launch
+        compiled, handle, words, parameters, patches = launch
+        watch_launch(compiled, self._stream.value or 0)
         for word, arg in zip(patches, args, strict=True):
             words[word] = _address(arg) if type(arg) is DeviceNDArray else _bits(arg)
-        (grid_x, grid_y, grid_z), (block_x, block_y, block_z) = self._shape.grid, self._shape.block
-        status = _launch()(
-            handle, grid_x, grid_y, grid_z, block_x, block_y, block_z, self._shape.shared_bytes,
-            self._stream, parameters, None,
-        )  # fmt: skip
-        if status != 0:
-            name = self._dispatcher.py_func.__name__
-            raise PlatformError(f"launching {name} failed: {driver.error_text(status)}")
+        if compiled.debug:
+            with raising(compiled, loaded(compiled, ordinal), self._stream.value or 0, ordinal):
+                self._launch(compiled, handle, parameters)
+        else:
+            self._launch(compiled, handle, parameters)
+
+    def _launch(self, compiled: Any, handle: Any, parameters: Any) -> None:
+        name = self._dispatcher.py_func.__name__
+        launch_now(name, handle, self._shape, self._stream, parameters, compiled.cooperative)
 
     def _prepare(self, args: tuple[Any, ...], ordinal: int) -> tuple[Any, ...]:
         name = self._dispatcher.py_func.__name__
-        compiled = self._dispatcher.compile(tuple(_numba_type(name, arg) for arg in args))
+        compiled = compile_now(self._dispatcher, tuple(_numba_type(name, arg) for arg in args))
         function = load_function(compiled, ordinal)
-        driver.allow_shared_bytes(function, self._shape.shared_bytes)
+        check_launch(name, compiled, function, self._shape, ordinal)
         blob: list[int] = []
         patches = []
         for arg in args:
@@ -147,12 +157,36 @@ class _Configured:
         words = (ctypes.c_int64 * max(1, len(blob)))(*blob)
         start = ctypes.addressof(words)
         parameters = (ctypes.c_void_p * max(1, len(blob)))(*(start + 8 * index for index in range(len(blob))))
-        return ctypes.c_void_p(function), words, parameters, patches
+        return compiled, ctypes.c_void_p(function), words, parameters, patches
+
+
+def launch_now(name: str, handle: Any, shape: LaunchShape, stream: Any, parameters: Any, cooperative: bool) -> None:
+    """Launches a kernel.
+
+    Args:
+        name: The kernel, for errors.
+        handle: Its function handle, a ``ctypes.c_void_p``.
+        shape: Grid, block and shared memory.
+        stream: The stream, a ``ctypes.c_void_p``.
+        parameters: The addresses of its parameters, a ``ctypes`` array.
+        cooperative: Whether the blocks wait for each other.
+
+    Raises:
+        PlatformError: CUDA refuses the launch.
+    """
+    ordinary, all_at_once = _launches()
+    (grid_x, grid_y, grid_z), (block_x, block_y, block_z) = shape.grid, shape.block
+    arguments = (
+        handle, grid_x, grid_y, grid_z, block_x, block_y, block_z, shape.shared_bytes, stream, parameters,
+    )  # fmt: skip
+    status = all_at_once(*arguments) if cooperative else ordinary(*arguments, None)
+    if status != 0:
+        raise PlatformError(f"launching {name} failed: {driver.error_text(status)}")
 
 
 @functools.cache
-def _launch() -> Any:
-    return driver.library().cuLaunchKernel
+def _launches() -> tuple[Any, Any]:
+    return driver.library().cuLaunchKernel, driver.library().cuLaunchCooperativeKernel
 
 
 def _type_of(arg: Any) -> Any:
@@ -185,14 +219,12 @@ def _bits(number: float) -> int:
     return int(np.float64(number).view(np.int64))
 
 
-_launchers: weakref.WeakKeyDictionary[CUDADispatcher, Launcher] = weakref.WeakKeyDictionary()
-
-
 def launcher_of(dispatcher: CUDADispatcher) -> Launcher:
-    """The launcher of a kernel; the same for each callable that uses it."""
-    launcher = _launchers.get(dispatcher)
+    """The launcher of a kernel; the same for each callable that uses it. It lives as long as the kernel."""
+    known: dict[str, Any] = vars(dispatcher)
+    launcher: Launcher | None = known.get("_bridge_launcher")
     if launcher is None:
-        launcher = _launchers[dispatcher] = Launcher(dispatcher)
+        launcher = known.setdefault("_bridge_launcher", Launcher(dispatcher))
     return launcher
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -19,18 +20,18 @@ from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.cudadrv.driver import MemoryPointer
 
-from bridge.errors import RecordingError
+from bridge.errors import PlatformError, RecordingError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.ordinals import handles_table
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
+from bridge.languages.numba_cuda.cuda_compilation import code_of
 from bridge.languages.numba_cuda.device_memory import allocating_with, check, hook
-from bridge.languages.numba_cuda.launcher import only_on
+from bridge.languages.numba_cuda.watch import Watch, watching
 
 _ADVICE = (
     "With replay=True the function may only launch kernels on the stream it is given and make arrays with "
-    "cuda.device_array; it must not synchronise, copy to the host, or read data. Pass replay=False to run it at each "
-    "call."
+    "cuda.device_array; it must not synchronise, copy, or read data. Pass replay=False to run it at each call."
 )
 
 
@@ -41,10 +42,19 @@ class Recording:
     Attributes:
         launches: The launches, in order. Buffers are numbered: the arrays given to the function, then its temporaries.
         temporaries: Bytes of each temporary.
+        code: The code of the kernels, the same in every process; None if the recording refers to this process.
+        kernels: The kernels as Numba has compiled them. They stay loaded while this refers to them.
     """
 
     launches: tuple[Launch, ...]
     temporaries: tuple[int, ...]
+    code: tuple[str, ...] | None
+    kernels: tuple[Any, ...] = field(compare=False, repr=False)
+
+    @property
+    def content(self) -> str | None:
+        """Everything that a replay does, as text; None if it refers to memory or functions of this process."""
+        return None if self.code is None else repr((self.code, _without_handles(self).launches, self.temporaries))
 
 
 def record(
@@ -66,7 +76,8 @@ def record(
     Raises:
         RecordingError: The function raised, did something that cannot be replayed, or differs between devices.
     """
-    recordings = [_record_on(name, function, shapes, ordinal) for ordinal in ordinals]
+    with _lock:
+        recordings = [_record_on(name, function, shapes, ordinal) for ordinal in ordinals]
     first = recordings[0]
     if not first.launches and not may_launch_nothing:
         raise RecordingError(f"{name} launched nothing on the stream it was given. {_ADVICE}")
@@ -81,7 +92,12 @@ def record(
     launches = (
         replace(launch, handles=handles_table(known)) for launch, known in zip(first.launches, handles, strict=True)
     )
-    return Recording(tuple(launches), first.temporaries)
+    kernels = tuple(kernel for recording in recordings for kernel in recording.kernels)
+    return replace(first, launches=tuple(launches), kernels=kernels)
+
+
+_lock = threading.RLock()
+"""Held while one function is recorded: what reads back its memory must not wait for another recording."""
 
 
 def _without_handles(recording: Recording) -> Recording:
@@ -95,12 +111,20 @@ def _record_on(
         context = devices.get_context()
         hook(context)
         ranges: list[tuple[int, int]] = []
+        # The default stream may not be used while another stream is recorded that waits for it.
+        status, filler = cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        check(status, f"{name}: creating a stream to fill memory on")
+        cleanup.callback(cu.cuStreamDestroy, filler)
 
         def allocate(size: int) -> Any:
             # Nothing else uses this memory, so a launch that escapes the recording does no harm.
             status, pointer = cu.cuMemAlloc(max(1, size))
             check(status, f"{name}: allocating {size} bytes to record with")
             cleanup.callback(cu.cuMemFree, pointer)
+            (status,) = cu.cuMemsetD8Async(pointer, _PATTERN, max(1, size), filler)
+            check(status, f"{name}: filling {size} bytes")
+            (status,) = cu.cuStreamSynchronize(filler)
+            check(status, f"{name}: filling {size} bytes")
             ranges.append((int(pointer), size))
             return pointer
 
@@ -113,10 +137,51 @@ def _record_on(
             return MemoryPointer(context, allocate(size), size)
 
         with allocating_with(temporary):
-            graph = _capture(name, function, arrays, stream)
+            graph, kernels = _capture(name, function, arrays, stream)
         cleanup.callback(cu.cuGraphDestroy, graph)
+        _check_untouched(name, ranges)
         launches = tuple(_read_launch(name, node, ranges) for node in _in_order(name, graph))
-        return Recording(launches, tuple(size for _, size in ranges[len(shapes) :]))
+        temporaries = tuple(size for _, size in ranges[len(shapes) :])
+        return Recording(launches, temporaries, _code(launches, kernels), tuple(kernels))
+
+
+def _code(launches: Sequence[Launch], kernels: Sequence[Any]) -> tuple[str, ...] | None:
+    """The code of the kernels; None if there is a kernel or a parameter that other processes do not have."""
+    codes = tuple(map(code_of, kernels))
+    if len(codes) != len(launches) or any(_holds_address(launch) for launch in launches):
+        return None
+    return tuple(code for code in codes if code is not None) if None not in codes else None
+
+
+def _holds_address(launch: Launch) -> bool:
+    """Whether a launch has an address among its parameters that is not replaced at each call."""
+    kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    words = {word % 2**64 for word in launch.blob if word % 2**64 >= _LEAST_ADDRESS}
+    return any(int(cu.cuPointerGetAttribute(kind, word)[0]) == 0 for word in words)
+
+
+_LEAST_ADDRESS = 2**16
+_PATTERN = 0xA7
+_READ_BYTES = 2**20
+_READS = 64
+
+
+def _check_untouched(name: str, ranges: Sequence[tuple[int, int]]) -> None:
+    """Raises RecordingError if the memory was written to, for a recording executes nothing.
+
+    This also finds work of other libraries. Reading waits for all streams that the default stream waits for. Of a large
+    array, parts are read.
+    """
+    for start, size in ranges:
+        step = max(_READ_BYTES, size // _READS)
+        for offset in range(0, size, step):
+            content = (ctypes.c_ubyte * min(_READ_BYTES, size - offset))()
+            (status,) = cu.cuMemcpyDtoH(ctypes.addressof(content), start + offset, len(content))
+            check(status, f"{name}: reading what it was recorded with")
+            if bytes(content) != bytes([_PATTERN]) * len(content):
+                raise RecordingError(
+                    f"{name} wrote to an array while it was recorded, so it did work on another stream. {_ADVICE}"
+                )
 
 
 def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: Callable[[int], Any]) -> Any:
@@ -130,12 +195,14 @@ def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: C
     return DeviceNDArray(shape, tuple(strides), dtype, gpu_data=memory)
 
 
-def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], stream: Any) -> Any:
+def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], stream: Any) -> tuple[Any, Sequence[Any]]:
+    """The graph of what the function does, and the kernels that it launches through Numba-CUDA."""
     mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     check(cu.cuStreamBeginCapture(stream, mode)[0], f"{name}: starting to record")
     failure: Exception | None = None
+    watch = Watch(int(stream))
     try:
-        with only_on(int(stream)):
+        with watching(int(stream)) as watch:
             function(*arrays, cuda.external_stream(int(stream)))
     except Exception as error:
         failure = error
@@ -144,9 +211,11 @@ def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], str
         raise RecordingError(
             f"{name} could not be recorded: {type(failure).__name__}: {failure}. {_ADVICE}"
         ) from failure
+    if watch.refused is not None:
+        raise RecordingError(f"{name} could not be recorded: {watch.refused}. {_ADVICE}")
     if int(status) != 0:
         raise RecordingError(f"{name} could not be recorded: {status.name}. {_ADVICE}")
-    return graph
+    return graph, watch.kernels
 
 
 def _in_order(name: str, graph: Any) -> Iterator[Any]:
@@ -194,6 +263,9 @@ def _read_launch(name: str, node: Any, ranges: Sequence[tuple[int, int]]) -> Lau
     status, node_params = cu.cuGraphKernelNodeGetParams(node)
     check(status, f"{name}: reading the recording")
     function = int(node_params.func) or driver.load_function(int(node_params.kern))
+    cooperative, clusters = (_attribute(name, node, attribute) for attribute in ("COOPERATIVE", "CLUSTER_DIMENSION"))
+    if max(clusters.clusterDim.x, clusters.clusterDim.y, clusters.clusterDim.z) > 1:
+        raise RecordingError(f"{name} launched clusters of blocks, which a recording cannot hold. {_ADVICE}")
     blob, parameters, patches = _read_parameters(function, int(node_params.kernelParams), ranges)
     return Launch(
         name=f"a kernel of {name}",
@@ -204,7 +276,15 @@ def _read_launch(name: str, node: Any, ranges: Sequence[tuple[int, int]]) -> Lau
         blob=tuple(blob),
         parameters=tuple(parameters),
         patches=tuple(patches),
+        cooperative=bool(cooperative.cooperative),
     )
+
+
+def _attribute(name: str, node: Any, attribute: str) -> Any:
+    number = getattr(cu.CUkernelNodeAttrID, f"CU_LAUNCH_ATTRIBUTE_{attribute}")
+    status, value = cu.cuGraphKernelNodeGetAttribute(node, number)
+    check(status, f"{name}: reading the recording")
+    return value
 
 
 def _read_parameters(
@@ -214,7 +294,10 @@ def _read_parameters(
     blob: list[int] = []
     parameters: list[int] = []
     patches: list[Patch] = []
-    for index, size in enumerate(driver.parameter_sizes(function)):
+    sizes = driver.parameter_sizes(function)
+    if sizes is None:
+        raise PlatformError("replay=True needs a driver for CUDA 12.4 or later. Install one, or pass replay=False.")
+    for index, size in enumerate(sizes):
         parameters.append(WORD_BYTES * len(blob))
         address = ctypes.c_void_p.from_address(addresses + ctypes.sizeof(ctypes.c_void_p) * index).value or 0
         data = ctypes.string_at(address, size).ljust(-(-size // WORD_BYTES) * WORD_BYTES, b"\0")

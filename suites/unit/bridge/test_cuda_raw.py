@@ -10,6 +10,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from bridge import (
     KernelCompileError,
+    LaunchError,
     PlatformError,
     SignatureError,
     XLACustomKernel,
@@ -75,7 +76,8 @@ class TestAnywhere:
     @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
     def test_the_source_compiles_for_three_generations(self, architecture):
         for name, symbol in (("scale<float>", "_Z5scaleIfEvPKT_PS0_S0_i"), ("add", "add")):
-            content, found = define(SOURCE, name, ()).compile(architecture)
+            content, found, cooperative = define(SOURCE, name, ()).compile(architecture)
+            assert not cooperative
             assert found == symbol
             assert content.startswith(b"\x7fELF")
 
@@ -139,6 +141,37 @@ class TestOnGpu:
             SOURCE, "backwards", Spec((128,), np.float32), grid=1, block=128, shared_mem=512, scalars=(np.int32(128),)
         )
         np.testing.assert_array_equal(backwards(X[:128]), X[127::-1])
+
+    def test_a_function_that_synchronises_its_grid_is_launched_cooperatively(self):
+        from cuda import pathfinder
+
+        found = [pathfinder.locate_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+        folders = [folder.abs_path for folder in found if folder is not None]
+        source = """
+        #include <cooperative_groups.h>
+        extern "C" __global__ void total(const float* x, float* partial, float* out, int n) {
+            if (threadIdx.x == 0) {
+                float part = 0;
+                for (int i = blockIdx.x; i < n; i += gridDim.x) part += x[i];
+                partial[blockIdx.x] = part;
+            }
+            cooperative_groups::this_grid().sync();
+            float every = 0;
+            for (int b = 0; b < gridDim.x; ++b) every += partial[b];
+            out[blockIdx.x * blockDim.x + threadIdx.x] = every;
+        }
+        """
+
+        def total(blocks):
+            return cuda_raw_kernel(
+                source, "total", [Spec((blocks,), np.float32), Spec((blocks * 64,), np.float32)], grid=blocks, block=64,
+                scalars=(np.int32(N),), options={"include_path": folders},
+            )  # fmt: skip
+
+        for _ in range(20):
+            np.testing.assert_array_equal(total(264)(X)[1], X.sum())
+        with pytest.raises(LaunchError, match="its 100000 blocks must all run at once"):
+            total(100_000)(X)
 
     def test_other_parameters_than_those_of_the_function_are_refused(self):
         wrong = cuda_raw_kernel(SOURCE, "scale<double>", OUT, launch_dims=N, scalars=(np.float32(2), np.int32(N)))

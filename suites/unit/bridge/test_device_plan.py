@@ -23,6 +23,9 @@ _CU_LAUNCH = ctypes.CFUNCTYPE(
     *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7),
     *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
 )
+_CU_LAUNCH_COOPERATIVE = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7), *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+)
 _numbers = itertools.count()
 
 
@@ -32,13 +35,17 @@ class Recorder:
     def __init__(self):
         self.launches, self.status, self.words = [], 0, 0
         self._launch = _CU_LAUNCH(self._record)
+        self._launch_cooperative = _CU_LAUNCH_COOPERATIVE(lambda *args: self._record(*args, "cooperative"))
         self._describe = device.DESCRIBE(
             lambda status, name: c_string(f"launching {ctypes.string_at(name).decode()} failed: status {status}")
         )
-        addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (self._launch, self._describe)]
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in self._functions()]
         self.target = Target(
             f"bridge_test_{next(_numbers)}", "cpu", lambda: device.compile_execute(*addresses, on_stream=False)
         )
+
+    def _functions(self):
+        return self._launch, self._launch_cooperative, self._describe
 
     def _record(self, handle, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         values = [ctypes.c_int64.from_address(parameters[index]).value for index in range(self.words)]
@@ -141,6 +148,31 @@ def test_several_launches_run_in_order_with_offsets(recorder):
     out.block_until_ready()
     base = out.unsafe_buffer_pointer()
     assert [(about[0], words) for about, words in recorder.launches] == [(n, [base + 8 * n, 5]) for n in (1, 2, 3)]
+
+
+def test_a_cooperative_kernel_is_launched_cooperatively_and_its_neighbours_are_not(recorder):
+    launches = [
+        Launch(f"k{n}", (n,), (n, 2**31 - 1, 3), (4, 5, 6), 7, (0,), (0,), (Patch(0, 1),), cooperative=n == 2)
+        for n in (1, 2, 3)
+    ]
+    recorder.words = 1
+    plan = DevicePlan("kernel", [(0, 4)], [(0, 4)], launches)
+    call = Call("kernel", code_of(recorder.target, plan), (((), np.dtype("float32")),))
+    out = jax.jit(jax.vmap(lambda x: bind(call, x)[0]))(jnp.ones(2))
+    start = out.block_until_ready().unsafe_buffer_pointer()
+    expected = [
+        ((n, (n, 2**31 - 1, 3), (4, 5, 6), 7, None, "cooperative" if n == 2 else None), [start + 4 * element])
+        for element in range(2)
+        for n in (1, 2, 3)
+    ]
+    assert recorder.launches == expected
+
+
+def test_a_cooperative_launch_that_fails_is_an_error_too(recorder):
+    recorder.status, recorder.words = 720, 1
+    launch = Launch("together", (1,), (1, 1, 1), (1, 1, 1), 0, (0,), (0,), (Patch(0, 0),), cooperative=True)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="launching together failed: status 720"):
+        jax.block_until_ready(recorder.call(DevicePlan("k", [], [(1, 4)], [launch]), [((8,), "float32")]))
 
 
 def test_a_failed_launch_is_an_error_that_names_kernel_and_status(recorder):

@@ -13,7 +13,7 @@ from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON, Entry
-from bridge.languages import DEFINITIONS, Compiled, Language, NativeLanguage, NoOptions, Signature, Standing
+from bridge.languages import DEFINITIONS, Language, NativeLanguage, NoOptions, Signature, Standing
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
@@ -160,7 +160,6 @@ class TestDescriptionsOfCudaKernels:
         for module in ("cuda_jit", "callables"):
             found = importlib.import_module(f"bridge.languages.numba_cuda.{module}")
             monkeypatch.setattr(found, "require_cuda", lambda: None)
-            monkeypatch.setattr(type(found.LANGUAGE), "compile", lambda *_: Compiled("code", lambda: None))
 
     def check(self, wrapper, published, target):
         code = code_of(wrapper, VECTOR)
@@ -174,22 +173,46 @@ class TestDescriptionsOfCudaKernels:
 
     def test_a_numba_cuda_kernel(self, published):
         from bridge import numba_cuda_kernel
+        from suites.unit.bridge.without_gpu import compiling
 
-        code = self.check(
-            numba_cuda_kernel(numba.cuda.jit(kernels.double.py_func), VECTOR, grid=(2, 3), block=32, shared_mem=8),
-            published,
-            CUDA,
-        )
+        with compiling():
+            code = self.check(
+                numba_cuda_kernel(numba.cuda.jit(kernels.double.py_func), VECTOR, grid=(2, 3), block=32, shared_mem=8),
+                published,
+                CUDA,
+            )
         assert (code.options.grid, code.options.block, code.options.shared_bytes) == ((2, 3, 1), (32, 1, 1), 8)
 
-    @pytest.mark.parametrize(("replay", "target"), [(True, CUDA), (False, CUDA_PYTHON)])
-    def test_a_callable(self, published, replay, target):
+    def test_a_numba_cuda_kernel_that_raises_is_launched_by_python(self, published):
+        from bridge import numba_cuda_kernel
+        from suites.unit.bridge.without_gpu import compiling
+
+        kernel = numba.cuda.jit(debug=True, opt=False)(kernels.double.py_func)
+        with compiling():
+            self.check(numba_cuda_kernel(kernel, VECTOR, launch_dims=100), published, CUDA_PYTHON)
+
+    def test_a_callable(self, published):
         from bridge import numba_cuda_callable
 
         def launch(x, out, stream):
             print(x, out, stream)
 
-        self.check(numba_cuda_callable(launch, VECTOR, replay=replay), published, target)
+        self.check(numba_cuda_callable(launch, VECTOR), published, CUDA_PYTHON)
+
+    def test_callables_that_only_look_the_same_are_told_apart(self, published):
+        from bridge import numba_cuda_callable
+
+        def define():
+            def launch_one_of_two(x, out, stream):
+                print(x, out, stream)
+
+            return launch_one_of_two
+
+        first, second = (numba_cuda_callable(define(), VECTOR) for _ in range(2))
+        self.check(first, published, CUDA_PYTHON)
+        texts = [code_of(wrapper, VECTOR).describe("cuda")[1] for wrapper in (first, second, first)]
+        assert texts[0] == texts[2] != texts[1]
+        assert '"identity":"local' in texts[1]
 
     def test_cuda_cpp(self, published):
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")

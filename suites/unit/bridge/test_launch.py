@@ -24,6 +24,9 @@ from bridge.languages.launch_shape import LaunchShape, check_covers, check_limit
         ({"launch_dims": (9, 9, 9)}, (2, 2, 3), (8, 8, 4)),
         ({"launch_dims": (5, 5), "threads_per_block": 1}, (5, 5, 1), (1, 1, 1)),
         ({"launch_dims": 0}, (0, 1, 1), (256, 1, 1)),
+        ({"launch_dims": 3_000_000_000}, (11718750, 1, 1), (256, 1, 1)),
+        ({"launch_dims": (2**31 - 1) * 1024, "threads_per_block": 1024}, (2**31 - 1, 1, 1), (1024, 1, 1)),
+        ({"launch_dims": (2**33, 5, 2)}, (2**30, 1, 1), (8, 8, 4)),
     ],
 )
 def test_arguments_become_a_grid_and_a_block(arguments, grid, block):
@@ -63,3 +66,12 @@ def test_a_grid_of_nothing_is_refused_unless_there_is_nothing_to_write():
     with pytest.raises(LaunchError, match=r"the grid 0x1x1 launches nothing, so the outputs would not be written"):
         check_covers("k", nothing, [jax.ShapeDtypeStruct((0,), np.float32), jax.ShapeDtypeStruct((3,), np.float32)])
     check_covers("k", nothing, [jax.ShapeDtypeStruct((0, 3), np.float32)])
+
+
+def test_more_blocks_than_any_device_allows_are_refused():
+    with pytest.raises(LaunchError, match=r"which is 2147483648 blocks in one dimension, expected at most 2147483647"):
+        launch_shape("k", launch_dims=(2**31 - 1) * 256 + 1)
+    with pytest.raises(LaunchError, match=r"grid is 2147483648, expected integers from 0 to 2147483647"):
+        launch_shape("k", grid=2**31, block=1)
+    with pytest.raises(LaunchError, match=r"launch_dims is -1, expected integers of 0 or more"):
+        launch_shape("k", launch_dims=-1)

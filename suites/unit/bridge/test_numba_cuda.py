@@ -345,6 +345,174 @@ class TestCallable:
             np.testing.assert_allclose(result, np.abs(self.X), rtol=1e-6)
 
 
+@cuda.jit
+def total(x, partial, out):
+    """Each block sums a part of ``x``; after the whole grid has done so, each thread sums all parts."""
+    block, blocks, thread = cuda.blockIdx.x, cuda.gridDim.x, cuda.threadIdx.x
+    if thread == 0:
+        part = 0.0
+        for i in range(block, x.size, blocks):
+            part += x[i]
+        partial[block] = part
+    cuda.cg.this_grid().sync()
+    every = 0.0
+    for b in range(blocks):
+        every += partial[b]
+    out[block * cuda.blockDim.x + thread] = every
+
+
+BLOCKS, THREADS = 264, 64
+TOTAL_OUTS = [Spec((BLOCKS,), np.float32), Spec((BLOCKS * THREADS,), np.float32)]
+
+
+@gpu
+class TestGridsThatSynchronise:
+    X = np.arange(100_000, dtype=np.float32) % 7
+    EXPECTED = float(X.sum())
+
+    def total(self):
+        return numba_cuda_kernel(total, TOTAL_OUTS, grid=BLOCKS, block=THREADS)
+
+    def test_each_block_sees_what_all_others_wrote(self):
+        call = self.total()
+        for _ in range(20):
+            np.testing.assert_array_equal(call(self.X)[1], self.EXPECTED)
+        stacked = jnp.stack([self.X, 2 * self.X])
+        np.testing.assert_array_equal(
+            jax.jit(jax.vmap(call))(stacked)[1],
+            [[self.EXPECTED] * THREADS * BLOCKS, [2 * self.EXPECTED] * THREADS * BLOCKS],
+        )
+
+    def test_in_loops_and_chains_that_xla_records_into_graphs(self):
+        call = self.total()
+
+        @jax.jit
+        def chain(x):
+            for _ in range(30):
+                x = x + (call(x)[1][0] - x.sum())
+            return x
+
+        for _ in range(3):
+            np.testing.assert_array_equal(chain(jnp.asarray(self.X)), self.X)
+        looped = jax.lax.fori_loop(0, 30, lambda _, x: x + (call(x)[1][0] - x.sum()), jnp.asarray(self.X))
+        np.testing.assert_array_equal(looped, self.X)
+
+    @pytest.mark.parametrize("replay", [False, True])
+    def test_in_callables(self, replay):
+        def run(x, partial, out, stream):
+            total[BLOCKS, THREADS, stream](x, partial, out)
+
+        call = numba_cuda_callable(run, TOTAL_OUTS, replay=replay)
+        for _ in range(20):
+            np.testing.assert_array_equal(jax.jit(call)(self.X)[1], self.EXPECTED)
+
+    @pytest.mark.parametrize("replay", [False, True])
+    def test_more_blocks_than_run_at_once_are_refused(self, replay):
+        outs = [Spec((100_000,), np.float32), Spec((100_000 * 64,), np.float32)]
+        with pytest.raises(
+            LaunchError, match=r"its 100000 blocks must all run at once, but on this device at most \d+"
+        ):
+            numba_cuda_kernel(total, outs, grid=100_000, block=64)(self.X)
+
+        def run(x, partial, out, stream):
+            total[100_000, 64, stream](x, partial, out)
+
+        with pytest.raises(
+            (RecordingError, jax.errors.JaxRuntimeError), match=r"its 100000 blocks must all run at once"
+        ):
+            jax.block_until_ready(numba_cuda_callable(run, outs, replay=replay)(self.X))
+
+    def test_in_a_program_that_carries_the_code(self):
+        program = bridge.export_self_contained(self.total())(Spec(self.X.shape, np.float32))
+        again = jax.export.deserialize(program.serialize())
+        np.testing.assert_array_equal(again.call(jnp.asarray(self.X))[1], self.EXPECTED)
+
+
+@cuda.jit(debug=True, opt=False)
+def strict_root(x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        if x[i] < 0:
+            raise ValueError("negative")
+        out[i] = math.sqrt(x[i])
+
+
+@gpu
+class TestExceptionsOfTheDevice:
+    GOOD = np.arange(N, dtype=np.float32)
+    BAD = np.where(GOOD == 700, -1, GOOD)
+    MESSAGE = r"raised ValueError: thread \(188, 0, 0\) of block \(2, 0, 0\), .*strict_root.*: negative"
+
+    def calls(self):
+        def run(x, out, stream):
+            strict_root[4, 256, stream](x, out)
+
+        def run_by_numba(x, out, stream):
+            [strict_root][0][4, 256, stream](x, out)
+
+        return [
+            numba_cuda_kernel(strict_root, OUT, launch_dims=N),
+            numba_cuda_callable(run, OUT),
+            numba_cuda_callable(run_by_numba, OUT),
+        ]
+
+    @pytest.mark.parametrize("which", [0, 1, 2], ids=["kernel", "callable", "callable that hides it"])
+    def test_they_reach_the_caller_of_this_call(self, which):
+        call = self.calls()[which]
+        for _ in range(3):
+            np.testing.assert_allclose(call(self.GOOD), np.sqrt(self.GOOD), rtol=1e-6)
+            with pytest.raises(jax.errors.JaxRuntimeError, match=self.MESSAGE):
+                jax.block_until_ready(jax.jit(call)(self.BAD))
+            with pytest.raises(jax.errors.JaxRuntimeError, match=self.MESSAGE):
+                jax.block_until_ready(jax.vmap(call)(np.stack([self.GOOD, self.BAD])))
+
+    def test_a_failing_call_does_not_fail_a_concurrent_good_one(self):
+        call, wrong = self.calls()[0], []
+
+        def work(k):
+            for _ in range(50):
+                try:
+                    jax.block_until_ready(call(self.BAD if k % 2 else self.GOOD))
+                except jax.errors.JaxRuntimeError:
+                    if k % 2 == 0:
+                        wrong.append("good one failed")
+                else:
+                    if k % 2:
+                        wrong.append("bad one passed")
+
+        run_threads(work)
+        assert wrong == []
+
+    def test_they_cannot_be_replayed(self):
+        def run(x, out, stream):
+            strict_root[4, 256, stream](x, out)
+
+        with pytest.raises(RecordingError, match=r"compiled with debug=True.*Pass replay=False"):
+            numba_cuda_callable(run, OUT, replay=True)(self.GOOD)
+
+    def test_on_every_device(self):
+        call = self.calls()[0]
+        for device in jax.devices("cuda"):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=self.MESSAGE):
+                jax.block_until_ready(call(jax.device_put(self.BAD, device)))
+            np.testing.assert_allclose(call(jax.device_put(self.GOOD, device)), np.sqrt(self.GOOD), rtol=1e-6)
+
+
+@gpu
+def test_more_threads_than_an_int_holds():
+    size = 3_000_000_000
+
+    @cuda.jit
+    def number(out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = i % 101
+
+    result = numba_cuda_kernel(number, Spec((size,), np.int8), launch_dims=size)()
+    for i in (0, 2**31 - 1, 2**31, 2**31 + 12345, size - 1):
+        assert int(result[i]) == i % 101
+
+
 def synchronises(x, out, stream):
     stream.synchronize()
     square[4, 256, stream](x, out)
@@ -377,12 +545,79 @@ def launches_nothing(x, out, stream):
     pass
 
 
+def goes_on_after_an_error(x, out, stream):
+    try:
+        square[4, 256](x, out)
+    except Exception:
+        square[4, 256, stream](x, out)
+
+
+class Helper:
+    """Hides kernels where nobody looks for them."""
+
+    KERNELS = {"square": square}  # noqa: RUF012
+
+    @classmethod
+    def launch(cls, x, out, *stream):
+        cls.KERNELS["square"][(4, 256, *stream)](x, out)
+
+
+def hides_a_launch_on_the_default_stream(x, out, stream):
+    Helper.launch(x, out)
+    square[4, 256, stream](x, out)
+
+
+def hides_a_launch_on_the_stream_of_the_thread(x, out, stream):
+    Helper.launch(x, out, cuda.per_thread_default_stream())
+    square[4, 256, stream](x, out)
+
+
+def hides_a_launch_for_all(x, out, stream):
+    Helper.KERNELS["square"].forall(x.size)(x, out)
+    square[4, 256, stream](x, out)
+
+
+def assigns_elements(x, out, stream):
+    out[:] = 1
+    square[4, 256, stream](x, out)
+
+
+def copies_from_the_host(x, out, stream):
+    out.copy_to_device(np.zeros(x.shape, np.float32))
+    square[4, 256, stream](x, out)
+
+
+def passes_an_array_of_the_host(x, out, stream):
+    square[4, 256, stream](np.zeros(x.shape, np.float32), out)
+
+
+def works_without_numba(x, out, stream):
+    from cuda.bindings import driver
+
+    square[4, 256, stream](x, out)
+    (status, other) = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_DEFAULT)
+    assert int(status) == 0
+    driver.cuMemsetD8Async(out.device_ctypes_pointer.value, 1, 4, other)
+
+
+def works_on_a_temporary_without_numba(x, out, stream):
+    from cuda.bindings import driver
+
+    temporary = cuda.device_array(x.shape[0], np.float32)
+    square[4, 256, stream](x, temporary)
+    (_, other) = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_DEFAULT)
+    driver.cuMemsetD8Async(temporary.device_ctypes_pointer.value, 1, 4, other)
+    square[4, 256, stream](temporary, out)
+
+
 @gpu
 @pytest.mark.parametrize(
     "function",
     [
         synchronises, copies_to_the_host, uses_the_default_stream, uses_another_stream, waits_for_the_device,
-        copies_memory, launches_nothing,
+        copies_memory, launches_nothing, goes_on_after_an_error, hides_a_launch_on_the_default_stream,
+        hides_a_launch_on_the_stream_of_the_thread, hides_a_launch_for_all, assigns_elements, copies_from_the_host,
+        passes_an_array_of_the_host, works_without_numba, works_on_a_temporary_without_numba,
     ],
 )  # fmt: skip
 def test_what_cannot_be_replayed_is_refused_and_does_no_harm(function):
@@ -390,3 +625,65 @@ def test_what_cannot_be_replayed_is_refused_and_does_no_harm(function):
     with pytest.raises(RecordingError, match=rf"{function.__name__} .*Pass replay=False"):
         numba_cuda_callable(function, OUT, replay=True)(x)
     np.testing.assert_allclose(numba_cuda_callable(absolute, OUT, replay=True)(x), np.abs(x), rtol=1e-6)
+
+
+@gpu
+class TestRecordings:
+    X = np.linspace(-5, 5, N, dtype=np.float32)
+
+    def identity(self, function):
+        wrapper = numba_cuda_callable(function, OUT, replay=True)
+        np.testing.assert_allclose(wrapper(self.X), np.abs(self.X), rtol=1e-6)
+        code = jax.make_jaxpr(wrapper)(self.X).eqns[0].params["jaxpr"].eqns[0].params["call"].code
+        return code.compiled("cuda").identity
+
+    def test_launches_of_helpers_are_recorded(self):
+        def hidden(x, out, stream):
+            temporary = cuda.device_array(x.shape[0], dtype=np.float32)
+            Helper.launch(x, temporary, stream)
+            [square_root][0][4, 256, stream](temporary, out)
+
+        assert self.identity(hidden) == self.identity(absolute)
+
+    def test_what_is_recorded_identifies_a_callable(self):
+        def other(x, out, stream):
+            size = x.shape[0]
+            temporary = cuda.device_array(size, dtype=np.float32)
+            square[8, 128, stream](x, temporary)
+            square_root[4, 256, stream](temporary, out)
+
+        assert not self.identity(absolute).startswith("local")
+        assert self.identity(absolute) == self.identity(absolute)
+        assert self.identity(other) != self.identity(absolute)
+
+    def test_memory_of_this_process_makes_an_identity_of_this_process(self):
+        ones = cuda.to_device(np.ones(N, np.float32))
+
+        @cuda.jit
+        def absolute_times(x, factor, out):
+            i = cuda.grid(1)
+            if i < out.size:
+                out[i] = abs(x[i]) * factor[i]
+
+        def run(x, out, stream):
+            absolute_times[4, 256, stream](x, ones, out)
+
+        assert self.identity(run).startswith("local")
+
+    def test_many_threads_record_at_once(self):
+        failed = []
+
+        def work(k):
+            def run(x, out, stream):
+                for _ in range(k):
+                    absolute(x, out, stream)
+
+            try:
+                np.testing.assert_allclose(
+                    numba_cuda_callable(run, OUT, replay=True)(self.X), np.abs(self.X), rtol=1e-6
+                )
+            except Exception as error:
+                failed.append(error)
+
+        run_threads(work)
+        assert failed == []

@@ -76,5 +76,5 @@ def test_mutant_in_cpp_compiles(mutant):
     from bridge.languages.cuda_cpp import define
 
     name = kernel_of(mutant).name(mutant.operator.dtypes[0])
-    content, _ = define(kernel_of(mutant).source, name, ()).compile("sm_90")
+    content, *_ = define(kernel_of(mutant).source, name, ()).compile("sm_90")
     assert content.startswith(b"\x7fELF")
