@@ -9,7 +9,7 @@ from typing import Any
 from bridge.debug.checking import label_of, not_exported, run_checked
 from bridge.debug.findings import Findings, Place, kept
 from bridge.debug.mode import Mode, current_mode, using
-from bridge.debug.rewriting import with_written_outputs
+from bridge.debug.rewriting import instrumented
 from bridge.operator.call.declared import Rule, Rules
 from bridge.operator.call.operator_call import Function, OperatorCall
 from bridge.operator.choice.candidates import Candidate, Choice, candidate, candidate_for
@@ -64,7 +64,7 @@ class DebugChecks:
         label = _label(call, selected)
 
         def run(place: Place, args: Sequence[Any]) -> list[Any]:
-            return (with_written_outputs(kernel, args, place) if self.mode.outputs else kernel)(*args)
+            return instrumented(kernel, args, place if self.mode.outputs else None, self.mode.inputs)(*args)
 
         def checked(*args: Any) -> list[Any]:
             findings = Findings(Place.of(call.name, selected.reference, platform, args))
