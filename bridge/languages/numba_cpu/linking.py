@@ -35,10 +35,8 @@ class Code:
         # LLVM frees types and constants with their context.
         self._context = binding.create_context()
         self.module = binding.parse_bitcode(_bitcode(self._library), self._context)
-        recursive = self._link_recursion()
+        self._link_recursion()
         self._keep_only(self.kernel)
-        if recursive:  # the calls go through variables, which are constants now
-            self._run(lambda passes: passes.add_ipsccp_pass())
 
     @property
     def with_python(self) -> bool:
@@ -78,11 +76,9 @@ class Code:
             ctypes.cast(environment, ctypes.py_object).value for environment in environments.values() if environment
         ]
 
-    def _link_recursion(self) -> bool:
+    def _link_recursion(self) -> None:
         """Defines the variables through which functions call themselves, if any. Numba does so when it loads code."""
-        found = False
         while names := [each.name for each in self.module.global_variables if _is_unresolved(each)]:
-            found = True
             for name in names:
                 called = name.removeprefix(UNRESOLVED)
                 if not self._defines(self.module, called):
@@ -97,7 +93,6 @@ class Code:
                     address = self._library.codegen._engine.get_function_address(called)
                     text = f'@"{name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
                 self.module.link_in(binding.parse_assembly(text, self._context))
-        return found
 
     @staticmethod
     def _defines(module: binding.ModuleRef, name: str) -> bool:
@@ -108,11 +103,8 @@ class Code:
         for value in (*self.module.functions, *self.module.global_variables):
             if not value.is_declaration:
                 value.linkage = "external" if value.name == name else "internal"
-        self._run(lambda passes: passes.add_global_dead_code_eliminate_pass())
-
-    def _run(self, add: Callable[[Any], None]) -> None:
         passes = binding.create_new_module_pass_manager()
-        add(passes)
+        passes.add_global_dead_code_eliminate_pass()  # no pass that trusts an initial value: environments are set later
         passes.run(self.module, self._library.codegen._pass_builder())
 
     def _rename_environments(self, serial: int) -> dict[str, int]:

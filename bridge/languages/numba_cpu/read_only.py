@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR, data_arguments
+from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR, UNRESOLVED, data_arguments
 
 Object = Any
 """What an address may point into: the index of an input, or the ``alloca`` instruction of a local variable."""
@@ -105,10 +105,12 @@ class _Walk:
         self.contents: dict[Place, set[Place]] = defaultdict(set)
         self.changed: set[Object] = set()
         self._functions = {each: each for each in module.functions}
+        self._named = {each.name: each for each in self._functions}
         self._foreign: dict[binding.ValueRef, _Foreign] = {}
         self._parameters: dict[binding.ValueRef, list[binding.ValueRef]] = {}
         self._calls: dict[binding.ValueRef, list[binding.ValueRef]] = defaultdict(list)
         self._instructions: list[_Instruction] = []
+        self._recursive: dict[binding.ValueRef, binding.ValueRef] = {}
         self._grew = False
 
     def enter(self, function: binding.ValueRef) -> list[binding.ValueRef]:
@@ -200,6 +202,9 @@ class _Walk:
                 self._grew = True
 
     def _load(self, each: _Instruction) -> None:
+        variable = each.operands[0].name
+        if variable.startswith(UNRESOLVED) and variable.removeprefix(UNRESOLVED) in self._named:
+            self._recursive[each.value] = self._named[variable.removeprefix(UNRESOLVED)]
         self._add(each.value, self._held(self._of(each.operands[0]), _size(each.value)))
 
     def _held(self, places: set[Place], size: int | None) -> set[Place]:
@@ -230,6 +235,7 @@ class _Walk:
         *arguments, callee = each.operands
         if callee.name == PARALLEL_FOR:
             callee, *arguments = arguments[:5]
+        callee = self._recursive.get(callee, callee)
         if not self._of(*arguments):
             return
         function = self._functions.get(callee)

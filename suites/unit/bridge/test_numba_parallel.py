@@ -64,12 +64,17 @@ def parts(x, out):
         helper(x, out)
         yield i
 
+def refuse(v):
+    if v == 77 or v == 1:
+        raise KeyError("in Python", int(v))
+    return int(v)
+
 @numba.njit
 def in_python(x, out):
     helper(x, out)
-    with numba.objmode():
-        if x[0] == 1:
-            raise KeyError("in Python")
+    with numba.objmode(w="int32"):
+        w = refuse(x[0])
+    out[0] = w
 
 @numba.njit(parallel=True)
 def python_in_a_loop(x, out):
@@ -79,9 +84,7 @@ def python_in_a_loop(x, out):
 @numba.njit
 def one_in_python(v):
     with numba.objmode(w="int32"):
-        if v == 77:
-            raise KeyError("found", v)
-        w = v
+        w = refuse(v)
     return w
 
 SPEC = jax.ShapeDtypeStruct((SIZE,), np.int32)
@@ -93,7 +96,7 @@ occurred.restype = ctypes.c_void_p
 def fails(call, x, text):
     try:
         call(x).block_until_ready()
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # JAX raises the latter where it has run a call later
         assert text in str(error), error
     else:
         raise AssertionError("no error")
@@ -140,9 +143,9 @@ def test_an_exception_in_python_fails_its_call_and_leaves_nothing_behind(layer):
         call, other = numba_kernel(in_python, SPEC), numba_kernel(python_in_a_loop, SPEC)
         large = jax.jit(lambda x: call(x) + call(x + 1))  # on XLA's threads, which have no Python state
         for _ in range(20):
-            fails(call, GOOD + 1, "in_python raised KeyError: 'in Python'")
-            fails(large, GOOD, "in_python raised KeyError: 'in Python'")
-            fails(other, BAD, "python_in_a_loop raised KeyError: ('found', 77)")
+            fails(call, GOOD + 1, "in_python raised KeyError: ('in Python', 1)")
+            fails(large, GOOD, "in_python raised KeyError: ('in Python', 1)")
+            fails(other, BAD, "python_in_a_loop raised KeyError: ('in Python', ")
             assert not call(GOOD).any() and not other(GOOD).any()
         print("done")
         """,
