@@ -83,6 +83,7 @@ class Call:
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
         checks: The checks to make when it runs.
+        dropped: How many of the results, the last ones, the caller drops: they are no results of the kernel.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Call:
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
     checks: Checks | None = field(default=None, repr=False)
+    dropped: int = 0
 
     def batched(self, extent: int) -> Call:
         """The same call with one more leading batch dimension."""
@@ -217,7 +219,7 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
     """Results that are integers or booleans have zero tangents; others have no derivative."""
-    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs):
+    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs[: len(call.outputs) - call.dropped]):
         _no_derivative(call=call)
     results = kernel_call_p.bind(*primals, call=call)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]

@@ -90,7 +90,15 @@ def _wrapper(
         # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
         copies = tuple((inputs[index].shape, inputs[index].dtype) for index in code.guarded)
         shared = tuple((index, len(results + scratch) + at) for at, index in enumerate(code.guarded))
-        made = Call(name, code, results + scratch + copies, aliases + shared, vmap_method, checks=kernel_checks())
+        made = Call(
+            name,
+            code,
+            results + scratch + copies,
+            aliases + shared,
+            vmap_method,
+            checks=kernel_checks(),
+            dropped=len(scratch + copies),
+        )
         arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])
 
