@@ -9,10 +9,11 @@ calls of two functions of Numba's runtime go to the bridge instead, see
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import binding
+from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.languages.numba_cpu import runtime
@@ -28,6 +29,7 @@ class Code:
     """
 
     def __init__(self, compiled: Any):
+        self._compiled = compiled
         self._library = compiled.library
         self.kernel: str = compiled.fndesc.llvm_func_name
         # LLVM frees types and constants with their context.
@@ -75,17 +77,26 @@ class Code:
         ]
 
     def _link_recursion(self) -> None:
-        """Defines the variables by which functions call themselves; Numba defines them when it loads code."""
-        for variable in list(self.module.global_variables):
-            if not variable.name.startswith(UNRESOLVED):
-                continue
-            called = variable.name.removeprefix(UNRESOLVED)
-            if any(each.name == called and not each.is_declaration for each in self.module.functions):
-                text = f'@"{variable.name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
-            else:
-                address = self._library.codegen._engine.get_function_address(called)
-                text = f'@"{variable.name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
-            self.module.link_in(binding.parse_assembly(text, self._context))
+        """Defines the variables through which functions call themselves, if any. Numba does so when it loads code."""
+        while names := [each.name for each in self.module.global_variables if _is_unresolved(each)]:
+            for name in names:
+                called = name.removeprefix(UNRESOLVED)
+                if not self._defines(self.module, called):
+                    # The function calls itself with other types than it was called with first.
+                    for each in _callees(self._compiled, set()):
+                        if each.fndesc.llvm_func_name == called:
+                            self.module.link_in(binding.parse_bitcode(_bitcode(each.library), self._context))
+                            break
+                if self._defines(self.module, called):
+                    text = f'@"{name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
+                else:
+                    address = self._library.codegen._engine.get_function_address(called)
+                    text = f'@"{name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
+                self.module.link_in(binding.parse_assembly(text, self._context))
+
+    @staticmethod
+    def _defines(module: binding.ModuleRef, name: str) -> bool:
+        return any(each.name == name and not each.is_declaration for each in module.functions)
 
     def _keep_only(self, name: str) -> None:
         """Drops what the function ``name`` does not use, and hides the rest from other modules."""
@@ -93,7 +104,7 @@ class Code:
             if not value.is_declaration:
                 value.linkage = "external" if value.name == name else "internal"
         passes = binding.create_new_module_pass_manager()
-        passes.add_global_dead_code_eliminate_pass()
+        passes.add_global_dead_code_eliminate_pass()  # no pass that trusts an initial value: environments are set later
         passes.run(self.module, self._library.codegen._pass_builder())
 
     def _rename_environments(self, serial: int) -> dict[str, int]:
@@ -112,3 +123,17 @@ def _bitcode(library: Any) -> bytes:
     if any(not function.is_declaration for function in library._final_module.functions):
         return bytes(library._final_module.as_bitcode())
     return bytes(library._get_module_for_linking().as_bitcode())  # loaded from Numba's cache
+
+
+def _is_unresolved(variable: binding.ValueRef) -> bool:
+    return bool(variable.is_declaration and variable.name.startswith(UNRESOLVED))
+
+
+def _callees(compiled: Any, seen: set[int]) -> Iterator[Any]:
+    """All compile results of the functions that a compiled function calls, directly or not."""
+    for each in (compiled.fndesc.typemap or {}).values():
+        if isinstance(each, types.Dispatcher) and id(each.dispatcher) not in seen:
+            seen.add(id(each.dispatcher))
+            for callee in list(each.dispatcher.overloads.values()):
+                yield callee
+                yield from _callees(callee, seen)

@@ -1,7 +1,7 @@
 """Shows which inputs of a compiled Numba kernel its machine code cannot change.
 
 Numba's read-only arrays stop ``x[i] = v``, but not ``x.flat[i] = v``. So this module follows the address of each input
-through the LLVM code of the kernel and of all functions that it calls. An input counts as unchanged only if no store can
+through the LLVM code of the kernel and of all functions that it calls. An input counts as unchanged if no store can
 have an address that was computed from the input's. What the module cannot follow counts as changed: an address that is
 kept in the heap, or goes to a function without code.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR, data_arguments
+from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR, UNRESOLVED, data_arguments
 
 Object = Any
 """What an address may point into: the index of an input, or the ``alloca`` instruction of a local variable."""
@@ -36,7 +36,15 @@ _SAME_ADDRESS = frozenset(
 _NO_ADDRESS = frozenset(("icmp", "fcmp"))
 _NO_EFFECT = ("llvm.lifetime.", "llvm.assume", "llvm.prefetch", "llvm.dbg.", "llvm.invariant.")
 _LOADS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.masked.expandload.")
-_FILLS = ("llvm.memset.", "llvm.experimental.memset.")
+_FILLS = "llvm.memset."
+# C functions of Numba, and the arguments through which they write numbers. They only read the rest, and keep nothing.
+_WRITES = {
+    "NRT_Free": (),
+    "numba_attempt_nocopy_reshape": (4, 5),
+    "numba_xxdot": (5,),
+    "numba_xxgemm": (12,),
+    "numba_xxgemv": (9,),
+}
 _CONSTANT_OFFSET = re.compile(r"getelementptr (?:inbounds |nuw |nusw )*i8, ptr [^,]+, i64 (-?\d+)\b")
 
 
@@ -56,6 +64,7 @@ def changed_inputs(module: binding.ModuleRef, kernel: str, ranks: Sequence[int],
     if not open_:
         return set()
     walk = _Walk(module)
+    walk.enter(function)
     for index in open_:
         walk.places[pointers[index]] = {(index, _ANYWHERE)}
     walk.run()
@@ -74,6 +83,14 @@ class _Instruction:
     function: binding.ValueRef
 
 
+def _instructions(function: binding.ValueRef) -> Iterator[_Instruction]:
+    for block in function.blocks:
+        for value in block.instructions:
+            opcode = value.opcode
+            if opcode not in _NO_ADDRESS:
+                yield _Instruction(value, opcode, tuple(value.operands), function)
+
+
 class _Walk:
     """Finds the places that each value may point to, without regard to the order of instructions.
 
@@ -87,28 +104,25 @@ class _Walk:
         self.places: dict[binding.ValueRef, set[Place]] = defaultdict(set)
         self.contents: dict[Place, set[Place]] = defaultdict(set)
         self.changed: set[Object] = set()
+        self._functions = {each: each for each in module.functions}
+        self._named = {each.name: each for each in self._functions}
+        self._foreign: dict[binding.ValueRef, _Foreign] = {}
         self._parameters: dict[binding.ValueRef, list[binding.ValueRef]] = {}
         self._calls: dict[binding.ValueRef, list[binding.ValueRef]] = defaultdict(list)
-        self._instructions = list(self._read(module))
+        self._instructions: list[_Instruction] = []
+        self._recursive: dict[binding.ValueRef, binding.ValueRef] = {}
         self._grew = False
 
-    def _read(self, module: binding.ModuleRef) -> Iterator[_Instruction]:
-        for function in module.functions:
-            if function.is_declaration:
-                continue
-            self._parameters[function] = list(function.arguments)
-            for block in function.blocks:
-                for value in block.instructions:
-                    opcode = value.opcode
-                    if opcode in _NO_ADDRESS:
-                        continue
-                    yield _Instruction(value, opcode, tuple(value.operands), function)
+    def enter(self, function: binding.ValueRef) -> list[binding.ValueRef]:
+        """Reads a function that gets an address; returns its parameters."""
+        if function not in self._parameters:
+            self._parameters[function] = list(self._functions[function].arguments)
+            self._instructions += _instructions(self._functions[function])
+            self._grew = True
+        return self._parameters[function]
 
     def run(self) -> None:
         """Applies every instruction until nothing new is found."""
-        for each in self._instructions:
-            if each.opcode == "alloca":
-                self.places[each.value] = {(each.value, 0)}
         self._grew = True
         while self._grew:
             self._grew = False
@@ -181,13 +195,16 @@ class _Walk:
             if obj in self.changed:
                 self._change(held)
 
-    def _mark(self, places: set[Place]) -> None:
+    def _mark(self, places: Iterable[Place]) -> None:
         for obj, _ in places:
             if obj not in self.changed:
                 self.changed.add(obj)
                 self._grew = True
 
     def _load(self, each: _Instruction) -> None:
+        variable = each.operands[0].name
+        if variable.startswith(UNRESOLVED) and variable.removeprefix(UNRESOLVED) in self._named:
+            self._recursive[each.value] = self._named[variable.removeprefix(UNRESOLVED)]
         self._add(each.value, self._held(self._of(each.operands[0]), _size(each.value)))
 
     def _held(self, places: set[Place], size: int | None) -> set[Place]:
@@ -202,6 +219,9 @@ class _Walk:
                     held |= known
         return held
 
+    def _declare(self, each: _Instruction) -> None:
+        self._add(each.value, {(each.value, 0)})
+
     def _exchange(self, each: _Instruction) -> None:
         pointer, *values = each.operands
         self._store_at(self._of(*values), self._of(pointer), None)
@@ -215,11 +235,16 @@ class _Walk:
         *arguments, callee = each.operands
         if callee.name == PARALLEL_FOR:
             callee, *arguments = arguments[:5]
-        parameters = self._parameters.get(callee)
-        if parameters is not None and len(parameters) == len(arguments):
+        callee = self._recursive.get(callee, callee)
+        if not self._of(*arguments):
+            return
+        function = self._functions.get(callee)
+        if function is not None and not function.is_declaration:
             if each.value not in self._calls[callee]:
                 self._calls[callee].append(each.value)
-            for parameter, argument in zip(parameters, arguments, strict=True):
+                self._grew = True
+            # LLVM may give a call more operands than parameters.
+            for parameter, argument in zip(self.enter(callee), arguments, strict=False):
                 self._flow(parameter, argument)
         elif callee.name.startswith(("llvm.memcpy", "llvm.memmove")):
             target, source = arguments[:2]
@@ -231,23 +256,47 @@ class _Walk:
         self, each: _Instruction, callee: binding.ValueRef, arguments: Sequence[binding.ValueRef]
     ) -> None:
         held = [self._of(argument) for argument in arguments]
-        name = callee.name
-        if not any(held) or name.startswith(_NO_EFFECT):
+        if callee.name.startswith(_NO_EFFECT):
             return
-        if not callee.is_function:
+        if callee not in self._functions:  # an address, or inline assembly
             self._change(set().union(*held))
             return
-        if name.startswith(_LOADS):
+        if callee.name.startswith(_LOADS):
             self._add(each.value, self._held(set().union(*held), None))
             return
-        reads_only = _reads_only(callee)
-        declared = [list(argument.attributes) for argument in callee.arguments]
+        written = (0,) if callee.name.startswith(_FILLS) else _WRITES.get(callee.name)
+        if written is not None:
+            self._mark(place for index in written for place in held[index] if isinstance(place[0], int))
+            return
+        if callee not in self._foreign:
+            self._foreign[callee] = _Foreign(self._functions[callee])
+        function = self._foreign[callee]
         for index, places in enumerate(held):
-            attributes = declared[index] if index < len(declared) else []
-            if not (reads_only or (_only_read(attributes) and _not_kept(attributes))):
-                self._change({place for place in places if isinstance(place[0], int) or not name.startswith(_FILLS)})
-            if not _not_kept(attributes):
+            if not function.only_reads(index):
+                self._change(places)
+            if not function.forgets(index):
                 self._add(each.value, _somewhere(places | self._held(places, None)))
+
+
+class _Foreign:
+    """What a function without code declares about itself."""
+
+    def __init__(self, function: binding.ValueRef):
+        self._arguments = [frozenset(argument.attributes) for argument in function.arguments]
+        memory = re.search(r"memory\(([^)]*)\)", b" ".join(function.attributes).decode())
+        # It may write to memory that the program cannot see.
+        self._writes = memory is None or "write" in re.sub(r"inaccessiblemem: \w+", "", memory[1])
+
+    def only_reads(self, index: int) -> bool:
+        """Whether nothing is written by way of an argument, neither now nor later."""
+        return not self._writes or (_only_read(self._of(index)) and self.forgets(index))
+
+    def forgets(self, index: int) -> bool:
+        """Whether neither the result nor any memory holds an argument when the function returns."""
+        return not self._of(index).isdisjoint((b"captures(none)", b"nocapture"))
+
+    def _of(self, index: int) -> frozenset[bytes]:
+        return self._arguments[index] if index < len(self._arguments) else frozenset()
 
 
 def _somewhere(places: set[Place]) -> set[Place]:
@@ -265,19 +314,6 @@ def _word(at: int | None, size: int | None) -> int | None:
     return at // _WORD
 
 
-def _not_kept(attributes: Sequence[bytes]) -> bool:
-    return b"captures(none)" in attributes or b"nocapture" in attributes
-
-
-def _reads_only(function: binding.ValueRef) -> bool:
-    """Whether the function writes to no memory that the program can see."""
-    text = b" ".join(function.attributes).decode()
-    match = re.search(r"memory\(([^)]*)\)", text)
-    if match is None:
-        return False
-    return "write" not in match[1].replace("inaccessiblemem: readwrite", "").replace("inaccessiblemem: write", "")
-
-
 _RULES: dict[str, Callable[[_Walk, _Instruction], None]] = {
     "getelementptr": _Walk._move,
     "store": _Walk._store,
@@ -287,5 +323,5 @@ _RULES: dict[str, Callable[[_Walk, _Instruction], None]] = {
     "ret": _Walk._return,
     "call": _Walk._call,
     "invoke": _Walk._call,
-    "alloca": lambda walk, each: None,
+    "alloca": _Walk._declare,
 }

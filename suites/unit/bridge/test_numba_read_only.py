@@ -1,0 +1,175 @@
+"""numba_kernel: a kernel never changes a JAX array, whatever it does to its inputs."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from bridge import numba_kernel
+from bridge.ffi.target import CPU
+from suites.backends.backend import Backend
+from suites.ops import operators
+from suites.unit.bridge import kernels
+
+Spec = jax.ShapeDtypeStruct
+OUT = Spec((4,), np.float32)
+
+
+@numba.njit
+def store(array):
+    array.flat[1] = 9
+
+
+@numba.njit
+def flat(x, out):
+    x.flat[0] = 9
+    out[:] = 1
+
+
+@numba.njit
+def ascontiguous(x, out):
+    np.ascontiguousarray(x)[0] = 9
+    out[:] = 1
+
+
+@numba.njit
+def nditer(x, out):
+    for value in np.nditer(x):
+        value[()] = 9
+    out[:] = 1
+
+
+@numba.njit
+def diagonal(x, out):
+    np.fill_diagonal(x.reshape(2, 2), 9)
+    out[:] = 1
+
+
+@numba.njit
+def in_a_helper(x, out):
+    store(x[1:])
+    out[:] = 1
+
+
+@numba.njit(parallel=True)
+def in_parallel(x, out):
+    for i in numba.prange(out.size):
+        x.flat[i] = 9
+        out[i] = 1
+
+
+@numba.njit
+def through_a_tuple(x, out):
+    for array in (x, x):
+        array.flat[2] = 9
+    out[:] = 1
+
+
+@numba.njit
+def through_a_list(x, out):
+    arrays = [x, x]
+    arrays[1].flat[0] = 9
+    out[:] = 1
+
+
+@numba.njit
+def recursive(array, depth):
+    if depth > 0:
+        recursive(array, depth - 1)
+    else:
+        array.flat[0] = 9
+
+
+@numba.njit
+def through_recursion(x, out):
+    recursive(x, 3)
+    out[:] = 1
+
+
+WRITERS = [
+    flat, ascontiguous, nditer, diagonal, in_a_helper, in_parallel, through_a_tuple, through_a_list, through_recursion
+]  # fmt: skip
+
+
+def guarded(kernel):
+    """The inputs that the compiled kernel gets copies of."""
+    (found,) = [entry.guarded for text, entry in CPU._entries.items() if f'"{kernel.py_func.__name__}"' in text]
+    return found
+
+
+@pytest.mark.parametrize("kernel", WRITERS, ids=lambda kernel: kernel.py_func.__name__)
+def test_a_write_to_an_input_changes_a_copy(kernel):
+    x = jnp.arange(4.0)
+    call = numba_kernel(kernel, OUT)
+    np.testing.assert_array_equal(call(x), np.ones(4))
+    np.testing.assert_array_equal(jax.jit(lambda x: call(x) + x)(x), [1, 2, 3, 4])
+    np.testing.assert_array_equal(jax.lax.fori_loop(0, 3, lambda _, c: call(x) + c, x), x + 3)
+    np.testing.assert_array_equal(x, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("method", [None, "broadcast_all", "sequential"])
+def test_a_write_to_an_input_changes_a_copy_of_each_element_of_a_batch(method):
+    xs, y = jnp.arange(12.0).reshape(3, 4), jnp.arange(4.0)
+
+    @numba.njit
+    def both(x, y, out):
+        out[:] = x + y
+        y.flat[0] = 100
+        x.flat[0] = 100
+
+    call = numba_kernel(both, OUT, vmap_method=method)
+    np.testing.assert_array_equal(jax.vmap(call, (0, None))(xs, y), np.arange(12.0).reshape(3, 4) + np.arange(4.0))
+    np.testing.assert_array_equal(xs, np.arange(12.0).reshape(3, 4))
+    np.testing.assert_array_equal(y, np.arange(4.0))
+
+
+def test_a_donated_input_may_be_changed():
+    call = jax.jit(numba_kernel(flat, OUT), donate_argnums=0)
+    np.testing.assert_array_equal(call(jnp.arange(4.0)), np.ones(4))
+
+
+def test_a_copied_input_does_not_need_a_derivative():
+    @numba.njit
+    def signs(x, out):
+        x.flat[0] = 1
+        for i in range(4):
+            out[i] = x[i] > 0
+
+    call = numba_kernel(signs, Spec((4,), np.int32))
+    gradient = jax.grad(lambda x: (call(x) * x).sum())(jnp.arange(4.0))
+    np.testing.assert_array_equal(gradient, [1, 1, 1, 1])
+
+
+@numba.njit
+def reads(x, out):
+    y = x[1:]
+    out[:3] = y[::-1][:3]
+    out[3] = x.sum() + np.max(x) + x.flat[2] + np.sort(x)[0] + x.reshape(2, 2)[1, 1]
+
+
+@numba.njit
+def reads_in_python(x, out):
+    with numba.objmode(total="float64"):
+        total = float(x.sum())
+    out[:] = total
+
+
+@pytest.mark.parametrize("kernel", [kernels.double, kernels.double_parallel, kernels.copy, kernels.square, reads])
+def test_what_only_reads_an_input_gets_no_copy(kernel):
+    numba_kernel(kernel, OUT)(jnp.arange(4.0))
+    assert guarded(kernel) == ()
+
+
+def test_what_cannot_be_followed_gets_a_copy():
+    numba_kernel(reads_in_python, OUT)(jnp.arange(4.0))
+    assert guarded(reads_in_python) == (0,)
+
+
+@pytest.mark.parametrize("backend", [Backend.NUMBA, Backend.NUMBA_PARALLEL], ids=lambda backend: backend.id)
+@pytest.mark.parametrize("operator", operators().values(), ids=lambda operator: operator.name)
+def test_no_kernel_of_the_built_in_operators_gets_a_copy(operator, backend):
+    kernel = operator.kernels[backend]
+    inputs = operator.sample(operator.dtypes[0], 1024, 0)
+    kernel.build(inputs, operator.outputs(*inputs)).lower(*inputs)
+    assert guarded(kernel.dispatcher) == ()
