@@ -112,7 +112,7 @@ def _record_on(
         hook(context)
         ranges: list[tuple[int, int]] = []
         # The default stream may not be used while another stream is recorded that waits for it.
-        status, filler = cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        status, filler = cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
         check(status, f"{name}: creating a stream to fill memory on")
         cleanup.callback(cu.cuStreamDestroy, filler)
 
