@@ -118,9 +118,7 @@ def run(layer, program, **environment):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize(
-    "kernel", ["helper", "serial", "deeper", "nested", "through_recursion", "through_a_generator"]
-)
+@pytest.mark.parametrize("kernel", ["helper", "serial", "deeper", "nested", "through_recursion", "through_a_generator"])
 def test_an_exception_fails_its_call_and_leaves_nothing_behind(layer, kernel):
     printed = run(
         layer,
