@@ -278,11 +278,7 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
     """Results that are integers or booleans have zero tangents; others have no derivative."""
-<<<<<<< HEAD
     if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.results):
-=======
-    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.outputs[: len(call.outputs) - call.dropped]):
->>>>>>> wt-native
         _no_derivative(call=call)
     results = bind(call, *primals)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
