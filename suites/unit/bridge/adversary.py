@@ -235,7 +235,7 @@ class Adversary(RuleBasedStateMachine):
     def export(self, data: Any) -> None:
         program = data.draw(st.sampled_from(self.programs))
         self._say("export", program)
-        exported = jax.export.export(jax.jit(program.call), disabled_checks=bridge.export_checks())(SPEC)
+        exported = _exported(program.call)
         self.programs.append(Program(jax.export.deserialize(exported.serialize()).call, program.factor, batches=False))
 
     # threads
@@ -271,7 +271,7 @@ class Adversary(RuleBasedStateMachine):
         if not _may_start_a_process():
             return
         call = bridge.numba_kernel(_module_kernel(kind, 2), SPEC)
-        exported = jax.export.export(jax.jit(call), disabled_checks=bridge.export_checks())(SPEC)
+        exported = _exported(call)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "program")
             file.write_bytes(exported.serialize())
@@ -319,6 +319,10 @@ class Adversary(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.wait()
+
+
+def _exported(call: Callable[[Any], Any]) -> jax.export.Exported:
+    return jax.export.export(jax.jit(call), platforms=["cpu"], disabled_checks=bridge.export_checks())(SPEC)
 
 
 def _scanned(call: Callable[[Any], Any], xs: Any) -> Any:

@@ -139,7 +139,7 @@ LAUNCHES = {
     "grid of a matrix": ({"grid": np.ones((2, 2), int), "block": 1}, "expected integers; array"),
     "grid negative": ({"grid": -1, "block": 1}, "grid is -1, expected integers from 0 to"),
     "block zero": ({"grid": 1, "block": 0}, "block is 0, expected integers from 1 to"),
-    "launch_dims high": ({"launch_dims": 2**31}, "launch_dims is 2147483648, expected integers from 0 to 2147483647"),
+    "launch_dims high": ({"launch_dims": 2**40}, "launch_dims is 1099511627776, which is 4294967296 blocks"),
     "launch_dims none": ({"launch_dims": ()}, r"launch_dims is \(\), expected one to three integers"),
     "threads_per_block zero": ({"launch_dims": 4, "threads_per_block": 0}, "threads_per_block is 0, expected"),
     "threads_per_block of two": ({"launch_dims": 4, "threads_per_block": (8, 8)}, r"is \(8, 8\), expected one integer"),

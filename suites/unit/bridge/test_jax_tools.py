@@ -288,7 +288,8 @@ class TestExecutables:
     def test_it_is_serialised_and_loaded(self, subject):
         compiled = jax.jit(subject.call).lower(X).compile()
         serialised = serialize_executable.serialize(compiled)
-        loaded = serialize_executable.deserialize_and_load(*serialised, execution_devices=jax.devices("cpu")[:1])
+        devices = jax.devices("cpu")
+        loaded = serialize_executable.deserialize_and_load(*serialised, backend="cpu", execution_devices=devices[:1])
         np.testing.assert_array_equal(loaded(X), compiled(X))
 
     def test_another_process_runs_it(self, subject, tmp_path):
@@ -304,7 +305,9 @@ class TestExecutables:
         assert "Define the kernel" in run("-c", LOAD.format(define="import bridge"), path).stderr
 
     def test_an_exported_program_is_serialised(self, subject):
-        exported = jax.export.export(jax.jit(subject.call), disabled_checks=bridge.export_checks())(X)
+        exported = jax.export.export(jax.jit(subject.call), platforms=["cpu"], disabled_checks=bridge.export_checks())(
+            X
+        )
         loaded = jax.export.deserialize(exported.serialize())
         np.testing.assert_array_equal(loaded.call(X), subject.call(X))
 

@@ -435,6 +435,7 @@ class TestNumbaCuda:
             monkeypatch.setattr(found, "require_cuda", lambda: None)
             # Without a GPU nothing is compiled; no result needs temporary memory.
             monkeypatch.setattr(NativeCode, "scratch", ())
+            monkeypatch.setattr(NativeCode, "guarded", ())
         for wrapped, name in (
             (numba_cuda_kernel(cuda.jit(rebinds), OUT, launch_dims=3), "rebinds"),
             (numba_cuda_callable(launch, OUT), "launch"),
