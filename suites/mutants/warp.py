@@ -34,24 +34,6 @@ from suites.ops.sum import OPERATOR as SUM
 
 
 @functools.cache
-def clipped_input_warp(dtype):
-    element = scalar(dtype)
-    vector = wp.array(dtype=element)
-
-    @wp.func
-    def clipped(x: vector, i: int):
-        x[i] = wp.max(x[i], element(0))
-        return x[i]
-
-    @wp.kernel(module="unique", enable_backward=False)
-    def relu(x: vector, out: vector):
-        i = wp.tid()
-        out[i] = clipped(x, i)
-
-    return relu
-
-
-@functools.cache
 def lost_nan_warp(dtype):
     element = scalar(dtype)
 
@@ -415,13 +397,6 @@ def _gradient(of, name, kernel, fault, **changes):
 
 
 MUTANTS = (
-    _warp(
-        RELU,
-        "clipped_input",
-        WarpKernel(clipped_input_warp),
-        "clips its input where it lies, in a function that the bridge does not look into",
-        dtypes=("int32",),
-    ),
     _warp(RELU, "lost_nan", WarpKernel(lost_nan_warp), "NaN becomes zero"),
     _warp(LIF_STEP, "unwritten_spikes", WarpKernel(silent_threshold_warp), "neurons that do not spike are not written"),
     _warp(

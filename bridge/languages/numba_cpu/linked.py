@@ -10,7 +10,7 @@ from numba.core import types
 from bridge.ffi.built import Built
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba_cpu.entry import entry_code
-from bridge.languages.numba_cpu.linking import Code
+from bridge.languages.numba_cpu.linking import Code, may_raise_elsewhere
 from bridge.languages.numba_cpu.read_only import changed_inputs
 from bridge.signature.array_types import Signature
 
@@ -33,13 +33,14 @@ class Linked:
         self._code = Code(compiled)
         ranks = [array.ndim for array in arrays]
         read_only = [index for index, array in enumerate(arrays) if not array.mutable]
-        self.guarded = tuple(sorted(changed_inputs(self._code.module, self._code.kernel, ranks, read_only)))
+        with self._code.opened() as module:
+            self.guarded = tuple(sorted(changed_inputs(module, self._code.kernel, ranks, read_only)))
+            self._with_python = may_raise_elsewhere(module)
 
     def load(self) -> Built:
         """Loads the code."""
-        with_python = self._code.with_python
         address, objects = self._code.load(
-            lambda entry: entry_code(self._compiled, self._arrays, self._name, entry, with_python)
+            lambda entry: entry_code(self._compiled, self._arrays, self._name, entry, self._with_python)
         )
         copies = [self._signature.input_sizes[index] for index in self.guarded]
         plan = HostPlan(self._name, address, self._signature.input_sizes, [*self._signature.output_sizes, *copies])

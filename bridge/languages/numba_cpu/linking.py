@@ -8,6 +8,7 @@ calls of two functions of Numba's runtime go to the bridge instead, see
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,16 +33,26 @@ class Code:
         self._compiled = compiled
         self._library = compiled.library
         self.kernel: str = compiled.fndesc.llvm_func_name
-        # LLVM frees types and constants with their context.
-        self._context = binding.create_context()
-        self.module = binding.parse_bitcode(_bitcode(self._library), self._context)
-        self._link_recursion()
-        self._keep_only(self.kernel)
+        self._bitcode = _bitcode(self._library)
+        with self.opened() as module:
+            self._link_recursion(module)
+            self._keep_only(module, self.kernel)
+            self._bitcode = bytes(module.as_bitcode())
 
-    @property
-    def with_python(self) -> bool:
-        """Whether exceptions may be raised where the kernel does not see them: in parallel loops, or in Python."""
-        return any(function.name in runtime.REPLACED for function in self.module.functions)
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[binding.ModuleRef]:
+        """The code as an LLVM module, which is closed at the end of the block.
+
+        It has a context of its own, because LLVM frees types and constants with their context. A module must be closed
+        before its context. Python's garbage collector knows no such order, so no LLVM object lives longer than a block.
+        """
+        context = binding.create_context()
+        module = binding.parse_bitcode(self._bitcode, context)
+        try:
+            yield module
+        finally:
+            module.close()
+            context.close()
 
     @global_compiler_lock
     def load(self, entry: Callable[[str], str]) -> tuple[int, Any]:
@@ -55,68 +66,89 @@ class Code:
         """
         serial = LOADER.serial()
         name = f"bridge_entry_{serial}"
-        added = binding.parse_assembly(entry(name), self._context)
-        added.verify()
-        passes, builder = self._library.codegen._module_pass_manager()
-        passes.run(added, builder)
-        self.module.link_in(added)
-        self._keep_only(name)
-        symbols = {}
-        for function in list(self.module.functions):
-            if (replacement := runtime.REPLACED.get(function.name)) is not None:
-                function.name = replacement
-                symbols[replacement] = runtime.address(replacement)
-        if any(function.name == runtime.FAIL for function in self.module.functions):
-            symbols[runtime.FAIL] = runtime.address(runtime.FAIL)
-        environments = self._rename_environments(serial)
-        LOADER.load(self.module, self._library.codegen._tm, symbols)
+        with self.opened() as module:
+            _link(module, entry(name), self._optimise)
+            self._keep_only(module, name)
+            symbols = {}
+            for function in list(module.functions):
+                if (replacement := runtime.REPLACED.get(function.name)) is not None:
+                    function.name = replacement
+                    symbols[replacement] = runtime.address(replacement)
+            if any(function.name == runtime.FAIL for function in module.functions):
+                symbols[runtime.FAIL] = runtime.address(runtime.FAIL)
+            environments = self._rename_environments(module, serial)
+            LOADER.load(module, self._library.codegen._tm, symbols)
         for variable, environment in environments.items():
             ctypes.c_void_p.from_address(LOADER.variable(variable)).value = environment
         return LOADER.function(name), [
             ctypes.cast(environment, ctypes.py_object).value for environment in environments.values() if environment
         ]
 
-    def _link_recursion(self) -> None:
+    def _optimise(self, module: binding.ModuleRef) -> None:
+        module.verify()
+        passes, builder = self._library.codegen._module_pass_manager()
+        passes.run(module, builder)
+
+    def _link_recursion(self, module: binding.ModuleRef) -> None:
         """Defines the variables through which functions call themselves, if any. Numba does so when it loads code."""
-        while names := [each.name for each in self.module.global_variables if _is_unresolved(each)]:
+        while names := [each.name for each in module.global_variables if _is_unresolved(each)]:
             for name in names:
                 called = name.removeprefix(UNRESOLVED)
-                if not self._defines(self.module, called):
+                if not self._defines(module, called):
                     # The function calls itself with other types than it was called with first.
                     for each in _callees(self._compiled, set()):
                         if each.fndesc.llvm_func_name == called:
-                            self.module.link_in(binding.parse_bitcode(_bitcode(each.library), self._context))
+                            _link(module, _bitcode(each.library))
                             break
-                if self._defines(self.module, called):
+                if self._defines(module, called):
                     text = f'@"{name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
                 else:
                     address = self._library.codegen._engine.get_function_address(called)
                     text = f'@"{name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
-                self.module.link_in(binding.parse_assembly(text, self._context))
+                _link(module, text)
 
     @staticmethod
     def _defines(module: binding.ModuleRef, name: str) -> bool:
         return any(each.name == name and not each.is_declaration for each in module.functions)
 
-    def _keep_only(self, name: str) -> None:
+    def _keep_only(self, module: binding.ModuleRef, name: str) -> None:
         """Drops what the function ``name`` does not use, and hides the rest from other modules."""
-        for value in (*self.module.functions, *self.module.global_variables):
+        for value in (*module.functions, *module.global_variables):
             if not value.is_declaration:
                 value.linkage = "external" if value.name == name else "internal"
         passes = binding.create_new_module_pass_manager()
         passes.add_global_dead_code_eliminate_pass()  # no pass that trusts an initial value: environments are set later
-        passes.run(self.module, self._library.codegen._pass_builder())
+        passes.run(module, self._library.codegen._pass_builder())
 
-    def _rename_environments(self, serial: int) -> dict[str, int]:
+    def _rename_environments(self, module: binding.ModuleRef, serial: int) -> dict[str, int]:
         """Gives the variables of environments names of their own; returns their values in Numba's copy."""
         values = {}
-        for index, variable in enumerate(self.module.global_variables):
+        for index, variable in enumerate(module.global_variables):
             if variable.name.startswith(ENVIRONMENT) and not variable.is_declaration:
                 place = self._library.codegen._engine.get_global_value_address(variable.name)
                 variable.name = f"bridge_environment_{serial}_{index}"
                 variable.linkage = "external"  # LLVM may not conclude that nothing sets it
                 values[variable.name] = ctypes.c_void_p.from_address(place).value or 0 if place else 0
         return values
+
+
+def may_raise_elsewhere(module: binding.ModuleRef) -> bool:
+    """Whether exceptions may be raised where the kernel does not see them: in parallel loops, or in Python."""
+    return any(function.name in runtime.REPLACED for function in module.functions)
+
+
+def _link(
+    module: binding.ModuleRef, code: str | bytes, prepare: Callable[[binding.ModuleRef], None] | None = None
+) -> None:
+    """Links LLVM code, as text or as bitcode, into a module."""
+    parse = binding.parse_assembly if isinstance(code, str) else binding.parse_bitcode
+    added = parse(code, module._context)
+    try:
+        if prepare is not None:
+            prepare(added)
+        module.link_in(added)
+    finally:
+        added.close()  # does nothing if it has become a part of the module
 
 
 def _bitcode(library: Any) -> bytes:

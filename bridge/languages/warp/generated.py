@@ -19,9 +19,9 @@ from pathlib import Path
 import warp as wp
 
 from bridge.languages.warp.dtypes import LOCK
-from bridge.languages.warp.failures import failed, refused
 from bridge.languages.warp.instances import withdraw
 from bridge.languages.warp.parameters import is_array
+from bridge.languages.warp.refusals import failed, refused
 from bridge.languages.warp.settings import block_dim_on, settings_of
 from bridge.languages.warp.supported import internals
 from bridge.languages.warp.uses import Uses, uses_of

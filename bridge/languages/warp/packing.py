@@ -15,10 +15,10 @@ import numpy as np
 import warp as wp
 
 from bridge.languages.warp.dtypes import numpy_dtype
-from bridge.languages.warp.failures import failed, refused
 from bridge.languages.warp.generated import Generated, generating, loadable, settle
 from bridge.languages.warp.instances import withdraw
 from bridge.languages.warp.launch_spec import Argument, Spec
+from bridge.languages.warp.refusals import failed, refused
 from bridge.languages.warp.supported import unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one

@@ -4,5 +4,5 @@ from suites.unit.processes import run
 
 
 def test_no_attack_succeeds():
-    done = run("-m", "suites.unit.bridge.adversary", "--examples", 8)
+    done = run("-m", "suites.unit.bridge.adversary", "--examples", 3, "--steps", 12)
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"

@@ -67,7 +67,7 @@ def test_release_spares_a_program_that_runs(tmp_path):
         DEFINE
         + textwrap.dedent(
             """
-            for offset in range(6):
+            for offset in range(3):
                 results = []
                 call = define(float(offset))
                 for _ in range(20):
@@ -102,7 +102,7 @@ def test_release_spares_exported_programs_in_all_threads(tmp_path):
                     bridge.release()
             threads = [threading.Thread(target=release)]
             threads[0].start()
-            for _ in range(30):
+            for _ in range(8):
                 for offset, program in enumerate(programs):
                     assert float(program.call(x)[-1]) == offset
             stop.set()
