@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError, jax_kernel
+from bridge.ffi.kernel_call import KERNEL_CALLS
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import kernel_uses
 from bridge.languages.warp.uses import Uses, uses_of
@@ -302,7 +303,7 @@ def jaxprs_in(parameters):
 
 def calls_in(jaxpr):
     for equation in jaxpr.eqns:
-        if equation.primitive.name == "kernel_call":
+        if equation.primitive in KERNEL_CALLS:
             yield equation.params["call"]
         for inner in jaxprs_in(equation.params):
             yield from calls_in(inner)
