@@ -38,9 +38,9 @@ def release() -> int:
     (``jax.clear_caches()`` makes JAX let go). Loaded machine code stays for the life of the process, so every program
     that calls it can run at any time, also one that runs now or comes from ``jax.export``.
     """
+    before = len(DEFINITIONS)
     for cache in _caches:
         cache.cache_clear()
-    before = len(DEFINITIONS)
     gc.collect()
     for function in _others:
         function()
