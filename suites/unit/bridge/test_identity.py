@@ -95,6 +95,13 @@ def test_a_global_that_is_named_like_an_attribute_does_not_count():
     assert keys[0] == keys[1]
 
 
+@pytest.mark.parametrize(("setting", "value"), [("LOOP_VECTORIZE", 0), ("CPU_NAME", "generic")])
+def test_settings_of_numba_that_change_the_machine_code_count(setting, value, monkeypatch):
+    before = key_of(wrapped("literal", 2))
+    monkeypatch.setattr(numba.config, setting, value)
+    assert key_of(wrapped("literal", 2)) != before
+
+
 KEYS = textwrap.dedent(
     """
     import random, sys
