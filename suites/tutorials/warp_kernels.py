@@ -646,7 +646,7 @@ print(message)
 
 # %% [markdown]
 # A kernel that writes to an input would change a JAX array under the eyes of everyone who holds it. Make it an in/out
-# argument instead. Not checked are the functions that a kernel calls, and indices, as in CUDA.
+# argument instead. Functions that the kernel calls are checked too. Indices are not, as in CUDA.
 
 
 # %%
@@ -657,7 +657,7 @@ def overwrites(x: wp.array(dtype=float), out: wp.array(dtype=float)):
     out[i] = x[i]
 
 
-print(message_of(bridge.SignatureError, lambda: jax_kernel(overwrites)))
+print(message_of(bridge.SignatureError, lambda: jax_kernel(overwrites)(x)))
 
 # %% [markdown]
 # ## What to remember
