@@ -5,6 +5,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
 
@@ -52,6 +53,29 @@ class TestNumba:
     def test_a_right_kernel_passes(self, transform):
         with debug_mode():
             np.testing.assert_array_equal(TRANSFORMS[transform](wrapped(right))(X), 2 * X)
+
+
+@numba.njit
+def writes_if_large(x, out):
+    out[...] = x
+    if x.size > 100:
+        x.flat[0] = 0
+
+
+class TestGuardedInputs:
+    """The bridge gives a kernel that may write to an input a copy. That is no fault; writing to it is one."""
+
+    @pytest.mark.parametrize("transform", TRANSFORMS)
+    def test_a_kernel_that_does_not_write_passes(self, transform):
+        with debug_mode():
+            np.testing.assert_array_equal(TRANSFORMS[transform](wrapped(writes_if_large))(X), X)
+
+    def test_a_kernel_that_writes_is_found_and_nothing_else(self):
+        large = jnp.ones(200)
+        with debug_mode(), pytest.raises(FAILED, match=r"changed 1 of 200 elements of its input 0") as caught:
+            jax.block_until_ready(numba_kernel(writes_if_large, lambda x: x)(large))
+        assert "NaN" not in str(caught.value)
+        assert "did not write" not in str(caught.value)
 
 
 class TestApart:
