@@ -19,7 +19,7 @@ class Description(msgspec.Struct, frozen=True):
     Attributes:
         language: Name of the language.
         name: Name of the kernel.
-        identity: Identifies the code, see :class:`~bridge.languages.native_language.Compiled`.
+        identity: Identifies the code, see :class:`~bridge.languages.compiled_kernel.Compiled`.
         options: The options of the kernel, encoded.
         signature: The types of the call.
     """

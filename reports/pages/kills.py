@@ -21,6 +21,7 @@ LETTERS = {
     Status.CRASHED: "x",
     Status.TIMEOUT: "t",
     Status.OOM: "o",
+    Status.UNCHECKED: "?",
 }
 """The letter of each failure in a matrix."""
 

@@ -18,9 +18,19 @@ class Status(StrEnum):
     CRASHED = "CRASHED"
     TIMEOUT = "TIMEOUT"
     OOM = "OOM"
+    UNCHECKED = "UNCHECKED"
     SKIPPED = "SKIPPED"
 
     @property
     def failed(self) -> bool:
         """Whether the cell should have passed and did not. A skipped cell is unsupported, not broken."""
         return self not in (Status.PASSED, Status.SKIPPED)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the cell shows a fault of the kernel.
+
+        A cell that is ``UNCHECKED`` has not passed, but says nothing of the kernel: no error bound could be derived,
+        say, or the result could not be judged. The same is true of a cell that found too little memory (``OOM``).
+        """
+        return self.failed and self not in (Status.UNCHECKED, Status.OOM)
