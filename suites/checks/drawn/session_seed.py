@@ -11,6 +11,9 @@ import zlib
 MOST = 2**32 - 1
 """The largest seed."""
 
+SEED_FLAG = "session_seed"
+"""The name of the seed among the flags of a recorded run."""
+
 _seed = 0
 
 
