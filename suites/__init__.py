@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
@@ -36,6 +37,7 @@ _MODULES = {
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
+    "declare.domain": ("Domain",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
     "declare.limitation": ("Limitation",),
@@ -57,6 +59,7 @@ __all__ = [
     "CatalogueError",
     "CudaCallable",
     "CudaKernel",
+    "Domain",
     "ErrorCase",
     "Expected",
     "Failure",

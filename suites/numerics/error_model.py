@@ -68,13 +68,13 @@ class Expected:
         dtype: Dtype of the output.
         margin: Accepted absolute error of each element; None if every bit counts. Integers and booleans have a margin
             if they depend on a rounded number, for instance on whether it is above a threshold.
-        signed_zero: Whether a zero must have the sign of the true zero.
+        signed_zero: Whether a zero must have the sign of the true zero; for all elements, or for each.
     """
 
     value: Array
     dtype: np.dtype[Any]
     margin: Array | None
-    signed_zero: bool = False
+    signed_zero: bool | Array = False
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,16 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
     mismatch = _declared(results, truth.outputs)
     if mismatch:
         return mismatch
-    first = [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
-    if truth.undecided is not None:
-        second = [_compare(got, expected) for got, expected in zip(results, truth.alternative, strict=True)]
-        other = truth.undecided & _all_right(second) & ~_all_right(first)
-        first = [a.where(other, b) for a, b in zip(first, second, strict=True)]
+    first = _comparisons(results, truth)
     worst = max(range(len(first)), key=lambda index: _severity(first[index]), default=0)
     return _verdict(worst, results, truth, first)
+
+
+def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
+    """Returns for each output where its elements are wrong: everywhere if shapes or dtypes are."""
+    if _declared(results, truth.outputs):
+        return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
+    return [comparison.problem > 0 for comparison in _comparisons(results, truth)]
 
 
 _PROBLEMS = (
@@ -76,6 +79,15 @@ def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | 
         if got.dtype != expected.dtype:
             return Verdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
     return None
+
+
+def _comparisons(results: list[Array], truth: Truth) -> list[_Comparison]:
+    first = [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
+    if truth.undecided is None:
+        return first
+    second = [_compare(got, expected) for got, expected in zip(results, truth.alternative, strict=True)]
+    other = truth.undecided & _all_right(second) & ~_all_right(first)
+    return [a.where(other, b) for a, b in zip(first, second, strict=True)]
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +20,29 @@ from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disag
 from suites.checks.judging.reasons import described, with_inputs
 from suites.checks.judging.repetition import judge_all
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs, specs
+from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
 
 
-def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
+def judge_kernel(
+    operator: Operator,
+    backend: Backend,
+    inputs: Inputs,
+    device: jax.Device | None = None,
+    by: Callable[[list[Array]], Verdict] | None = None,
+) -> Verdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
     It requires, in this order: the kernel compiles, the compiled program contains the custom call, it runs, its inputs
     are unchanged, every output was written (and equal inputs give equal bits), results are right.
+
+    Args:
+        operator: The operator.
+        backend: The backend.
+        inputs: The inputs.
+        device: Where it runs; None for JAX's default device.
+        by: Judges the results; by default they are compared with the operator's truth.
     """
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
@@ -56,7 +70,7 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))
-        return with_inputs(different or judge_all(operator, runs[0], inputs), operator, inputs)
+        return with_inputs(different or (by(runs[0]) if by else judge_all(operator, runs[0], inputs)), operator, inputs)
 
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:

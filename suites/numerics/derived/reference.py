@@ -36,7 +36,9 @@ Reference = Callable[..., Any]
 Arrays = tuple[Array, ...]
 
 
-def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None = None) -> Truth:
+def derived_truth(
+    reference: Reference, inputs: Arrays, tolerance: float | None = None, *, keeps_unknown: bool = False
+) -> Truth:
     """True results of a reference, with the error that any reasonable kernel may have.
 
     If the operands of an operation ``f`` have the errors ``b_i``, its result has the error
@@ -52,6 +54,8 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
         reference: A function of arrays that returns an array or a pytree of arrays, written with ``jax.numpy``.
         inputs: Its arguments, in the tested dtypes.
         tolerance: Used instead of a derived bound.
+        keeps_unknown: Whether an element whose bound is infinite keeps it, for a judge that leaves such elements out.
+            Otherwise all elements get the tolerance then.
 
     Raises:
         TypeError: An output is complex, or of another dtype that cannot be judged.
@@ -60,7 +64,7 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
     """
     if tolerance is None:
         try:
-            return Truth(_derived(reference, inputs))
+            return Truth(_derived(reference, inputs, keeps_unknown=keeps_unknown))
         except Underivable:
             pass
     return Truth(_tolerated(reference, inputs, tolerance))
@@ -79,19 +83,19 @@ def explain_truth(reference: Reference, inputs: Arrays) -> str:
     return "derived bound"
 
 
-def _derived(reference: Reference, inputs: Arrays) -> tuple[Expected, ...]:
+def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = False) -> tuple[Expected, ...]:
     closed = _traced(reference, inputs)
     with np.errstate(all="ignore"):
         results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
-        return tuple(_expected(index, result) for index, result in enumerate(results))
+        return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 
 
-def _expected(index: int, result: Estimate) -> Expected:
+def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
     if result.error is None or not result.error.any():
         if not result.is_float:
             return exact(result.value)
         return Expected(result.value, result.dtype, np.zeros(result.value.shape))
-    if not np.isfinite(result.error).all():
+    if not keeps_unknown and not np.isfinite(result.error).all():
         place = [int(i) for i in np.unravel_index(np.argmin(np.isfinite(result.error)), result.error.shape)]
         raise Underivable(f"the bound of output {index}{place} is infinite")
     return Expected(result.value, result.dtype, result.error)

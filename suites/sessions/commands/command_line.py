@@ -87,6 +87,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         verbose=options.verbose,
         quietly=to_page,
         summary=options.summary,
+        seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )
     if outcome.code == _USAGE_ERROR:
@@ -111,7 +112,7 @@ def _mutants(options: argparse.Namespace) -> Exit:
 
     options.operators = ["suites.mutants"]
     outcome = validate(
-        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True,
+        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True, seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )  # fmt: skip
     if outcome.path is None or outcome.refusal or outcome.code not in (0, 1):
@@ -251,10 +252,11 @@ def parser() -> Parser:
         )
     for each, profile, text in (
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
-        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores"),
+        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores; deep: hours"),
         (mutants, "full", "full: all cells (default)"),
     ):
-        each.add_argument("--profile", "--cells", choices=("quick", "full"), default=profile, help=text)
+        profiles = ("quick", "full") if each is bench else ("quick", "full", "deep")
+        each.add_argument("--profile", "--cells", choices=profiles, default=profile, help=text)
     for each in (bench, validate):
         each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
@@ -264,6 +266,9 @@ def parser() -> Parser:
         each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
         each.add_argument(
             "--examples", type=whole(1), metavar="N", help="inputs drawn for a check, other ones each time"
+        )
+        each.add_argument(
+            "--seed", type=whole(0), metavar="N", help="repeats the random choices of a run (default: new)"
         )
     for each in (bench, validate, mutants, special, listing):
         add_selection(each)
