@@ -9,4 +9,4 @@ from suites.checks.register import check
 
 @check("large", sees="parallel parts and second passes, which small inputs never reach", cells=LARGE_SAMPLES, order=40)
 def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
-    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device))
+    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device), whole=True)
