@@ -51,6 +51,8 @@ def _elementwise(array: Array) -> Array:
     with np.errstate(all="ignore"):
         if values.dtype.kind in "iub":
             values = values.astype(np.longdouble)
+        elif values.dtype != np.longdouble:
+            values = values.astype(np.float64)
         fraction, exponent = np.frexp(values)
         finite = np.isfinite(fraction)
         wide = fraction.dtype == np.longdouble
