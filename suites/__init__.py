@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
     from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
+    from suites.numerics.partial_sums import partial_sums, partial_sums_at, running_sums
+    from suites.numerics.quanta import quantum
     from suites.numerics.sparse import SOME_LONG_ROWS, csr, row_lengths
 
 _MODULES = {
@@ -49,6 +51,8 @@ _MODULES = {
     "numerics.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
     "numerics.blocked_sums": ("blocked_terms",),
     "numerics.derived": ("derived_truth",),
+    "numerics.partial_sums": ("partial_sums", "partial_sums_at", "running_sums"),
+    "numerics.quanta": ("quantum",),
     "numerics.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -81,8 +85,12 @@ __all__ = [
     "exact",
     "gamma",
     "no_sums",
+    "partial_sums",
+    "partial_sums_at",
+    "quantum",
     "register_backend",
     "row_lengths",
+    "running_sums",
     "sums_of_products",
     "total_bytes",
     "values",

@@ -140,6 +140,16 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Fails a check that ended well, but judged nothing."""
+    result = yield
+    found = pyfuncitem.stash.get(_EVIDENCE, None)
+    if found is not None:
+        found.finish()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -30,21 +30,40 @@ class Evidence:
 
     def __init__(self) -> None:
         self.accuracy: Accuracy | None = None
+        self._judged = 0
+        self._unchecked: CheckFailed | None = None
 
-    def require(self, verdict: Verdict, where: str = "") -> None:
+    def require(self, verdict: Verdict, where: str = "", *, whole: bool = False) -> None:
         """Requires that a verdict is PASSED, and keeps its accuracy if it is the worst.
+
+        Special and drawn inputs may have elements that cannot be judged. The others are judged then, and
+        :meth:`finish` requires that there were any.
 
         Args:
             verdict: The verdict.
             where: Precedes the reason of a failure, such as ``element 2``.
+            whole: Whether every element must have been judged, as in samples.
 
         Raises:
-            CheckFailed: The verdict is not PASSED.
+            CheckFailed: The verdict is not PASSED, or only a part was judged where ``whole`` asks for all.
         """
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
             self.accuracy = verdict.accuracy
         if verdict.status is not Status.PASSED:
-            raise CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
+            failed = CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
+            if verdict.status is not Status.UNCHECKED or whole:
+                raise failed
+            self._unchecked = self._unchecked or failed
+        self._judged += verdict.judged
+
+    def finish(self) -> None:
+        """Requires that an element was judged, if there were results. The plugin calls it at the end of a check.
+
+        Raises:
+            CheckFailed: Nothing is known of any element of any result.
+        """
+        if self._unchecked is not None and not self._judged:
+            raise self._unchecked
 
     def fail(self, status: Status, reason: str) -> NoReturn:
         """Raises :class:`CheckFailed` with this status and reason."""
