@@ -24,6 +24,13 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
 
 
+def input_names(operator: Operator, count: int) -> list[str]:
+    """Returns the names that the author gave to the inputs of an operator; their numbers if there are none."""
+    # An operator's reference takes any number of inputs; the function that its author gave has names for them.
+    names = [*inspect.signature(getattr(operator.reference, "given", operator.reference)).parameters]
+    return names if len(names) == count else [str(index) for index in range(count)]
+
+
 def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
     """Adds the inputs to the reason of a verdict that is not PASSED.
 
@@ -33,9 +40,7 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     if verdict.status is Status.PASSED:
         return verdict
     place = tuple(verdict.accuracy.worst_index) if verdict.accuracy and verdict.accuracy.worst_index else None
-    # An operator's reference takes any number of inputs; the function that its author gave has names for them.
-    names = [*inspect.signature(getattr(operator.reference, "given", operator.reference)).parameters]
-    named = zip(names if len(names) == len(inputs) else map(str, range(len(inputs))), inputs, strict=True)
+    named = zip(input_names(operator, len(inputs)), inputs, strict=True)
     return replace(verdict, reason=f"{verdict.reason}; inputs: {', '.join(_shown(*one, place) for one in named)}")
 
 
