@@ -1,8 +1,8 @@
 """Checks that a kernel stays inside its arrays, in a batch and in its derivative too.
 
 Every check that judges a compiled call of a kernel on the CPU also runs it between guard pages, see
-:func:`suites.checks.judging.cell_verdict.judge_kernel`. This one adds the programs that XLA makes of ``jax.vmap`` and of
-a derivative. It also says where there are no guards.
+:func:`suites.checks.judging.cell_verdict.judge_kernel`. This one adds the programs that XLA makes of ``jax.vmap`` and
+of a derivative. It also says where there are no guards.
 """
 
 from typing import Any

@@ -3,8 +3,8 @@
 XLA chooses the memory of arrays by itself. So each call of the bridge's target goes through a function of this module.
 It copies the inputs to guarded regions, fills the regions of the outputs with a byte, runs the kernel on the regions,
 and copies its results to XLA's memory. Memory that the kernel allocates meanwhile is filled too. That works for every
-kernel language of the CPU, for several calls in one program, for batches and for adjoints. Of a batch, only the two ends
-are guarded.
+kernel language of the CPU, for several calls in one program, for batches and for adjoints. Of a batch, only the two
+ends are guarded.
 """
 
 from __future__ import annotations
@@ -142,7 +142,12 @@ class _Array:
     address: int
     is_written: bool
 
+    def distance(self, access: Access) -> int:
+        """Bytes between an access and the array."""
+        return max(-access.offset, access.offset - self.region.size + 1, 0)
+
     def finding(self, access: Access, *, is_late: bool = False) -> Finding:
+        """The access in elements of the array."""
         item_bytes = max(1, self.item_bytes)
         return Finding(access.kind, self.name, access.offset // item_bytes, self.region.size // item_bytes, is_late)
 
@@ -177,10 +182,8 @@ class _Arrays:
         """Copies the results to XLA's memory, forbids further accesses, and returns what the guards have noted."""
         findings = []
         for each in self._arrays.values():
-            accesses = each.region.accesses()
-            findings += [
-                each.finding(access) for access in sorted(accesses, key=lambda access: _distance(each, access))
-            ]
+            accesses = sorted(each.region.accesses(), key=each.distance)  # the nearest says most about the fault
+            findings += [each.finding(access) for access in accesses]
             if each.is_written:
                 each.region.copy_to(each.address)
             each.region.close()
@@ -212,11 +215,6 @@ class _Arrays:
         pointers = _TYPES.new("void*[]", [_TYPES.cast("void*", each) for each in buffers])
         self._kept += [pointers, *buffers]
         return pointers
-
-
-def _distance(array: _Array, access: Access) -> int:
-    """Bytes between an access and the array; the nearest access says most about the fault."""
-    return max(-access.offset, access.offset - array.region.size + 1, 0)
 
 
 def _buffer(address: Any) -> Any:
