@@ -15,6 +15,7 @@ from numba.np.numpy_support import as_dtype
 from bridge import numba_kernel
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
+from suites.backends.numba_bounds import with_bounds_checks
 from suites.backends.numba_cpu_blocks import (
     ONE_THREAD_BELOW,
     block_count,
@@ -60,6 +61,10 @@ class NumbaKernel(Kernel):
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_kernel`."""
         return numba_kernel(self.dispatcher, outs)
+
+    def with_bounds_checks(self) -> NumbaKernel:
+        """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
+        return NumbaKernel(with_bounds_checks(self.dispatcher))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its explicit signatures; None if Numba compiles it for any arguments."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from suites.backends.kernel import Kernel
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
@@ -65,6 +66,11 @@ def sparse_kernels(platform: str) -> list[Any]:
     return [cell for cell in kernels(platform) if cell.values[0].operator.after_csr is not None]
 
 
+def checkable_kernels(platform: str) -> list[Any]:
+    """Returns the cells of :func:`kernels` whose language can check indices while a kernel runs."""
+    return [cell for cell in kernels(platform) if _can_check_bounds(cell.values[0])]
+
+
 def repeatable_kernels(platform: str) -> list[Any]:
     """Returns :func:`kernels`; kernels whose bits may vary between calls come as skips."""
     cells = []
@@ -75,6 +81,11 @@ def repeatable_kernels(platform: str) -> list[Any]:
     return cells
 
 
+def _can_check_bounds(case: Case) -> bool:
+    kernel = case.operator.kernels[case.backend]
+    return isinstance(kernel, Kernel) and type(kernel).with_bounds_checks is not Kernel.with_bounds_checks
+
+
 SAMPLES = Table(cells=samples, at_sizes=samples)
 LAST_SAMPLES = Table(cells=last_samples)
 LARGE_SAMPLES = Table(cells=large_samples)
@@ -83,4 +94,5 @@ ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 SPARSE_KERNELS = Table(cells=sparse_kernels)
+CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
 REPEATABLE_KERNELS = Table(cells=repeatable_kernels)

@@ -107,8 +107,12 @@ def _without_kinks(expected: Expected, others: Array) -> tuple[Expected, Array]:
     """Returns what is expected if kinks are allowed for, and where it is finite."""
     value, margin = expected.value, np.broadcast_to(np.asarray(expected.margin), expected.value.shape)
     known = np.isfinite(value) & np.isfinite(margin) & np.isfinite(others).all(axis=0)
-    least, most = (extreme([others.min(axis=0), value], axis=0) if extreme is np.min else
-                   extreme([others.max(axis=0), value], axis=0) for extreme in (np.min, np.max))
+    least, most = (
+        extreme([others.min(axis=0), value], axis=0)
+        if extreme is np.min
+        else extreme([others.max(axis=0), value], axis=0)
+        for extreme in (np.min, np.max)
+    )
     spread = most - least
     kink = known & (spread > KINK * np.abs(value) + margin)
     largest = float(np.max(np.abs(others), initial=0.0, where=np.isfinite(others)))
