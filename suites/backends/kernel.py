@@ -42,6 +42,11 @@ class Kernel(ABC):
         """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
         return False
 
+    @property
+    def parallel(self) -> bool:
+        """Whether Numba runs loops of the kernel on several threads of the CPU."""
+        return False
+
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes that the kernel itself declares; None if it takes any."""
         return None

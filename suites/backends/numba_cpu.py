@@ -61,6 +61,11 @@ class NumbaKernel(Kernel):
         """The callable of :func:`bridge.numba_kernel`."""
         return numba_kernel(self.dispatcher, outs)
 
+    @property
+    def parallel(self) -> bool:
+        """Whether it is decorated with ``parallel=True``."""
+        return bool(self.dispatcher.targetoptions.get("parallel"))
+
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its explicit signatures; None if Numba compiles it for any arguments."""
         if self.dispatcher._can_compile:

@@ -38,7 +38,7 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
-            program = _program(operator, backend, specs(inputs), where)
+            program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
             return Verdict(Status.COMPILE_ERROR, described(error), None)
         # XLA drops a call whose results are all empty.
@@ -74,7 +74,10 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
 
 
 @functools.lru_cache(maxsize=256)
-def _program(operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device) -> Any:
+def poisoned_program(
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device
+) -> Any:
+    """Compiles a kernel for :func:`run_poisoned`, once in a process for inputs of these shapes and dtypes."""
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 
