@@ -15,7 +15,7 @@ import numpy as np
 from reports import Status
 from suites.cells.case import SEED, Case
 from suites.cells.tables.calls import KERNELS
-from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, long_size, prepare
+from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, large_size, prepare
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
@@ -45,13 +45,12 @@ ROUNDS = 8
     order=180,
 )
 def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
-    operator = case.operator
-    size = long_size(operator, case.dtype)
-    own = [
-        [operator.sample(case.dtype, size, SEED + SETS * thread + turn) for turn in range(SETS)]
-        for thread in range(max(THREADS))
-    ]
     with precision(case.dtype), jax.default_device(case.device):
+        size = large_size(case)
+        own = [
+            [case.operator.sample(case.dtype, size, SEED + SETS * thread + turn) for turn in range(SETS)]
+            for thread in range(max(THREADS))
+        ]
         _compare(case, evidence, own)
 
 

@@ -25,11 +25,21 @@ from suites.backends.backend import Backend
 from suites.cells.case import Case
 from suites.checks.judging.bits import Array
 from suites.declare.operator import Operator
+from suites.declare.work_answers import total_bytes
 from suites.numerics.arrays import Inputs, specs
 from suites.numerics.error_model import Truth
 
-_MOST_BYTES = 16 << 20
-"""Inputs of a long call take at most so much memory, since each thread has several of them."""
+LONG_CALL_S = 4e-3
+"""How long a call takes that shows races between the threads of a kernel."""
+
+_MOST_BYTES = 32 << 20
+"""Inputs of a call take at most so much memory."""
+
+_MOST_TRUTH_S = 0.1
+"""How long truth may take at a size, for a larger one to be tried."""
+
+_GROWTH = 4
+_TRIALS = 3
 
 
 @dataclass(frozen=True)
@@ -119,10 +129,42 @@ def calls_in(loop: CallLoop, seconds: float, most: int) -> int:
     return most
 
 
-def long_size(operator: Operator, dtype: str) -> int:
-    """Returns the size for checks whose calls take longest: the large one, unless its inputs take much memory."""
-    inputs = operator.sample(dtype, operator.sizes.large, 0)
-    return operator.sizes.large if sum(array.nbytes for array in inputs) <= _MOST_BYTES else operator.sizes.check[-1]
+def large_size(case: Case) -> int:
+    """Returns the large size of the operator, or the last of its small ones if large inputs take much memory."""
+    sizes = case.operator.sizes
+    large = case.operator.sample(case.dtype, sizes.large, 0)
+    return sizes.large if total_bytes(*large) <= _MOST_BYTES else sizes.check[-1]
+
+
+def long_size(case: Case) -> int:
+    """Returns a size at which a call takes :data:`LONG_CALL_S`: the large one, or a longer one that memory has room for.
+
+    A parallel loop that ends before its second thread has begun shows no race. Sizes at which truth takes long are left
+    out.
+    """
+    operator, size = case.operator, large_size(case)
+    inputs = operator.sample(case.dtype, size, 0)
+    while _seconds_of(case, inputs) < LONG_CALL_S:
+        start = time.perf_counter()
+        operator.truth(*inputs)
+        longer = operator.sample(case.dtype, _GROWTH * size, 0)
+        if time.perf_counter() - start > _MOST_TRUTH_S or total_bytes(*longer) > _MOST_BYTES:
+            break
+        size, inputs = _GROWTH * size, longer
+    return size
+
+
+def _seconds_of(case: Case, inputs: Inputs) -> float:
+    """How long the fastest of a few calls takes."""
+    call = jax.jit(case.operator.build(case.backend, inputs))
+    arguments = [jax.device_put(array) for array in inputs]
+    jax.block_until_ready(call(*arguments))
+    seconds = []
+    for _ in range(_TRIALS):
+        start = time.perf_counter()
+        jax.block_until_ready(call(*arguments))
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 @functools.lru_cache(maxsize=16)
