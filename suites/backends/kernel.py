@@ -46,6 +46,11 @@ class Kernel(ABC):
         """A copy of the kernel in which an index out of bounds is an IndexError; None if its language has none."""
         return None
 
+    @property
+    def parallel(self) -> bool:
+        """Whether Numba runs loops of the kernel on several threads of the CPU."""
+        return False
+
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes that the kernel itself declares; None if it takes any."""
         return None

@@ -66,6 +66,11 @@ class NumbaKernel(Kernel):
         """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
         return NumbaKernel(with_bounds_checks(self.dispatcher))
 
+    @property
+    def parallel(self) -> bool:
+        """Whether it is decorated with ``parallel=True``."""
+        return bool(self.dispatcher.targetoptions.get("parallel"))
+
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its explicit signatures; None if Numba compiles it for any arguments."""
         if self.dispatcher._can_compile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from suites.backends.kernel import Kernel
@@ -10,6 +11,10 @@ from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
 from suites.cells.marks import as_parameter, as_skip
+
+OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING = "other_sizes", "other_dtypes", "batched", "failing"
+OTHER_CALLS = (OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING)
+"""The calls that come between two equal calls, see :mod:`suites.checks.test_between`."""
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
@@ -71,14 +76,18 @@ def checkable_kernels(platform: str) -> list[Any]:
     return [cell for cell in kernels(platform) if _can_check_bounds(cell.values[0])]
 
 
-def repeatable_kernels(platform: str) -> list[Any]:
-    """Returns :func:`kernels`; kernels whose bits may vary between calls come as skips."""
-    cells = []
-    for cell in kernels(platform):
-        case = cell.values[0]
-        repeats = case.operator.deterministic(case.backend, platform)
-        cells.append(cell if repeats else as_skip(case, "adds floats up atomically, in an order that varies"))
-    return cells
+def kernels_between(platform: str) -> list[Any]:
+    """Returns :func:`kernels`, once for each kind of other calls that may come in between.
+
+    Only an operator with error cases has calls that fail.
+    """
+    return [
+        as_parameter(replace(cell.values[0], variant=kind))
+        for cell in kernels(platform)
+        for kind in OTHER_CALLS
+        if kind != FAILING or any(cell.values[0].backend in error.failures for error in cell.values[0].operator.errors)
+        if kind != OTHER_DTYPES or len(cell.values[0].operator.dtypes) > 1
+    ]
 
 
 def _can_check_bounds(case: Case) -> bool:
@@ -95,4 +104,4 @@ KERNELS = Table(cells=kernels)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 SPARSE_KERNELS = Table(cells=sparse_kernels)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
-REPEATABLE_KERNELS = Table(cells=repeatable_kernels)
+KERNELS_BETWEEN = Table(cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True)

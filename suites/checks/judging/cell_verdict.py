@@ -55,7 +55,7 @@ def judge_kernel(
         platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
-            program = _program(operator, backend, specs(inputs), where)
+            program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
             return Verdict(Status.COMPILE_ERROR, described(error), None)
         # XLA drops a call whose results are all empty.
@@ -130,7 +130,10 @@ def _judge_guarded(
 
 
 @functools.lru_cache(maxsize=256)
-def _program(operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device) -> Any:
+def poisoned_program(
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device
+) -> Any:
+    """Compiles a kernel for :func:`run_poisoned`, once in a process for inputs of these shapes and dtypes."""
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 
