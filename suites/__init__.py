@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
+    from suites.backends.custom_kernel import CustomKernel
     from suites.backends.kernel import Kernel
+    from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.custom_operators import operator_of
     from suites.declare.error_case import ErrorCase, Failure
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
@@ -32,10 +35,13 @@ if TYPE_CHECKING:
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
+    "backends.custom_kernel": ("CustomKernel",),
     "backends.kernel": ("Kernel",),
+    "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
+    "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
     "declare.limitation": ("Limitation",),
@@ -57,12 +63,14 @@ __all__ = [
     "CatalogueError",
     "CudaCallable",
     "CudaKernel",
+    "CustomKernel",
     "ErrorCase",
     "Expected",
     "Failure",
     "Gradient",
     "Kernel",
     "Limitation",
+    "NumbaKernel",
     "Operator",
     "OperatorError",
     "PallasKernel",
@@ -78,6 +86,7 @@ __all__ = [
     "exact",
     "gamma",
     "no_sums",
+    "operator_of",
     "register_backend",
     "row_lengths",
     "sums_of_products",

@@ -8,6 +8,7 @@ from typing import NoReturn
 import jax
 
 from reports import Accuracy, Status
+from suites.backends.kernel import AtLeast
 from suites.cells.case import Case
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.numerics.verdict import Verdict
@@ -26,10 +27,12 @@ class Evidence:
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.
+        count: How many results it has judged or seen. A check that ends with none has checked nothing.
     """
 
     def __init__(self) -> None:
         self.accuracy: Accuracy | None = None
+        self.count = 0
 
     def require(self, verdict: Verdict, where: str = "") -> None:
         """Requires that a verdict is PASSED, and keeps its accuracy if it is the worst.
@@ -41,10 +44,28 @@ class Evidence:
         Raises:
             CheckFailed: The verdict is not PASSED.
         """
+        self.count += 1
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
             self.accuracy = verdict.accuracy
         if verdict.status is not Status.PASSED:
             raise CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
+
+    def seen(self, times: int = 1) -> None:
+        """Counts results that the check has compared by itself, such as an exception that had to be raised."""
+        self.count += times
+
+    def require_some(self) -> None:
+        """Requires that the check has judged a result; the plugin calls it at the end of each check.
+
+        Raises:
+            CheckFailed: It has not. Its status is UNCHECKED, because that says nothing of the kernel.
+        """
+        if not self.count:
+            self.fail(
+                Status.UNCHECKED,
+                "the check ended without judging a result. Call evidence.require(verdict), or evidence.seen() after a "
+                "comparison of its own",
+            )
 
     def fail(self, status: Status, reason: str) -> NoReturn:
         """Raises :class:`CheckFailed` with this status and reason."""
@@ -62,6 +83,8 @@ class Evidence:
             CheckFailed: It does not; such a program proves nothing about the kernel.
         """
         calls = times * case.operator.calls(case.backend)
+        if isinstance(calls, AtLeast):
+            calls = replace(calls, calls=calls.transformed)
         missing = missing_custom_call(program.as_text() or "", case.backend, case.platform, calls)
         if missing:
             self.fail(Status.COMPILE_ERROR, missing)
