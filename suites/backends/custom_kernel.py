@@ -196,14 +196,14 @@ def column(id_: str) -> Backend:
         id_: Lower case letters, digits and ``_``, such as ``numba_blocked``.
     """
     if id_ not in _own:
-        _own[id_] = register_backend(
-            Backend(
-                id=id_,
-                targets={"cpu": "bridge_cpu", "cuda": "bridge_cuda"},
-                accept=custom_kernel,
-                expected="a bridge.XLACustomKernel, or a suites.CustomKernel of one",
-                cure="Declare other kernels in their own backend.",
-                typed=False,
-            )
+        backend = Backend(
+            id=id_,
+            targets={"cpu": "bridge_cpu", "cuda": "bridge_cuda"},
+            accept=custom_kernel,
+            expected="a bridge.XLACustomKernel, or a suites.CustomKernel of one",
+            cure="Declare other kernels in their own backend.",
+            typed=False,
         )
+        register_backend(backend)
+        _own[id_] = backend
     return _own[id_]
