@@ -164,7 +164,9 @@ class TestDeclaration:
                 "a: reference is double, which calls a kernel of the bridge, .* proves nothing about itself",
             ),
             (
-                lambda custom: Operator(name="a", reference=_double_jax, kernels={"numba": functools.partial(custom, 1)}),
+                lambda custom: Operator(
+                    name="a", reference=_double_jax, kernels={"numba": functools.partial(custom, 1)}
+                ),
                 "functools.partial of the operator double fixes arrays",
             ),
         ],
@@ -219,7 +221,10 @@ WRONG = {
     "vjp_sign": (test_grad_eager, {"vjp": lambda x, g, outs, factor: (-2 * factor * x * g[0],)}),
     "vjp_parameter": (test_grad, {"vjp": lambda x, g, outs, factor: (2 * x * g[0],)}),
     "vjp_of_first": (test_vmap_grad, {"vjp": lambda x, g, outs, factor: (2 * factor * x[0] * g[0],)}),
-    "vjp_stopped": (test_grad_grad, {"vjp": lambda x, g, outs, factor: (2 * factor * jax.lax.stop_gradient(x) * g[0],)}),
+    "vjp_stopped": (
+        test_grad_grad,
+        {"vjp": lambda x, g, outs, factor: (2 * factor * jax.lax.stop_gradient(x) * g[0],)},
+    ),
     "jvp_half": (
         test_jvp,
         {"jvp": lambda op, x, t, outs, factor: (op(x[0], factor=factor), [factor * x[0] * t[0]])},
@@ -314,9 +319,7 @@ def test_a_surrogate_derivative_is_that_of_a_reference_with_the_same_rule():
     custom = XLACustomKernel("step", outs=_same)
     custom.def_jnp_kernel(lambda outs: lambda x: (x > 0).astype(x.dtype))
     custom.def_numba_kernel(lambda outs: numba_kernel(step, outs[0]))
-    custom.def_vjp(
-        lambda x, outs: (custom(x), x), lambda x, cotangents, outs: (cotangents[0] / (1 + jnp.abs(x)) ** 2,)
-    )
+    custom.def_vjp(lambda x, outs: (custom(x), x), lambda x, cotangents, outs: (cotangents[0] / (1 + jnp.abs(x)) ** 2,))
     with pytest.raises(CheckFailed, match=r"jax.custom_vjp; if there is to be none, declare gradient=None"):
         _run(test_grad, operator_of(custom))
 
