@@ -16,7 +16,7 @@ from suites.numerics.verdict import Verdict
 
 def random_tangents(operator: Operator, inputs: Inputs, seed: int) -> list[Array]:
     """Returns normally distributed tangents of the inputs that have a derivative."""
-    random = np.random.default_rng([seed, 2])  # not the stream of the inputs, nor that of cotangents
+    random = np.random.default_rng([seed, 2])  # another stream than inputs and cotangents
     indices = operator.differentiated(inputs)
     return [random.standard_normal(inputs[index].shape).astype(inputs[index].dtype) for index in indices]
 

@@ -23,7 +23,7 @@ from suites.numerics.precision import precision
 def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -> None:
     operator, inputs = case.operator, case.inputs()
     cotangents = random_cotangents(operator, inputs, SEED)
-    random = np.random.default_rng([SEED, 3])  # not the stream of the inputs, nor that of cotangents
+    random = np.random.default_rng([SEED, 3])  # another stream than inputs and cotangents
     shapes = [(inputs[index].shape, inputs[index].dtype) for index in operator.differentiated(inputs)]
     directions = [random.standard_normal(shape).astype(dtype) for shape, dtype in shapes]
     with precision(case.dtype), jax.default_device(case.device):

@@ -12,7 +12,7 @@ import numpy as np
 
 from reports import Status
 from suites.cells.case import SEED, Case
-from suites.cells.tables.declared import IN_PLACE
+from suites.cells.tables.declared_cells import IN_PLACE
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence

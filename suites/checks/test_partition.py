@@ -10,7 +10,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from reports import Status
 from suites.backends.custom_kernel import CustomKernel
 from suites.cells.case import Case
-from suites.cells.tables.declared import SPLIT
+from suites.cells.tables.declared_cells import SPLIT
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check

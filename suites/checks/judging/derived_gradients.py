@@ -1,7 +1,7 @@
 """Derives true cotangents and tangents from the reference, for operators that declare no bounds of derivatives.
 
 The derivative of the reference is itself a function of arrays: of the inputs and of cotangents or tangents. So its true
-results and their error bounds are derived as :func:`suites.derived_truth` derives those of any function. A kernel may
+results and their error bounds are derived by :func:`suites.derived_truth`, as for any function. A kernel may
 compute the same derivative by other formulas, with a rounding here and there that JAX's formulas do not have. So the
 bounds are :data:`SLACK` times as wide. A factor of 1.001 stays far outside of them.
 """

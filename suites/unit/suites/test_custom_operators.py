@@ -13,7 +13,7 @@ from reports import Status
 from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, operator_of
 from suites.backends.kernel import AtLeast
 from suites.cells.case import Case
-from suites.cells.tables import declared, differentiable
+from suites.cells.tables import declared_cells, differentiable
 from suites.checks import (
     test_grad,
     test_grad_eager,
@@ -212,8 +212,8 @@ def test_right_rules_pass(rules):
         _run(test_jvp, operator)
         _run(test_jvp_vmap, operator)
     if "dimensions" in rules:
-        for kind in declared.SPLITS:
-            _run(test_partition, operator, size=declared.SPLIT_SIZE, variant=kind)
+        for kind in declared_cells.SPLITS:
+            _run(test_partition, operator, size=declared_cells.SPLIT_SIZE, variant=kind)
 
 
 WRONG = {
@@ -244,7 +244,7 @@ def test_a_wrong_rule_is_caught(check, rules):
         assert "the derivative of the reference is required" in caught.value.verdict.reason
 
 
-@pytest.mark.parametrize("kind", declared.SPLITS)
+@pytest.mark.parametrize("kind", declared_cells.SPLITS)
 def test_a_dimension_that_is_not_independent_is_caught(kind):
     @numba.njit
     def running(x, out):
@@ -258,7 +258,7 @@ def test_a_dimension_that_is_not_independent_is_caught(kind):
     custom.def_numba_kernel(lambda outs: numba_kernel(running, outs[0]))
     custom.def_partitioning("i -> i", split="i")
     with pytest.raises(CheckFailed, match="parts of dimension i: output 0"):
-        _run(test_partition, operator_of(custom), size=declared.SPLIT_SIZE, variant=kind)
+        _run(test_partition, operator_of(custom), size=declared_cells.SPLIT_SIZE, variant=kind)
 
 
 class TestTables:
@@ -287,7 +287,7 @@ class TestTables:
         }
 
     def test_partitions_have_cells_where_dimensions_are_declared(self):
-        cells = {(cell.values[0].operator.name, cell.values[0].variant) for cell in declared.split("cpu")}
+        cells = {(cell.values[0].operator.name, cell.values[0].variant) for cell in declared_cells.split("cpu")}
         assert cells == {("reverse", "auto"), ("reverse", "explicit")}
 
 

@@ -13,7 +13,7 @@ import bridge
 from suites import Backend, Kernel, NumbaKernel, Operator, OperatorError, PallasKernel, WarpCallable, WarpKernel
 from suites.backends.wrapped import FixedLaunch, ThreadPerElement, launch_of
 from suites.cells.case import Case
-from suites.cells.tables import declared
+from suites.cells.tables import declared_cells
 from suites.checks import (
     test_donate,
     test_eager,
@@ -114,7 +114,7 @@ class TestInPlace:
     def test_only_kernels_in_place_have_cells(self, monkeypatch):
         operators = {"accumulate": _accumulating(), "double": _doubling(double)}
         monkeypatch.setattr("suites.cells.catalogue.operators", lambda: operators)
-        assert [cell.id for cell in declared.in_place("cpu")] == ["accumulate-numba-f32-33-cpu"]
+        assert [cell.id for cell in declared_cells.in_place("cpu")] == ["accumulate-numba-f32-33-cpu"]
 
     def test_aliases_that_make_no_sense_are_refused_at_once(self):
         with pytest.raises(ValueError, match="NumbaKernel: input_output_aliases is"):
