@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
+    from suites.backends.custom_kernel import CustomKernel
     from suites.backends.kernel import Kernel
+    from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.custom_operators import operator_of
     from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
@@ -35,11 +38,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
+    "backends.custom_kernel": ("CustomKernel",),
     "backends.kernel": ("Kernel",),
+    "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
+    "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
     "declare.limitation": ("Limitation",),
@@ -63,6 +69,7 @@ __all__ = [
     "CatalogueError",
     "CudaCallable",
     "CudaKernel",
+    "CustomKernel",
     "Domain",
     "ErrorCase",
     "Expected",
@@ -70,6 +77,7 @@ __all__ = [
     "Gradient",
     "Kernel",
     "Limitation",
+    "NumbaKernel",
     "Operator",
     "OperatorError",
     "PallasKernel",
@@ -85,6 +93,7 @@ __all__ = [
     "exact",
     "gamma",
     "no_sums",
+    "operator_of",
     "partial_sums",
     "partial_sums_at",
     "quantum",

@@ -71,6 +71,11 @@ class CustomKernel(OperatorDefinition):
         call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
         return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
 
+    @property
+    def outs(self) -> Callable[..., Any] | None:
+        """The function that returns ``outs`` for calls that do not pass it; None if each call has to pass it."""
+        return self._interface.outs
+
     def tune(
         self,
         *args: Any,

@@ -34,10 +34,16 @@ class PallasKernel(Kernel):
         """The function that was made, compiled."""
         return _call(self, specs(inputs), specs(outs))
 
+    @property
+    def returns_list(self) -> bool:
+        """The compiled function returns one."""
+        return True
+
 
 @functools.lru_cache(maxsize=1024)
 def _call(kernel: PallasKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
-    return jax.jit(kernel.make(inputs, outs))
+    made = kernel.make(inputs, outs)
+    return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from suites.cells.case import SEED, Case
+from suites.checks.judging.derived_gradients import judge_derivative
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents, true_cotangents
+from suites.declare.differentiation import function_of
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
-from suites.numerics.verdict import Verdict, judge
+from suites.numerics.verdict import Verdict
 
 Call = Callable[..., Any]
 
@@ -22,23 +23,9 @@ EXTENT = 3
 """Elements of a batch."""
 
 
-def differentiable(operator: Operator) -> list[int]:
-    """Returns the indices of the inputs that have a derivative."""
-    assert operator.gradient is not None
-    return list(operator.gradient.terms)
-
-
 def with_floats(call: Call, operator: Operator, inputs: Sequence[Any]) -> tuple[Call, list[Any]]:
     """Returns the call as a function of the inputs that have a derivative, and those inputs."""
-    indices = differentiable(operator)
-
-    def function(*floats: Any) -> Any:
-        arguments = list(inputs)
-        for index, each in zip(indices, floats, strict=True):
-            arguments[index] = each
-        return call(*map(jnp.asarray, arguments))
-
-    return function, [inputs[index] for index in indices]
+    return function_of(call, inputs, operator.differentiated(inputs))
 
 
 def pullback(call: Call, operator: Operator) -> Call:
@@ -54,7 +41,8 @@ def pullback(call: Call, operator: Operator) -> Call:
 
 def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[Any], found: Sequence[Any]) -> Verdict:
     """Judges the cotangents of the inputs that have a derivative."""
-    return judge([np.asarray(each) for each in found], true_cotangents(operator, inputs, cotangents))
+    truth = true_cotangents(operator, inputs, cotangents)
+    return judge_derivative(operator, [np.asarray(each) for each in found], truth)
 
 
 def batch(case: Case) -> tuple[list[tuple[Inputs, list[Any]]], list[list[Any]]]:

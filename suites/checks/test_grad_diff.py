@@ -22,3 +22,4 @@ def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> Non
             check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
         except AssertionError as difference:
             evidence.fail(Status.WRONG_VALUE, str(difference))
+    evidence.seen()

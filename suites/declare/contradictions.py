@@ -81,10 +81,12 @@ def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
 
 def _check_gradient(operator: Operator, inputs: Inputs) -> None:
     floats = [index for index, array in enumerate(inputs) if array.dtype.kind == "f"]
-    for index in operator.gradient.terms if operator.gradient else ():
+    gradient = operator.gradient
+    field = "terms" if gradient and gradient.terms else "inputs"
+    for index in (gradient.terms or gradient.inputs or ()) if gradient else ():
         if index >= len(inputs) or (inputs and floats and index not in floats):
             raise OperatorError(
-                f"{operator.name}: gradient.terms has input {index}, expected one of the inputs of floats: {floats}."
+                f"{operator.name}: gradient.{field} has input {index}, expected one of the inputs of floats: {floats}."
             )
 
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.backends.jnp import JaxFunction
-from suites.backends.kernel import Kernel
+from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, refuse_kernel, takes
+from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain
 from suites.declare.error_case import ErrorCase
 from suites.declare.gradient import Gradient
@@ -77,7 +78,9 @@ class Operator:
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
         sizes: The nominal sizes that it is checked and timed at.
         limitations: Known limitations.
-        gradient: How it is differentiated; None if its derivative is undefined or zero everywhere.
+        gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
+            undefined or zero everywhere. By default kernels that can be differentiated must have the derivative of the
+            reference.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
             inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.checks.judging.repetition`.
@@ -108,7 +111,7 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: Sequence[Limitation] = ()
-    gradient: Gradient | None = None
+    gradient: Gradient | None = field(default_factory=Gradient)
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
@@ -211,18 +214,19 @@ class Operator:
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
 
     def has_gradient(self, backend: Backend, dtype: str) -> bool:
-        """Whether a backend's callable can be differentiated in a dtype."""
-        if self.gradient is None or backend not in self.backends() or np.dtype(dtype).kind != "f":
-            return False
-        declared = self.gradient.backends
-        kernels = backend.has_adjoints if declared is None else backend in declared
-        return (kernels or backend is Backend.JNP) and dtype in (self.gradient.dtypes or self.dtypes)
+        """Whether a backend's callable can be differentiated in a dtype, and must have the derivative of the truth."""
+        return why_no_gradient(self, backend, dtype) is None
+
+    def differentiated(self, inputs: Sequence[Any]) -> list[int]:
+        """The indices of the inputs that have a derivative; empty if there are none."""
+        return differentiated_inputs(self, inputs)
 
     def unsupported(self, backend: Backend, platform: str, dtype: str) -> str | None:
         """Why a backend cannot run it on a platform in a dtype, or None if it can."""
         if backend not in self.backends():
             return f"{self.name} has no {backend.id} kernel"
-        return backend.unsupported(platform, dtype) or self._undeclared(backend, dtype)
+        why = backend.unsupported(platform, dtype) or self.kernel(backend).unsupported(platform)
+        return why or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
         """Why a dtype is unsupported: the kernel is declared only for other dtypes of the operator. Otherwise None.
@@ -259,7 +263,7 @@ class Operator:
         """Whether the callable of a backend is the bridge's own, rather than a function around it."""
         return self.kernel(backend).direct
 
-    def calls(self, backend: Backend) -> int:
+    def calls(self, backend: Backend) -> int | AtLeast:
         """How many custom calls one call of a backend's callable makes."""
         return self.kernel(backend).custom_calls if backend.compiled else 0
 

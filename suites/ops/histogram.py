@@ -246,6 +246,7 @@ OPERATOR = Operator(
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda x, counts: total_bytes(counts),
+    gradient=None,  # counts are integers
     flops=lambda x, counts: 2 * x.size,
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
 )

@@ -21,6 +21,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.checks.judging.derived_gradients import derived_cotangents
+from suites.declare.differentiation import function_of
 from suites.declare.gradient import Gradient, Pullback
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array
@@ -45,6 +47,8 @@ def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Seq
     """The cotangents of the inputs that have one, with error bounds."""
     gradient = operator.gradient
     assert gradient is not None
+    if gradient.terms is None:
+        return derived_cotangents(operator, inputs, cotangents)
     pullback = _pullback(operator)
     with jax.enable_x64(True):
         wide_inputs, wide_cotangents = list(map(_wide, inputs)), list(map(_wide, cotangents))
@@ -112,17 +116,12 @@ def _exact_where_derived(
 def _pullback(operator: Operator) -> Pullback:
     """The pullback of the reference, compiled: operation by operation it would take a second."""
     assert operator.gradient is not None
-    indices = list(operator.gradient.terms)
+    indices = list(operator.gradient.terms or ())
 
     @jax.jit
     def compiled(inputs: list[Any], cotangents: list[Any]) -> list[jax.Array]:
-        def function(*floats: jax.Array) -> list[jax.Array]:
-            arguments = list(inputs)
-            for index, each in zip(indices, floats, strict=True):
-                arguments[index] = each
-            return list(operator.reference(*arguments))
-
-        _, vjp = jax.vjp(function, *(inputs[index] for index in indices))
+        function, floats = function_of(operator.reference, inputs, indices)
+        _, vjp = jax.vjp(function, *floats)
         return list(vjp(cotangents))
 
     return lambda inputs, cotangents: list(map(np.asarray, compiled(list(inputs), list(cotangents))))

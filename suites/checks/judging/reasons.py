@@ -21,8 +21,9 @@ SHOWN_ELEMENTS = 8
 
 
 def described(error: BaseException) -> str:
-    """Returns the type and the message of an exception."""
-    return f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
+    """Returns the type, the message and the notes of an exception; notes name the backend or generator at fault."""
+    notes = [str(note) for note in getattr(error, "__notes__", ()) if str(note).startswith("(raised ")]  # not JAX's
+    return " ".join([f"{type(error).__name__}: {str(error).strip() or 'without a message'}", *notes])
 
 
 def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -62,8 +61,6 @@ class RefilledMemory:
         for array, placed in zip(self._arrays, self._placed or (), strict=False):
             if array.size and placed.unsafe_buffer_pointer() != array.ctypes.data:
                 raise AssertionError("JAX copied an input instead of borrowing its memory, so the calls prove nothing")
-
-
 
 
 def _aligned(like: Array) -> Array:
