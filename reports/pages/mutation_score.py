@@ -39,11 +39,12 @@ def mutation_tables(mutation: Mutation, kinds: Mapping[str, str]) -> list[Table]
     where = f"{device.platform}, {device.kind}"
     notes = [
         "survived: no check caught it; undecided: could not be judged, which counts as not caught",
-        "same results: no check caught it, and its results have the same bits as those of the right kernel for every "
+        "same results: no check caught it, and its results have the same bits as the right ones for every "
         "sample and edge case that was compared; least score: if all of these are faults",
         "same code: the compiler makes the same code of it; reviewed: suites/mutation/reviewed.py says why it is no "
         "fault; invalid: does not compile",
-        f"{len(header.chosen)} of {header.made} mutants, {drawn}; {sum(each.seconds for each in results):.0f} s in all",
+        f"{len(header.chosen)} of {header.made} mutants, {drawn}; {sum(each.seconds for each in results):.0f} s "
+        "of processor time",
         f"{header.run.run_id}, commit {header.run.source.commit}" if header.run.source.commit else header.run.run_id,
     ]
     if not mutation.is_complete:

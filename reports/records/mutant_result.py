@@ -39,9 +39,9 @@ class MutantResult(msgspec.Struct, frozen=True, kw_only=True, tag="mutant"):
         cell: The id of the cell that caught it.
         status: How that cell ended.
         reason: What that cell found, or why the outcome is what it is.
-        inputs: Inputs on which its results had the same bits as those of the right kernel.
+        inputs: Inputs for which it gave the same bits as the right kernel.
         cells: Cells that ran.
-        seconds: Time that it took.
+        seconds: Seconds of processor time that it took; of time, if it brought its process down.
     """
 
     name: str

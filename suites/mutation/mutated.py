@@ -1,8 +1,8 @@
 """Makes every mutant of the built-in operators, and builds the operator of a mutant.
 
 A mutant is a module with one fault. To build its operator, the module is executed anew, together with the modules of
-operators that may refer to it. They take the place of the right modules only as long as that lasts. The reference,
-the truth and the inputs stay those of the right operator: only the kernel is taken from the faulty module.
+operators that may refer to it. They take the place of the right modules only for as long as this takes. Reference,
+truth and inputs come from the right operator, and only the kernel from the faulty module.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, .
     for (module, nearest), first_lines in lines.items():
         language = _language(nearest[0][1])
         found += [Mutant(module, fault, nearest, language) for fault in python_faults(source_of(module), first_lines)]
+    if device == "cpu":  # Warp runs the threads of a kernel one after the other there, and Numba-CUDA does not run
+        found = [mutant for mutant in found if mutant.fault.kind not in ("atomic", "sync")]
     unique = {(mutant.module, mutant.in_text and mutant.targets, mutant.fault): mutant for mutant in found}
     return sorted(unique.values(), key=lambda mutant: (mutant.module, mutant.in_text, mutant.fault.start, mutant.name))
 
@@ -154,7 +156,7 @@ def _in_text(name: str, backend: Backend, kernel: RawKernel) -> list[Mutant]:
 
 
 def _nearest(place: Place, targets: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Returns a few of the kernels that reach a function: those of the same file first, and few of one language."""
+    """Returns a few of the kernels that reach a function: kernels of the same file first, a few of one language."""
     language = _language(targets[0][1])
     own = [target for target in targets if _language(target[1]) == language]
     return tuple(sorted(own, key=lambda target: home_of(target[0]) != place.module)[:_MOST_TARGETS])

@@ -117,7 +117,6 @@ class _Runner:
     def __init__(self, send: Callable[[Any], None], trial: Trial):
         self._send, self._trial = send, trial
         self._cells = 0
-        self._started = time.monotonic()
         self._unsound: list[str] = []
         self._unjudged: str | None = None
 
@@ -245,7 +244,7 @@ class _Runner:
         self._send(step)
 
     def _result(self, mutant: Mutant, **facts: Any) -> MutantResult:
-        return result_of(mutant, cells=self._cells, seconds=time.monotonic() - self._started, **facts)
+        return result_of(mutant, cells=self._cells, seconds=time.process_time(), **facts)
 
 
 def result_of(mutant: Mutant, **facts: Any) -> MutantResult:
