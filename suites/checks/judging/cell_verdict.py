@@ -15,7 +15,7 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.judging.bits import fingerprint, same_bits
 from suites.checks.judging.custom_calls import missing_custom_call
-from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded
+from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
 from suites.checks.judging.reasons import described, input_names, with_inputs
 from suites.checks.judging.repetition import judge_all
@@ -23,6 +23,9 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs, specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
+
+ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
+"""Precedes the reason of a failure that another content of the heap makes."""
 
 
 def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
@@ -61,14 +64,16 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))
-        if different and different.status is Status.UNWRITTEN_OUTPUT:
-            return with_inputs(different, operator, inputs)
-        verdict = judge_all(operator, runs[0], inputs)
-        if guarded and verdict.status is Status.PASSED:
+        verdict = different or judge_all(operator, runs[0], inputs)
+        if guarded:
             verdict = _judge_guarded(operator, guarded, runs[0], inputs, verdict)
-            if calls and not guarded.calls:
+            if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
+                results = zeroed_run(lambda: run_poisoned(program, outs, arguments, POISONS[0]))
+                if judge_all(operator, results, inputs).status is Status.PASSED:
+                    verdict = replace(verdict, reason=f"{ONLY_WITH_ZEROS}; {verdict.reason}")
+            elif verdict.status is Status.PASSED and calls and not guarded.calls:
                 verdict = guarded.unseen
-        return with_inputs(verdict if verdict.status is not Status.PASSED else different or verdict, operator, inputs)
+        return with_inputs(verdict, operator, inputs)
 
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
@@ -102,12 +107,11 @@ def _guarded(
 def _judge_guarded(
     operator: Operator, guarded: GuardedRuns, results: list[Any], inputs: Inputs, verdict: Verdict
 ) -> Verdict:
-    """Judges the results of guarded runs that differ from ``results``, for which ``verdict`` is PASSED."""
+    """Judges the results of guarded runs that differ from ``results``, if these are right."""
     for others in guarded.results:
-        if not same_bits(others, results):
+        if verdict.status is Status.PASSED and not same_bits(others, results):
             found = judge_all(operator, others, inputs)
-            if found.status is not Status.PASSED:
-                return replace(found, reason=f"where the memory that the kernel allocates is not zero, {found.reason}")
+            verdict = verdict if found.status is Status.PASSED else found
     return verdict
 
 

@@ -25,7 +25,7 @@ ROOMS = {
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
         "bench": "backends cells checks declare numerics",
-        "checks": "backends cells declare errors numerics",
+        "checks": "backends cells declare errors guards numerics",
         "cells": "backends declare errors numerics ops",
         "ops": "__init__ backends",
         "__init__": "backends declare errors numerics",
