@@ -123,14 +123,14 @@ class _Session:
             self.error = error
             return int(self._handler(address))
         with filled_heap(self._heap_byte):
-            error = int(self._handler(arrays.frame_address))
+            result = int(self._handler(arrays.frame_address))
         with self._lock:
             self.guards.calls += 1
             self.guards.findings += arrays.close()
             self._ended.append(arrays)
             if len(self._ended) > _KEPT_CALLS:
                 self.guards.findings += self._ended.popleft().release()
-        return error
+        return result
 
     def end(self) -> None:
         """Gives all memory back."""

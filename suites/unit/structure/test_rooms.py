@@ -21,7 +21,8 @@ ROOMS = {
     "suites": {
         "__main__": "sessions",
         "plugin": "checks sessions",
-        "sessions": "backends bench cells checks declare dispatch mutants numerics",
+        "sessions": "backends bench cells checks declare dispatch mutants numerics sanitize",
+        "sanitize": "cells checks mutants numerics",
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
         "bench": "backends cells checks declare numerics",
