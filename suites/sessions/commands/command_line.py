@@ -28,6 +28,8 @@ FILE is a Python file, or the name of a module, that holds operators (suites.Ope
 Without a FILE the built-in operators are used.
 """
 
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
 _USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
 
 _RAW = argparse.RawDescriptionHelpFormatter
@@ -193,6 +195,25 @@ def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     return Exit.FINE
 
 
+def _sanitize(options: argparse.Namespace) -> Exit:
+    _announce("running compute-sanitizer; each tool runs all kernels in a process of its own")
+    from reports.render.page import Page, show
+    from suites.sanitize.sanitize_command import MUTANTS, prove, sanitize
+    from suites.sessions.preflight import require_sound
+
+    selection = MUTANTS if options.mutants else Selection.of(options)
+    require_sound(selection)
+    tools = options.tool or SANITIZER_TOOLS
+    if options.mutants:
+        tables, code, reasons = prove(tools, options.timeout)
+    else:
+        tables, code, reasons = sanitize(selection, tools, options.timeout)
+    show(Page.of(tables), options)
+    for reason in reasons:
+        print(f"{options.prog}: {reason}", file=sys.stderr)
+    return code
+
+
 def _dispatch(options: argparse.Namespace) -> Exit:
     _announce(f"measuring what a call costs on {options.device}")
     from suites.dispatch.dispatch_command import dispatch
@@ -289,8 +310,9 @@ def parser() -> Parser:
     mutate = add("mutate", _mutate, "put small faults into right kernels, and count how many the checks catch")
     special = add("special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently")
     listing = add("list", _list, "list operators, their backends, and why cells are skipped")
+    sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
-    for each in (bench, validate, special, listing):
+    for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     for each in (bench, validate, mutants, mutate, special, listing, dispatch):
         each.add_argument(
@@ -308,6 +330,11 @@ def parser() -> Parser:
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
+    sanitize.set_defaults(profile="quick")
+    sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
+    sanitize.add_argument("--tool", action="append", choices=SANITIZER_TOOLS, help="only this tool; may be repeated")
+    sanitize.add_argument("--mutants", action="store_true", help="prove each tool with a kernel that only it catches")
+    sanitize.add_argument("--timeout", type=seconds, default=900.0, metavar="S", help="seconds for a tool at most")
     for each in (validate, mutants):
         each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
         each.add_argument(
@@ -316,7 +343,7 @@ def parser() -> Parser:
         each.add_argument(
             "--seed", type=whole(0), metavar="N", help="repeats the random choices of a run (default: new)"
         )
-    for each in (bench, validate, mutants, special, listing):
+    for each in (bench, validate, mutants, special, listing, sanitize):
         add_selection(each)
     for name in ("operator", "backend"):
         mutate.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
@@ -339,7 +366,7 @@ def parser() -> Parser:
     )
     dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
     dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
-    for each in (bench, validate, mutants, mutate, special, listing, dispatch):
+    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch):
         add_output(each)
     add_commands(commands)
     for each in commands.choices.values():
