@@ -92,6 +92,4 @@ ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 SPARSE_KERNELS = Table(cells=sparse_kernels)
-KERNELS_BETWEEN = Table(
-    cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True
-)
+KERNELS_BETWEEN = Table(cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True)

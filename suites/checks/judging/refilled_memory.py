@@ -64,8 +64,6 @@ class RefilledMemory:
                 raise AssertionError("JAX copied an input instead of borrowing its memory, so the calls prove nothing")
 
 
-
-
 def _aligned(like: Array) -> Array:
     """An array of this shape and dtype that begins where JAX borrows it."""
     memory = np.zeros(like.nbytes + _ALIGNMENT, np.uint8)
