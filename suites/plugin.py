@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import suites.bench.clock  # noqa: F401  first of all: a file of operators may replace the functions of time
+import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages

@@ -1,7 +1,7 @@
 """Refuses times that no kernel can have: faster than the memory or the arithmetic of the device, or than the clock.
 
-Such a time says that the kernel did not do its work while it was timed, that its declared work is wrong, or that somebody
-moved the clock. In no case does it belong into a table.
+Such a time says that the kernel did not do its work while it was timed, that its declared work is wrong, or that
+somebody moved the clock. In no case does it belong into a table.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ def implausible(platform: str, timing: Timing, moved: tuple[int, int], flops: in
     # Near the size of a cache, most of the data may lie in the nearer one.
     if rate > most and rate > MOST_SHARE * _nearer(platform, moved, limit):
         return (
-            f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: {limit.bandwidth / 1e9:.3g} "
-            "GB/s), so the kernel did not do the work, or does not have to: then declare its bytes_read and "
-            "bytes_written"
+            f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: "
+            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare its "
+            "bytes_read and bytes_written"
         )
     cores = os.cpu_count() or 1
     if platform == "cpu" and flops is not None and flops / seconds > MOST_FLOPS_PER_CORE * cores:
         return (
-            f"{flops / seconds:.3g} operations per second are more than {cores} cores have, so the kernel did not do the "
-            "work, or its declared flops are too many"
+            f"{flops / seconds:.3g} operations per second are more than {cores} cores have, so the kernel did not do "
+            "the work, or its declared flops are too many"
         )
     return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import median_relative_error
-from suites.bench import clock as clocks
+from suites.bench import two_clocks
 from suites.bench.plausible import require_elapsed
 from suites.bench.timing_plan import Plan
 
@@ -51,7 +51,7 @@ class PerCallClock:
 
     def now(self) -> float:
         """Returns the time, in seconds of one call."""
-        return clocks.wall() / self._loops if self._advanced_s is None else self._advanced_s
+        return two_clocks.wall() / self._loops if self._advanced_s is None else self._advanced_s
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
             clock.advance(next(seconds))
 
     chosen = rounds(pilot, sample_s, limit_s, spent_s=spent_s, batch=plan.batch)
-    begin = clocks.system()
+    begin = two_clocks.system()
     benchmark.pedantic(run, rounds=chosen.count)
-    elapsed = clocks.system() - begin
+    elapsed = two_clocks.system() - begin
     samples = list(benchmark.stats.stats.data)
     if plan.device_seconds is None:
         require_elapsed(sum(samples) * plan.loops, elapsed)
@@ -139,14 +139,14 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
 
 def _pilot(take: Callable[[], float], batch: int, limit_s: float) -> tuple[list[float], float]:
     """Takes a few samples; returns them, and how long one takes in all."""
-    start = clocks.wall()
+    start = two_clocks.wall()
     taken = [take() for _ in range(batch)]
-    while len(taken) < LEAST_SAMPLES and clocks.wall() - start < _PILOT_SHARE * limit_s:
+    while len(taken) < LEAST_SAMPLES and two_clocks.wall() - start < _PILOT_SHARE * limit_s:
         taken.append(take())
-    return taken, (clocks.wall() - start) / len(taken)
+    return taken, (two_clocks.wall() - start) / len(taken)
 
 
 def _timed(run: Callable[[], Any]) -> float:
-    start = clocks.wall()
+    start = two_clocks.wall()
     run()
-    return clocks.wall() - start
+    return two_clocks.wall() - start

@@ -9,7 +9,7 @@ from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
-from suites.cells.marks import as_parameter, as_skip
+from suites.cells.marks import as_parameter
 
 OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING = "other_sizes", "other_dtypes", "batched", "failing"
 OTHER_CALLS = (OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING)
