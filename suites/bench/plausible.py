@@ -71,8 +71,8 @@ def implausible(platform: str, timing: Timing, moved: tuple[int, int], flops: in
     if rate > most and rate > MOST_SHARE * _nearer(platform, moved, limit):
         return (
             f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: "
-            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare its "
-            "bytes_read and bytes_written"
+            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare "
+            "its bytes_read and bytes_written"
         )
     cores = os.cpu_count() or 1
     if platform == "cpu" and flops is not None and flops / seconds > MOST_FLOPS_PER_CORE * cores:

@@ -88,8 +88,8 @@ def _refuse_kernels_in_reference(operator: Operator) -> None:
     for target in {target for backend in Backend for target in backend.targets.values() if target}:
         if f"@{target}(" in program:
             raise OperatorError(
-                f"{operator.name}: reference calls a kernel ({target}), expected JAX's own operations, which the kernel "
-                "is compared with. Write it with jax.numpy."
+                f"{operator.name}: reference calls a kernel ({target}), expected JAX's own operations, which the "
+                "kernel is compared with. Write it with jax.numpy."
             )
 
 

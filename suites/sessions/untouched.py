@@ -1,4 +1,4 @@
-"""Finds functions of the harness that a file of operators has replaced, such as the judge or the reference's ``jnp.sum``.
+"""Finds functions that a file of operators has replaced, such as the judge or the ``jnp.sum`` of the reference.
 
 Python code that shares a process with the harness can change anything in it. This finds what happens by mistake, or
 without effort: a module's function or a class's method that is another object than before, or has other code.
@@ -63,8 +63,8 @@ def require_untouched() -> None:
     name = replaced()
     if name is not None:
         raise CatalogueError(
-            f"{name} was replaced while the operators were imported, so no verdict could be trusted. A file of operators "
-            "must change nothing outside of itself."
+            f"{name} was replaced while the operators were imported, so no verdict could be trusted. A file of "
+            "operators must change nothing outside of itself."
         )
 
 
