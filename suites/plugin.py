@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
 from suites.checks.drawn import depth, session_seed
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders

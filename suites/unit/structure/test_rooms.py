@@ -20,7 +20,7 @@ ROOMS = {
     },
     "suites": {
         "__main__": "sessions",
-        "plugin": "checks sessions",
+        "plugin": "bench checks sessions",
         "sessions": "backends bench cells checks declare dispatch mutants mutation numerics ops sanitize",
         "sanitize": "cells checks mutants numerics",
         "dispatch": "backends bench cells",
