@@ -143,12 +143,13 @@ class WarpCallable(Kernel):
     """A JAX function that calls Warp kernels, such as two of them with a temporary array in between.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
+            or a list of them.
         calls: How many kernels the function calls.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
     calls: int
     atomic: bool = False
 
@@ -186,7 +187,8 @@ def _accept(given: Any) -> Kernel | None:
             own = given.kernel if isinstance(given.kernel, wp.Kernel) else None
             given = replace(given, options=_Fixed(tuple(given.options.items()), own and _output_shapes(own)))
         if isinstance(given.kernel, wp.Kernel):
-            return replace(given, kernel=Same(given.kernel))
+            known: WarpKernel = replace(given, kernel=Same(given.kernel))
+            return known
         return given if callable(given.kernel) else None
     wrapped = arguments_of(given, jax_kernel)
     if wrapped is not None:

@@ -24,8 +24,8 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
     operator, inputs = case.operator, case.inputs()
     cotangents = random_cotangents(operator, inputs, SEED)
     random = np.random.default_rng([SEED, 3])  # another stream than inputs and cotangents
-    shapes = [(inputs[index].shape, inputs[index].dtype) for index in operator.differentiated(inputs)]
-    directions = [random.standard_normal(shape).astype(dtype) for shape, dtype in shapes]
+    moving = [inputs[index] for index in operator.differentiated(inputs)]
+    directions = [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
     with precision(case.dtype), jax.default_device(case.device):
         function, floats = with_floats(operator.build(case.backend, inputs), operator, inputs)
 
