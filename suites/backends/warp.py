@@ -107,7 +107,8 @@ class WarpKernel(Kernel):
         """Reverse mode, if Warp generates an adjoint that the options do not switch off."""
         options = self.options_of(inputs, outs)
         switched_off = options.get("enable_backward") is False or options.get("has_side_effect")
-        return Derivative(reverse=not switched_off and has_adjoint(self._of(inputs)))
+        kernel = self._of(inputs)
+        return Derivative(reverse=not switched_off and has_adjoint(kernel), generated=not _has_own_adjoint(kernel.adj))
 
     def options_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
         """The options of :func:`bridge.jax_kernel` for a call."""
@@ -177,6 +178,19 @@ class WarpCallable(Kernel):
 def _function_call(kernel: WarpCallable, inputs: Any, outs: Any) -> Callable[..., Any]:
     made = kernel.make(inputs, outs)
     return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
+
+
+def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a kernel calls a function with an adjoint by its author: ``warp.func_grad``, or a native one."""
+    if id(adjoint) in seen:
+        return False
+    functions = adjoint.get_references()[2]
+    return any(
+        getattr(each, "custom_grad_func", None) is not None
+        or getattr(each, "adj_native_snippet", None) is not None
+        or (getattr(each, "adj", None) is not None and _has_own_adjoint(each.adj, seen | {id(adjoint)}))
+        for each in functions
+    )
 
 
 def _accept(given: Any) -> Kernel | None:
