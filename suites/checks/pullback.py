@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from suites.cells.case import SEED, Case
-from suites.checks.judging.derived_gradients import judge_derivative
+from suites.checks.judging.derived_gradients import CURE, judge_derivative
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents, true_cotangents
 from suites.declare.differentiation import function_of
@@ -55,9 +55,9 @@ def require_derivative(evidence: Evidence, case: Case, verdict: Verdict, where: 
     gradient = case.operator.gradient
     if gradient is not None and gradient.is_assumed and verdict.status.wrong and is_generated(case):
         pytest.skip(
-            f"the derivative that {case.backend.id} generates is wrong ({where or 'derivative'}: {verdict.reason}), "
-            "which counts only if it is declared: gradient=suites.Gradient() requires it, gradient=None says that "
-            "there is none"
+            f"{case.backend.id} generates a wrong derivative, which counts only if one is declared: "
+            "gradient=suites.Gradient() requires a right one, gradient=None says that there is none "
+            f"({where or 'derivative'}: {str(verdict.reason).removesuffix(f'; {CURE}')})"
         )
     evidence.require(verdict, where)
 

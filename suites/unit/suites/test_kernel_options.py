@@ -288,9 +288,7 @@ def test_a_wrong_adjoint_that_nobody_declared_is_reported_and_one_that_is_declar
     assumed = Operator(name="length", reference=reference, kernels=kernels, dtypes="float32")
     _run(test_jit, assumed, Backend.WARP)
     for check in (test_grad, test_grad_eager, test_vmap_grad):
-        with pytest.raises(
-            pytest.skip.Exception, match=r"the derivative that warp generates is wrong .* gradient=None"
-        ):
+        with pytest.raises(pytest.skip.Exception, match=r"warp generates a wrong derivative, .* gradient=None"):
             _run(check, assumed, Backend.WARP)
     required = Operator(name="length", reference=reference, kernels=kernels, dtypes="float32", gradient=Gradient())
     with pytest.raises(CheckFailed, match="the derivative of the reference is required"):
