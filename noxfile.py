@@ -69,6 +69,12 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def mutate(session: nox.Session) -> None:
+    """Put small faults into right kernels, and count how many the checks catch (`-- --sample 400`)."""
+    command(session, "mutate")
+
+
+@nox.session(python=False)
 def dispatch(session: nox.Session) -> None:
     """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
     command(session, "dispatch")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.custom_operators import operator_of
+    from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
     from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
+    from suites.numerics.partial_sums import partial_sums, partial_sums_at, running_sums
+    from suites.numerics.quanta import quantum
     from suites.numerics.sparse import SOME_LONG_ROWS, csr, row_lengths
 
 _MODULES = {
@@ -41,6 +44,7 @@ _MODULES = {
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
+    "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
@@ -53,6 +57,8 @@ _MODULES = {
     "numerics.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
     "numerics.blocked_sums": ("blocked_terms",),
     "numerics.derived": ("derived_truth",),
+    "numerics.partial_sums": ("partial_sums", "partial_sums_at", "running_sums"),
+    "numerics.quanta": ("quantum",),
     "numerics.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -64,6 +70,7 @@ __all__ = [
     "CudaCallable",
     "CudaKernel",
     "CustomKernel",
+    "Domain",
     "ErrorCase",
     "Expected",
     "Failure",
@@ -87,8 +94,12 @@ __all__ = [
     "gamma",
     "no_sums",
     "operator_of",
+    "partial_sums",
+    "partial_sums_at",
+    "quantum",
     "register_backend",
     "row_lengths",
+    "running_sums",
     "sums_of_products",
     "total_bytes",
     "values",

@@ -10,12 +10,14 @@ PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suites.checks.drawn import depth, session_seed
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
@@ -41,9 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
     group.addoption(
         "--kb-profile",
-        choices=("quick", "full"),
+        choices=("quick", "full", "deep"),
         default="quick",
-        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells",
+        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells; deep: also all dtypes and "
+        "sizes of each check, and many more drawn inputs",
+    )
+    group.addoption(
+        "--kb-seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="repeats the random choices of the session with this seed (default: a new one)",
     )
     group.addoption(
         "--kb-examples",
@@ -65,6 +75,10 @@ def pytest_configure(config: pytest.Config) -> None:
     require_own_packages()
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
+    if config.option.kb_seed is None:
+        config.option.kb_seed = secrets.randbelow(session_seed.MOST)  # workers get it with the other options
+    session_seed.use(config.option.kb_seed)
+    depth.use(config.option.kb_profile)
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
@@ -132,7 +146,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if pyfuncitem.path.parent in folders():
         from suites.checks.judging.evidence import Evidence
 
-        pyfuncitem.stash.get(_EVIDENCE, Evidence()).require_some()
+        pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()
     return result
 
 

@@ -95,6 +95,15 @@ class Kernel(ABC):
         """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
         return False
 
+    def with_bounds_checks(self) -> Kernel | None:
+        """A copy of the kernel in which an index out of bounds is an IndexError; None if its language has none."""
+        return None
+
+    @property
+    def parallel(self) -> bool:
+        """Whether Numba runs loops of the kernel on several threads of the CPU."""
+        return False
+
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes that the kernel itself declares; None if it takes any."""
         return None

@@ -16,6 +16,7 @@ from bridge import numba_kernel
 from bridge.signature.call_options import check_aliases
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
+from suites.backends.numba_bounds import with_bounds_checks
 from suites.backends.numba_cpu_blocks import (
     ONE_THREAD_BELOW,
     block_count,
@@ -89,6 +90,15 @@ class NumbaKernel(Kernel):
     def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
         """The declared ones."""
         return dict(self.input_output_aliases)
+
+    def with_bounds_checks(self) -> NumbaKernel:
+        """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
+        return NumbaKernel(with_bounds_checks(self.dispatcher))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it is decorated with ``parallel=True``."""
+        return bool(self.dispatcher.targetoptions.get("parallel"))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its explicit signatures; None if Numba compiles it for any arguments."""

@@ -46,7 +46,9 @@ def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[An
     return judge_derivative(operator, [np.asarray(each) for each in found], truth)
 
 
-def require_derivative(evidence: Evidence, case: Case, verdict: Verdict, where: str = "") -> None:
+def require_derivative(
+    evidence: Evidence, case: Case, verdict: Verdict, where: str = "", *, whole: bool = False
+) -> None:
     """Requires that a verdict on derivatives is PASSED.
 
     A derivative that nobody declared, and that a compiler made from a right kernel, is not required to be right: it
@@ -59,7 +61,7 @@ def require_derivative(evidence: Evidence, case: Case, verdict: Verdict, where: 
             "gradient=suites.Gradient() requires a right one, gradient=None says that there is none "
             f"({where or 'derivative'}: {str(verdict.reason).removesuffix(f'; {CURE}')})"
         )
-    evidence.require(verdict, where)
+    evidence.require(verdict, where, whole=whole)
 
 
 def is_generated(case: Case) -> bool:

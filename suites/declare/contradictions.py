@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
@@ -38,11 +39,24 @@ def verify(operator: Operator) -> None:
                     f"{operator.name}: edges({dtype!r})[{name!r}] has {len(case)} inputs, expected {len(inputs)} as in "
                     "the sample."
                 )
+        _check_domains(operator, inputs)
         _compare_outputs(operator, inputs)
         for work in ("bytes_read", "bytes_written", "flops"):
             with _telling(operator, work):
                 getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
+
+
+def _check_domains(operator: Operator, inputs: Inputs) -> None:
+    names = input_names(operator.reference, len(inputs))
+    for index, array in enumerate(inputs):
+        with _telling(operator, "domains"):
+            outside = operator.domain_of(index).outside(array, inputs)
+        if outside is not None:
+            raise OperatorError(
+                f"{operator.name}: the sample of {names[index]} has {outside}, expected the domain that domains "
+                f"declares: {operator.domain_of(index)}. Change one of them."
+            )
 
 
 def _compare_outputs(operator: Operator, inputs: Inputs) -> None:

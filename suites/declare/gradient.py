@@ -22,9 +22,18 @@ def sums_of_products(pullback: Pullback, inputs: Sequence[Array], cotangents: Se
     return [np.abs(each) for each in pullback(list(map(_magnitude, inputs)), list(map(np.abs, cotangents)))]
 
 
+def squares_of_products(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """The sums of squares that belong to :func:`sums_of_products`: the same sums of the squared values."""
+    return [np.abs(each) for each in pullback(list(map(_square, inputs)), list(map(np.square, cotangents)))]
+
+
 def no_sums(pullback: Pullback, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """The condition of an operator whose cotangents are single products: their absolute values."""
     return [np.abs(each) for each in pullback(inputs, list(map(np.abs, cotangents)))]
+
+
+def _square(array: Array) -> Array:
+    return np.square(array) if array.dtype.kind == "f" else array
 
 
 def _magnitude(array: Array) -> Array:
@@ -43,6 +52,9 @@ class Gradient:
             an element of the cotangent, or a function that gives it for the inputs of a call. None to derive it.
         condition: Takes the reference's pullback, the inputs and the cotangents of the outputs, in float64. Returns
             ``S`` for each input in ``terms``: the sum of the absolute values of all terms of each element.
+        squares: Takes the same as ``condition``. Returns the sum of the squares of all terms of each element, for the
+            probabilistic bound. None, the default, leaves the worst case alone, unless ``condition`` is
+            :func:`sums_of_products`.
         backends: The backends whose kernels have an adjoint, or their names; None for all whose language generates one.
         dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
         sizes: Nominal sizes for checks; None for the operator's sizes.
@@ -54,6 +66,7 @@ class Gradient:
 
     terms: Mapping[int, int | Callable[..., int]] | None = None
     condition: Callable[[Pullback, Sequence[Array], Sequence[Array]], Sequence[Array]] = sums_of_products
+    squares: Callable[[Pullback, Sequence[Array], Sequence[Array]], Sequence[Array]] | None = None
     backends: Sequence[Any] | None = None
     dtypes: Sequence[Any] | None = None
     sizes: tuple[int, ...] | None = None
@@ -77,6 +90,10 @@ class Gradient:
                     "roundings or a function of the inputs that gives it."
                 )
         fields.function("Gradient: condition", self.condition, "a pullback, inputs and cotangents")
+        if self.squares is None and self.condition is sums_of_products:
+            object.__setattr__(self, "squares", squares_of_products)
+        if self.squares is not None:
+            fields.function("Gradient: squares", self.squares, "a pullback, inputs and cotangents")
         optional = {"backends": fields.backends, "dtypes": fields.dtypes, "sizes": fields.sizes}
         for name, normal in optional.items():
             if getattr(self, name) is not None:

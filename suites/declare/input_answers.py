@@ -94,7 +94,7 @@ class Edges(Answer):
             return False
         with np.errstate(over="ignore"):
             results = [expected.value.astype(expected.dtype) for expected in other.outputs]
-        return judge(results, truth).status is Status.PASSED
+        return judge(results, truth).status in (Status.PASSED, Status.UNCHECKED)
 
 
 def special_vectors(dtype: str) -> dict[str, Array]:

@@ -5,6 +5,7 @@ An operator needs a name, a reference and kernels. All other fields have default
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +19,12 @@ from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, refuse_kernel, takes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
+from suites.declare.domain import Domain
 from suites.declare.error_case import ErrorCase
 from suites.declare.gradient import Gradient
+from suites.declare.guessed_domain import guessed
 from suites.declare.input_answers import Edges, Sample
+from suites.declare.input_names import input_names
 from suites.declare.limitation import Limitation
 from suites.declare.result_answers import Outputs, Reference, TruthOf
 from suites.declare.sizes import Sizes
@@ -63,6 +67,9 @@ class Operator:
         sample: Takes the name of a dtype, a nominal size and a seed. Returns typical inputs. The default is a vector of
             that size for each parameter of the reference that has no default: normal numbers, integers from 0 to 99, or
             mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
+        domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
+            them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
+            the extent that the samples stay below, see :mod:`suites.declare.guessed_domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
             default. The default sample has empty vectors, vectors of one element, and special values.
         errors: Inputs that must be refused.
@@ -96,6 +103,7 @@ class Operator:
     tolerance: float | None = None
     dtypes: Sequence[Any] = ("float32", "float64")
     sample: Callable[[str, int, int], Inputs] = _DEFAULT
+    domains: Mapping[str | int, Domain] = field(default_factory=dict)
     edges: Callable[[str], Mapping[str, Inputs]] = _DEFAULT
     bytes_read: Callable[..., int] = _DEFAULT
     bytes_written: Callable[..., int] = _DEFAULT
@@ -143,6 +151,11 @@ class Operator:
             raise OperatorError(f"{self.name}: sizes is {self.sizes!r}, expected suites.Sizes(...).")
         if not isinstance(self.gradient, Gradient | None):
             raise OperatorError(f"{self.name}: gradient is {self.gradient!r}, expected suites.Gradient(...).")
+        if not isinstance(self.domains, Mapping) or not all(isinstance(d, Domain) for d in self.domains.values()):
+            raise OperatorError(
+                f"{self.name}: domains is {self.domains!r}, expected a dict by the name or index of an input, such as "
+                "{'x': suites.Domain(finite=True)}."
+            )
         if self.tolerance is not None:
             if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance < 1:
                 raise OperatorError(f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5.")
@@ -162,6 +175,39 @@ class Operator:
     def derives_truth(self) -> bool:
         """Whether truth comes from the reference, because the author declares none."""
         return getattr(self.truth, "given", None) is None
+
+    def domain_of(self, index: int) -> Domain:
+        """The values that an input may take: the declared domain, or the one that its samples suggest.
+
+        Raises:
+            OperatorError: ``domains`` names no input of the operator.
+        """
+        return self.effective_domains[index]
+
+    @functools.cached_property
+    def effective_domains(self) -> tuple[Domain, ...]:
+        """The domain of each input."""
+        dtype, sizes = self.dtypes[0], self.sizes.check
+        count = len(self.sample(dtype, sizes[0], 0))
+        names = input_names(self.reference, count)
+        declared: dict[int, Domain] = {}
+        for key, domain in self.domains.items():
+            index = names.index(key) if key in names else key
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+                raise OperatorError(
+                    f"{self.name}: domains has {key!r}, expected one of the inputs {', '.join(names)} or its index."
+                )
+            declared[index] = domain
+        # A default sample draws integers of 0 to 99 whatever their meaning, so it suggests nothing.
+        suggests = getattr(self.sample, "given", None) is not None
+        return tuple(
+            declared[index]
+            if index in declared
+            else guessed(index, self.sample, self.outputs, self.reference, dtype, sizes)
+            if suggests
+            else Domain()
+            for index in range(count)
+        )
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends that it is implemented in, with the reference, in the order of the registry."""

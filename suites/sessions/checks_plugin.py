@@ -23,6 +23,7 @@ from suites.cells.case import SEED
 from suites.cells.marks import no_device
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection, SelectionError
+from suites.checks.drawn.session_seed import SEED_FLAG
 from suites.checks.register import cases_by_id, check_of_id, checks
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of
@@ -59,6 +60,7 @@ class ChecksSession:
             run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}", False)
         except RuntimeError as error:
             raise pytest.UsageError(no_device(self._selection.device, error)) from error
+        run.flags[SEED_FLAG] = config.option.kb_seed
         resumed = config.option.kb_resume
         try:
             self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(run_path(run.run_id), run)
@@ -176,6 +178,7 @@ class ChecksSession:
         write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
         seconds = time.monotonic() - self._begun
         write(f"{len(self._recorded)} cells in {seconds:.0f} s, recorded in {self.writer.path}")
+        write(f"random choices follow from seed {self._config.option.kb_seed}; repeat them with --seed")
         summary = self._config.option.kb_summary or os.environ.get(SUMMARY_VARIABLE)
         if summary:
             with Path(summary).open("a", encoding="utf-8") as page:

@@ -40,6 +40,12 @@ def small_gradients(platform: str) -> list[Any]:
     return _differentiable(case for case in grid(platform, lambda operator: (5,)) if case.dtype == "float64")
 
 
+def drawn_gradients(platform: str) -> list[Any]:
+    """Returns every kernel with a gradient in its first dtype with 33 elements; the check chooses further sizes."""
+    cases = grid(platform, lambda operator: (33,))
+    return _differentiable(case for case in cases if case.backend.compiled and case.in_first_dtype)
+
+
 def tangents(platform: str) -> list[Any]:
     """Returns every kernel with a derivative in forward mode, in every dtype at the last size."""
     cases = grid(platform, lambda operator: _sizes(operator)[-1:])
@@ -89,5 +95,6 @@ GRADIENTS = Table(cells=gradients)
 LAST_GRADIENTS = Table(cells=last_gradients)
 BATCHED_GRADIENTS = Table(cells=batched_gradients)
 SMALL_GRADIENTS = Table(cells=small_gradients)
+DRAWN_GRADIENTS = Table(cells=drawn_gradients, quick_without_twins=True)
 TANGENTS = Table(cells=tangents)
 BATCHED_TANGENTS = Table(cells=batched_tangents)

@@ -16,6 +16,8 @@ from suites.numerics.arrays import Array
 from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
+from suites.numerics.partial_sums import partial_sums_at
+from suites.numerics.quanta import quantum
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
@@ -178,7 +180,12 @@ def _scatter_add(sign: int) -> Rule:
         roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
         # The first addition to a zero is a copy.
         roundings = np.maximum(roundings - ((source.value == 0) & (source.errors == 0)), 0)
-        return [summed(value, sizes, errors, roundings, outs[0].dtype)]
+        if not source.is_float:
+            return [summed(value, sizes, errors, roundings, outs[0].dtype)]
+        terms = np.concatenate([source.value.reshape(-1), sign * updates.value.reshape(-1)[kept]])
+        places = np.concatenate([np.arange(source.value.size), targets])
+        partial = partial_sums_at(terms, places, source.value.size).reshape(source.value.shape)
+        return [summed(value, sizes, errors, roundings, outs[0].dtype, partial=partial, quanta=quantum(terms))]
 
     return apply
 
@@ -225,6 +232,9 @@ RULES: dict[str, Rule] = {
 
 FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
 """Primitives whose rules treat exact integers as XLA does, without compiling anything."""
+
+FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
+"""Primitives whose rules hold for complex numbers, besides those of :data:`SOURCES`."""
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {

@@ -21,9 +21,10 @@ ROOMS = {
     "suites": {
         "__main__": "sessions",
         "plugin": "checks sessions",
-        "sessions": "backends bench cells checks declare dispatch mutants numerics",
+        "sessions": "backends bench cells checks declare dispatch mutants mutation numerics ops",
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
+        "mutation": "backends cells declare numerics ops",
         "bench": "backends cells checks declare numerics",
         "checks": "backends cells declare errors numerics",
         "cells": "backends declare errors numerics ops",

@@ -89,7 +89,7 @@ def _run(check, operator, backend=Backend.NUMBA, size=33, variant=None, dtype="f
     evidence = Evidence()
     (test,) = (value for name, value in vars(check).items() if name.startswith("test_"))
     test(Case(operator, backend, dtype, size, "cpu", variant), evidence)
-    assert evidence.count
+    assert evidence._count
     return evidence
 
 

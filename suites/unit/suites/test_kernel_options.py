@@ -74,7 +74,7 @@ def _run(check, operator, backend, size=33, variant=None):
     evidence = Evidence()
     (test,) = (value for name, value in vars(check).items() if name.startswith("test_"))
     test(Case(operator, backend, "float32", size, "cpu", variant), evidence)
-    assert evidence.count
+    assert evidence._count
     return evidence
 
 

@@ -32,12 +32,12 @@ BODIES = {
 def test_evidence_counts_what_it_has_judged():
     evidence = Evidence()
     with pytest.raises(CheckFailed, match="UNCHECKED: the check ended without judging a result") as caught:
-        evidence.require_some()
+        evidence.finish()
     assert outcome(caught)[0] is Status.UNCHECKED
     evidence.require(Verdict(Status.PASSED, None, None))
     evidence.seen(2)
-    evidence.require_some()
-    assert evidence.count == 3
+    evidence.finish()
+    assert evidence._count == 3
 
 
 def test_an_exception_is_described_with_the_backend_or_generator_that_raised_it():
