@@ -38,11 +38,13 @@ class Derivative:
         reverse: Whether ``jax.vjp`` works.
         forward: Whether ``jax.jvp`` works.
         inputs: The indices of the inputs that have a derivative; None for all inputs of real floats.
+        generated: Whether a compiler makes the derivative from the kernel alone. Its author may never have meant it.
     """
 
     reverse: bool
     forward: bool = False
     inputs: tuple[int, ...] | None = None
+    generated: bool = False
 
 
 class Kernel(ABC):

@@ -25,10 +25,11 @@ class PallasKernel(Kernel):
     """A kernel in Pallas.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
+            or a list of them.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., list[jax.Array]]]
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The function that was made, compiled."""

@@ -107,7 +107,8 @@ class WarpKernel(Kernel):
         """Reverse mode, if Warp generates an adjoint that the options do not switch off."""
         options = self.options_of(inputs, outs)
         switched_off = options.get("enable_backward") is False or options.get("has_side_effect")
-        return Derivative(reverse=not switched_off and has_adjoint(self._of(inputs)))
+        kernel = self._of(inputs)
+        return Derivative(reverse=not switched_off and has_adjoint(kernel), generated=not _has_own_adjoint(kernel.adj))
 
     def options_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
         """The options of :func:`bridge.jax_kernel` for a call."""
@@ -143,12 +144,13 @@ class WarpCallable(Kernel):
     """A JAX function that calls Warp kernels, such as two of them with a temporary array in between.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
+            or a list of them.
         calls: How many kernels the function calls.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
     calls: int
     atomic: bool = False
 
@@ -178,6 +180,19 @@ def _function_call(kernel: WarpCallable, inputs: Any, outs: Any) -> Callable[...
     return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
 
 
+def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a kernel calls a function with an adjoint by its author: ``warp.func_grad``, or a native one."""
+    if id(adjoint) in seen:
+        return False
+    functions = adjoint.get_references()[2]
+    return any(
+        getattr(each, "custom_grad_func", None) is not None
+        or getattr(each, "adj_native_snippet", None) is not None
+        or (getattr(each, "adj", None) is not None and _has_own_adjoint(each.adj, seen | {id(adjoint)}))
+        for each in functions
+    )
+
+
 def _accept(given: Any) -> Kernel | None:
     if isinstance(given, WarpCallable):
         return given
@@ -186,7 +201,8 @@ def _accept(given: Any) -> Kernel | None:
             own = given.kernel if isinstance(given.kernel, wp.Kernel) else None
             given = replace(given, options=_Fixed(tuple(given.options.items()), own and _output_shapes(own)))
         if isinstance(given.kernel, wp.Kernel):
-            return replace(given, kernel=Same(given.kernel))
+            known: WarpKernel = replace(given, kernel=Same(given.kernel))
+            return known
         return given if callable(given.kernel) else None
     wrapped = arguments_of(given, jax_kernel)
     if wrapped is not None:

@@ -17,8 +17,8 @@ from suites.numerics.verdict import Verdict
 def random_tangents(operator: Operator, inputs: Inputs, seed: int) -> list[Array]:
     """Returns normally distributed tangents of the inputs that have a derivative."""
     random = np.random.default_rng([seed, 2])  # another stream than inputs and cotangents
-    indices = operator.differentiated(inputs)
-    return [random.standard_normal(inputs[index].shape).astype(inputs[index].dtype) for index in indices]
+    moving = [inputs[index] for index in operator.differentiated(inputs)]
+    return [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
 
 
 def real_outputs(operator: Operator, inputs: Inputs) -> list[int]:

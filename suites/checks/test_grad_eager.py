@@ -9,7 +9,7 @@ from suites.cells.tables.differentiable import LAST_GRADIENTS
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents
-from suites.checks.pullback import judge_cotangents
+from suites.checks.pullback import judge_cotangents, require_derivative
 from suites.checks.register import check
 from suites.declare.differentiation import function_of
 from suites.numerics.precision import precision
@@ -33,7 +33,7 @@ def test_eager_gradient_is_right_and_integers_have_none(case: Case, evidence: Ev
         function, moving = function_of(call, list(map(jax.device_put, inputs)), [*indices, *integers])
         _, vjp = jax.vjp(function, *moving)
         found = vjp([jnp.asarray(each) for each in cotangents])
-    evidence.require(judge_cotangents(operator, inputs, cotangents, found[: len(indices)]))
+    require_derivative(evidence, case, judge_cotangents(operator, inputs, cotangents, found[: len(indices)]))
     if fingerprint(inputs) != before:
         evidence.fail(Status.INPUT_MUTATED, "an input has other bits after its derivative was taken than before")
     for index, cotangent in zip(integers, found[len(indices) :], strict=True):

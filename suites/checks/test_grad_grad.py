@@ -9,7 +9,7 @@ from suites.cells.tables.differentiable import BATCHED_GRADIENTS
 from suites.checks.judging.derived_gradients import derived_second, judge_derivative
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents
-from suites.checks.pullback import with_floats
+from suites.checks.pullback import require_derivative, with_floats
 from suites.checks.register import check
 from suites.numerics.precision import precision
 
@@ -24,8 +24,8 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
     operator, inputs = case.operator, case.inputs()
     cotangents = random_cotangents(operator, inputs, SEED)
     random = np.random.default_rng([SEED, 3])  # another stream than inputs and cotangents
-    shapes = [(inputs[index].shape, inputs[index].dtype) for index in operator.differentiated(inputs)]
-    directions = [random.standard_normal(shape).astype(dtype) for shape, dtype in shapes]
+    moving = [inputs[index] for index in operator.differentiated(inputs)]
+    directions = [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
     with precision(case.dtype), jax.default_device(case.device):
         function, floats = with_floats(operator.build(case.backend, inputs), operator, inputs)
 
@@ -41,4 +41,4 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
             evidence.seen()  # it says which kernel has no second derivative, and what to do
             return
     truth = derived_second(operator, inputs, cotangents, directions)
-    evidence.require(judge_derivative(operator, [np.asarray(each) for each in found], truth))
+    require_derivative(evidence, case, judge_derivative(operator, [np.asarray(each) for each in found], truth))

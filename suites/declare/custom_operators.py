@@ -84,14 +84,17 @@ def _outs_of(
     return _with_arrays_of(declared, function, parameters)
 
 
-def _with_arrays_of(function: Any, of: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+def _with_arrays_of(
+    function: Callable[..., Any], of: Callable[..., Any], parameters: Mapping[str, Any]
+) -> Callable[..., Any]:
     """Gives a function of arrays the names of the arrays that another function takes besides parameters."""
     try:
         known = inspect.signature(of).parameters.values()
     except (TypeError, ValueError):
         return function
     arrays = [each for each in known if each.name not in parameters and each.kind is not each.VAR_KEYWORD]
-    function.__signature__ = inspect.Signature(
+    named: Any = function
+    named.__signature__ = inspect.Signature(
         [each.replace(annotation=each.empty) for each in arrays if each.kind is not each.KEYWORD_ONLY]
     )
     return function
@@ -109,8 +112,8 @@ def _kernels(where: str, custom: XLACustomKernel, parameters: Mapping[str, Any])
     for reference, where_it_runs in platforms.items():
         tested = [platform for platform in where_it_runs if platform in ("cpu", "cuda")]
         if tested and reference.partition(":")[0] != REFERENCE:
-            for backend in _columns(reference, tested):
-                found[backend] = CustomKernel(custom, reference, **parameters)
+            for one in _columns(reference, tested):
+                found[one] = CustomKernel(custom, reference, **parameters)
     if not found:
         raise OperatorError(
             f"{where}: the operator has no kernel to check on cpu or cuda (registered: {registered.describe()}). "

@@ -74,7 +74,12 @@ def why_no_tangents(operator: Differentiated, backend: Backend, dtype: str) -> s
 
 
 def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> list[int]:
-    """The indices of the inputs that have a derivative; empty if there are none."""
+    """The indices of the inputs that have a derivative; empty if there are none.
+
+    Args:
+        operator: The operator.
+        inputs: Anything with dtype for each input, also a batch of them.
+    """
     gradient = operator.gradient
     if gradient is None:
         return []
@@ -82,11 +87,15 @@ def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> li
         return list(gradient.terms)
     floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
     found = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
-    for kernel in operator.kernels.values():
-        own = kernel.derivative(inputs, operator.outputs(*inputs))
+    for own in _derivatives(operator):
         if own is not None and own.inputs:
             found = [index for index in found if index in own.inputs]
     return found
+
+
+def _derivatives(operator: Differentiated) -> list[Derivative | None]:
+    """The derivatives of all kernels, in the first dtype: the inputs that they have one in are the same in all."""
+    return [_derivative(operator, kernel, operator.dtypes[0]) for kernel in operator.kernels.values()]
 
 
 def _without_rules(operator: Differentiated, backend: Backend, dtype: str) -> str | None:

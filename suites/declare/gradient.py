@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Gradient:
         limitations: Derivatives that are known not to work.
         inputs: The indices of the inputs that have a derivative, if ``terms`` does not say it. By default all inputs of
             real floats in which the kernels can be differentiated.
+        is_assumed: Whether it stands for a field that the author left out.
     """
 
     terms: Mapping[int, int | Callable[..., int]] | None = None
@@ -71,6 +72,7 @@ class Gradient:
     sizes: tuple[int, ...] | None = None
     limitations: tuple[Limitation, ...] = ()
     inputs: Sequence[int] | None = None
+    is_assumed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.terms is not None and (not isinstance(self.terms, Mapping) or not self.terms):
@@ -96,6 +98,13 @@ class Gradient:
         for name, normal in optional.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))
+
+    @classmethod
+    def assumed(cls) -> Gradient:
+        """The gradient of an operator that declares none: a rule of its author must be right, by derived bounds."""
+        made = cls()
+        object.__setattr__(made, "is_assumed", True)
+        return made
 
     @property
     def is_derived(self) -> bool:

@@ -83,7 +83,7 @@ class Operator:
         limitations: Known limitations.
         gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
             undefined or zero everywhere. By default kernels that can be differentiated must have the derivative of the
-            reference.
+            reference; an adjoint that Warp generates, and that is wrong, is then only reported.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
             inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.checks.judging.repetition`.
@@ -114,7 +114,7 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: Sequence[Limitation] = ()
-    gradient: Gradient | None = field(default_factory=Gradient)
+    gradient: Gradient | None = field(default_factory=Gradient.assumed)
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)

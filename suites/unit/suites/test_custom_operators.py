@@ -147,7 +147,7 @@ class TestDeclaration:
     @pytest.mark.parametrize(
         ("declare", "message"),
         [
-            (lambda custom: operator_of(3), "operator_of got a int, expected a bridge.XLACustomKernel"),
+            (lambda custom: operator_of(custom.name), "operator_of got a str, expected a bridge.XLACustomKernel"),
             (lambda custom: operator_of(XLACustomKernel("a")), "a: the operator has no function outs, .* Pass outs="),
             (lambda custom: operator_of(XLACustomKernel("a", outs=_same)), "a: the operator has no kernel to check"),
             (lambda custom: operator_of(custom), "double: the operator has no jnp kernel to compare with"),

@@ -10,7 +10,17 @@ import pytest
 import warp as wp
 
 import bridge
-from suites import Backend, Kernel, NumbaKernel, Operator, OperatorError, PallasKernel, WarpCallable, WarpKernel
+from suites import (
+    Backend,
+    Gradient,
+    Kernel,
+    NumbaKernel,
+    Operator,
+    OperatorError,
+    PallasKernel,
+    WarpCallable,
+    WarpKernel,
+)
 from suites.backends.wrapped import FixedLaunch, ThreadPerElement, launch_of
 from suites.cells.case import Case
 from suites.cells.tables import declared_cells
@@ -259,3 +269,27 @@ class TestResults:
 @functools.partial(jax.jit)
 def _twice(x):
     return 2 * x
+
+
+@wp.kernel
+def length(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
+    i = wp.tid()
+    total = float(0.0)  # noqa: UP018 - a variable for Warp
+    for _ in range(x.shape[0] - x.shape[0] + 2):
+        total += x[i] * x[i]
+    out[i] = wp.sqrt(total)
+
+
+def test_a_wrong_adjoint_that_nobody_declared_is_reported_and_one_that_is_declared_is_wrong():
+    def reference(x):
+        return jnp.sqrt(2 * x * x)
+
+    kernels = {"warp": length}
+    assumed = Operator(name="length", reference=reference, kernels=kernels, dtypes="float32")
+    _run(test_jit, assumed, Backend.WARP)
+    for check in (test_grad, test_grad_eager, test_vmap_grad):
+        with pytest.raises(pytest.skip.Exception, match=r"warp generates a wrong derivative, .* gradient=None"):
+            _run(check, assumed, Backend.WARP)
+    required = Operator(name="length", reference=reference, kernels=kernels, dtypes="float32", gradient=Gradient())
+    with pytest.raises(CheckFailed, match="the derivative of the reference is required"):
+        _run(test_grad, required, Backend.WARP)
