@@ -299,7 +299,8 @@ def _run(check: Check, case: Case) -> tuple[Status, str | None, BaseException | 
 @functools.cache
 def _test(check: Check) -> Callable[..., Any]:
     modules = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == str(check.file)]
-    return next(getattr(module, check.function) for module in modules if hasattr(module, check.function))
+    found: Callable[..., Any] = next(filter(None, (getattr(module, check.function, None) for module in modules)))
+    return found
 
 
 def _use(operator: Operator) -> None:

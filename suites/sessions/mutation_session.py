@@ -233,7 +233,8 @@ class _Pool:
 
         A cell that brought its process down comes with the result: it says nothing before the right kernel has run it.
         """
-        for connection in wait(list(self._running), timeout=1.0):
+        ready: list[Any] = wait(list(self._running), timeout=1.0)
+        for connection in ready:
             work = self._running[connection]
             try:
                 message = connection.recv()
