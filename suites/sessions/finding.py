@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -51,6 +52,11 @@ def finding(
         accuracy=evidence.accuracy if evidence else None,
     )  # fmt: skip
     return msgspec.to_builtins(found)
+
+
+def worst(phases: Sequence[Finding]) -> Finding:
+    """Returns the finding that decides, of the phases of one test in their order: the first that did not pass."""
+    return next((found for found in phases if found.status is not Status.PASSED), phases[-1])
 
 
 def cell_of(case: Case, check: Check) -> Cell:

@@ -36,8 +36,9 @@ ROOMS = {
     },
     "reports": {
         "__main__": "cli",
-        "cli": "errors options pages records render",
-        "__init__": "errors pages records",
+        "cli": "errors judgement options pages records render",
+        "__init__": "errors judgement pages records",
+        "judgement": "options records",
         "options": "records",
         "pages": "errors records render",
         "render": "errors",
