@@ -137,6 +137,10 @@ RATIOS = {
 
 def test_derived_margins_are_about_as_wide_as_those_derived_by_hand(cell, record_property):
     lowest, highest = RATIOS.get(cell.operator.name, (0.9, 1.01))
+    if cell.dtype == "float16":
+        lowest = (
+            0.3  # the smallest normal number counts there: by hand for all elements, here for those that are flushed
+        )
     hand_made = cell.operator.truth(*cell.cases[cell.largest])
     for mine, hand in zip(cell.truths[cell.largest].outputs, hand_made.outputs, strict=True):
         if hand.margin is not None:
