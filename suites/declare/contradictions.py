@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ def verify(operator: Operator) -> None:
     Raises:
         OperatorError: A function raises, or its results do not fit the results of another function.
     """
+    _check_limitations(operator)
     for dtype in operator.dtypes:
         size = operator.sizes.check[0]
         with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
@@ -45,6 +47,22 @@ def verify(operator: Operator) -> None:
             with _telling(operator, work):
                 getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
+
+
+def _check_limitations(operator: Operator) -> None:
+    with _telling(operator, "edges"):
+        known = {name for dtype in operator.dtypes for name in operator.edges(dtype)}
+    known |= {case.name for case in operator.errors}
+    limitations = [*operator.limitations, *(operator.gradient.limitations if operator.gradient else ())]
+    for limitation in limitations:
+        for name in limitation.edges:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, 1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise OperatorError(
+                    f"{operator.name}: a limitation names the edge case {name!r}, which there is not.{hint} Known are "
+                    f"{', '.join(sorted(known)) or 'none'}."
+                )
 
 
 def _check_domains(operator: Operator, inputs: Inputs) -> None:
