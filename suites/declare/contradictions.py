@@ -50,10 +50,13 @@ def verify(operator: Operator) -> None:
 
 
 def _check_limitations(operator: Operator) -> None:
+    gradient = operator.gradient
+    limitations = [each for each in (*operator.limitations, *(gradient.limitations if gradient else ())) if each.edges]
+    if not limitations:
+        return
     with _telling(operator, "edges"):
         known = {name for dtype in operator.dtypes for name in operator.edges(dtype)}
     known |= {case.name for case in operator.errors}
-    limitations = [*operator.limitations, *(operator.gradient.limitations if operator.gradient else ())]
     for limitation in limitations:
         for name in limitation.edges:
             if name not in known:

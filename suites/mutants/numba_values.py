@@ -100,8 +100,6 @@ MUTANTS = (
     _numba(SCALE_ADD, "skipped_equals", skipped_equals, "the third of three equal elements is left out"),
     _numba(ADD, "wrong_at_multiples_of_eight", wrong_at_multiples_of_eight, "the last of 8n elements is not added"),
     _numba(RELU, "wrong_at_powers_of_two", wrong_at_powers_of_two, "one of 2^n elements is wrong, up to 4096"),
-    _numba(
-        SCALE_ADD, "wrong_from_a_million_on", wrong_from_a_million_on, "elements after a million are not multiplied"
-    ),
+    _numba(SCALE_ADD, "wrong_from_a_million_on", wrong_from_a_million_on, "elements from a million on lack b"),
     _numba(SPIKE_RESET, "capped_grid", capped_grid, "elements beyond 1024 blocks are not written"),
 )

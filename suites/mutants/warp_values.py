@@ -45,7 +45,7 @@ def flat_beyond_five_warp(dtype):
 
 
 def _product_warp(dtype, counts):
-    """``a b + c`` whose factor b has a derivative only where ``counts``, a Warp function of a and the index, says so."""
+    """``a b + c`` with a derivative of the product only where ``counts``, a Warp function, says so."""
     real = scalar(dtype)
 
     @wp.func

@@ -66,9 +66,10 @@ class Batch:
 def batches(
     draw: st.DrawFn, operator: Sampled, dtype: str, size: int, extents: Sequence[int] = EXTENTS, most_levels: int = 2
 ) -> Batch:
-    """Batches of an operator's inputs: samples, or a pattern of values. Batch axes are anywhere, counted from either end.
+    """Batches of an operator's inputs: samples, or a pattern of values.
 
-    At each level at least one operand is batched; all elements share the others.
+    Batch axes are anywhere, counted from either end. At each level at least one operand is batched; all
+    elements share the others.
     """
     seed = draw(st.integers(0, 1000))
     pattern = draw(st.none() | st.integers(0, 100))
