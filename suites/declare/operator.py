@@ -72,7 +72,7 @@ class Operator:
             mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
         domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
             them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
-            the extent that the samples stay below, see :mod:`suites.declare.guessed_domain`.
+            an extent, see :mod:`suites.declare.guessed_domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
             default. The default sample has empty vectors, vectors of one element, and special values.
         errors: Inputs that must be refused.

@@ -64,7 +64,7 @@ def validate(
         verbose: Whether to show source and traceback of each failure; otherwise a failure is one line.
         quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
         summary: A file to append the grid to, as Markdown.
-        seed: Repeats the random choices of a session; None makes new ones, or those of the run that is continued.
+        seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
         more: Further arguments of pytest.
 
     Raises:

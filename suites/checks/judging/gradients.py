@@ -112,6 +112,12 @@ def _exact_where_derived(
     ]
 
 
+def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """The values of :func:`true_cotangents` alone, in float64."""
+    with jax.enable_x64(True):
+        return _pullback(operator)(list(map(_wide, inputs)), list(map(_wide, cotangents)))
+
+
 @functools.lru_cache(maxsize=64)
 def _pullback(operator: Operator) -> Pullback:
     """The pullback of the reference, compiled: operation by operation it would take a second."""

@@ -222,7 +222,11 @@ def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:
 
 def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     """Follows each step of a scan."""
-    length, consts, carries = params["length"], params["num_consts"], params["num_carry"]
+    length = params["length"]
+    if "num_consts" in params:
+        consts, carries = params["num_consts"], params["num_carry"]
+    else:  # since jax 0.11.2
+        consts, carries, _ = map(len, params["ft_in"].unpack())
     if length > STEPS:
         raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
