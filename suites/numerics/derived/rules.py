@@ -48,7 +48,7 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
     return rounded(value, error, dtype, np.where(exact, 0, 1), unknown=unknown(*operands))
 
 
-def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: float) -> Estimate:
+def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: Any) -> Estimate:
     """The rule of a product, square or quotient of complex numbers, which takes several rounded operations."""
     return rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4)
 
