@@ -21,8 +21,8 @@ _BITS = 64
 def quantum(*arrays: Array, axis: int | tuple[int, ...] | None = None) -> Any:
     """The largest power of two that divides all elements of the arrays; along ``axis`` if it is given.
 
-    It is infinite if all are zero, and zero if one is not finite. For a complex array it divides both parts. The quantum
-    of products is the product of the quanta.
+    It is infinite if all are zero, and zero if one is not finite. For a complex array it divides both parts. Products
+    have the product of the quanta.
     """
     found: Any = np.inf
     for array in arrays:
