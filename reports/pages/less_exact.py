@@ -32,8 +32,8 @@ def less_exact_notes(rows: Sequence[CellRow]) -> list[str]:
         if times > worst.get(kernel, (TIMES, ""))[0]:
             worst[kernel] = times, row.cell.id
     return [
-        f"less exact: {operator} {backend} {dtype} passed, but its error is {times:.0f} times as large as XLA's ({cell})"
-        for (operator, backend, dtype), (times, cell) in sorted(worst.items())
+        f"less exact: {' '.join(kernel)} passed, but its error is {times:.0f} times as large as XLA's ({cell})"
+        for kernel, (times, cell) in sorted(worst.items())
     ]
 
 
