@@ -107,7 +107,9 @@ def _exact_where_derived(
 
     derived = derived_truth(derivative, (*inputs, *real)).outputs
     return [
-        replace(mine, margin=np.where(theirs.margin == 0, 0, mine.margin)) if theirs.margin is not None else mine
+        mine
+        if theirs.margin is None or mine.margin is None
+        else replace(mine, margin=np.where(theirs.margin == 0, 0, mine.margin))
         for mine, theirs in zip(expected, derived, strict=True)
     ]
 
