@@ -1,8 +1,8 @@
-"""Checks that the results of a function around kernels come from the kernels: that they neither copy nor decorate them.
+"""Checks that the results of a function around kernels come from the kernels.
 
-Such a function may compute the results with JAX's own operations, and call a kernel whose result it does not use, or that
-copies what is there already. Two things must hold on random inputs. No operand that the function made for a kernel is
-already one of the results. And results change if those of the kernels change.
+Such a function may compute the results with JAX's own operations, and call a kernel whose result it does not use, or
+that copies what is there already. Two things must hold on random inputs. No operand that the function made for a kernel
+is already one of the results. And results change if those of the kernels change.
 """
 
 from typing import Any
@@ -65,8 +65,8 @@ def test_results_come_from_the_kernels(case: Case, evidence: Evidence) -> None:
         ):
             evidence.fail(
                 Status.WRONG_VALUE,
-                f"output {index} is there before the kernel is called, as one of its operands: the kernel copies it, and "
-                "JAX's own operations have computed it",
+                f"output {index} is there before the kernel is called, as one of its operands: JAX's own operations "
+                "compute it, and the kernel copies it",
             )
     if same_bits(results, others) and any(result.size for result in results):
         evidence.fail(
