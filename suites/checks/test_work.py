@@ -2,7 +2,7 @@
 
 Such a function may compute the results with JAX's own operations, and call a kernel whose result it does not use, or
 that copies what is there already. Two things must hold on random inputs. No operand that the function made for a kernel
-is already one of the results. And results change if those of the kernels change.
+is already one of the results. And results change if the results of the kernels change.
 """
 
 from typing import Any

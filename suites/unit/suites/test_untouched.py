@@ -60,7 +60,7 @@ def test_a_reference_that_calls_a_kernel_is_refused():
 
 @pytest.mark.parametrize("tolerance", [0.99, 0.2, 0, -1])
 def test_a_tolerance_that_accepts_anything_is_refused(tolerance):
-    with pytest.raises(OperatorError, match="double: tolerance is .*, expected a number such as 1e-5, at most 0.1"):
+    with pytest.raises(OperatorError, match=r"double: tolerance is .*, expected a number such as 1e-5, at most 0\.1"):
         _double(tolerance=tolerance)
 
 
