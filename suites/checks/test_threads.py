@@ -55,7 +55,7 @@ def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
 
 
 def _compare(case: Case, evidence: Evidence, own: list[list[Inputs]]) -> None:
-    """Compares the results of all calls with those of calls that nothing overlapped."""
+    """Compares the results of all calls with the results of the same calls alone."""
     devices = jax.devices(case.platform) if case.platform == "cuda" else [case.device]
     loops = [prepare(case, sets, devices[thread % len(devices)]) for thread, sets in enumerate(own)]
     for thread in (0, len(loops) - 1):
