@@ -75,6 +75,13 @@ def mutate(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def sanitize(session: nox.Session) -> None:
+    """Run the kernels on a GPU under compute-sanitizer: memory, races, barriers (`-- --mutants` proves the tools)."""
+    session.posargs.append("--device=cuda")
+    command(session, "sanitize")
+
+
+@nox.session(python=False)
 def dispatch(session: nox.Session) -> None:
     """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
     command(session, "dispatch")

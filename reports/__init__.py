@@ -22,13 +22,16 @@ from reports.errors import (
     RunUnreadable,
     RunUnwritable,
 )
+from reports.judgement import Judgement, judge
 from reports.pages.compare import Comparison, GeometricMean, Verdict, compare, geometric_mean
+from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
 from reports.records.header import Device, Host, Run, Source
 from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
 from reports.records.quantiles import median_relative_error
 from reports.records.record import SCHEMA, Record, last_by_cell
+from reports.records.run_file import Completeness, RunFile, load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
@@ -39,20 +42,25 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA",
     "Accuracy",
+    "Begin",
     "Cell",
     "CellResult",
     "Comparison",
+    "Completeness",
     "DamagedLine",
     "DamagedLineWarning",
     "Device",
     "DispatchFacts",
+    "End",
     "GeometricMean",
     "Host",
+    "Judgement",
     "NewerSchema",
     "Record",
     "RecordError",
     "ReportError",
     "Run",
+    "RunFile",
     "RunNotFound",
     "RunUnreadable",
     "RunUnwritable",
@@ -66,8 +74,10 @@ __all__ = [
     "completed",
     "find_run",
     "geometric_mean",
+    "judge",
     "last_by_cell",
     "list_runs",
+    "load_run",
     "median_relative_error",
     "new_run_id",
     "read_run",

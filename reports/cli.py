@@ -2,16 +2,18 @@
 
 import argparse
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.errors import DamagedLineWarning, ReportError, RunNotFound, RunUnreadable
+from reports.errors import ReportError, RunNotFound, RunUnreadable
+from reports.judgement import Judgement, judge
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection
-from reports.records.cell import short_dtype
-from reports.records.record import Record, last_by_cell
-from reports.records.store import find_run, list_runs, read_run, run_id, runs_directory
+from reports.records.cell import Cell, short_dtype
+from reports.records.record import Record
+from reports.records.run_file import Completeness, RunFile, load_run
+from reports.records.store import find_run, list_runs, run_id, runs_directory
+from reports.render.visible import visible
 
 if TYPE_CHECKING:
     from reports.render.page import Page
@@ -40,9 +42,18 @@ def run(options: argparse.Namespace) -> int:
         if options.export:
             export(page.frame, page.json_columns, options.export)
     except ReportError as error:
-        print(f"{options.prog}: {error}", file=sys.stderr)
+        _say(options, str(error))
+        return int(Exit.COULD_NOT_RUN)
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, TypeError, ValueError) as error:
+        # A file is input from outside. Whatever no check foresaw in it is a failure of one line, and never a success.
+        _say(options, f"cannot show {_named(options)}: {type(error).__name__}: {error}. Please report this file.")
         return int(Exit.COULD_NOT_RUN)
     return int(code)
+
+
+def _named(options: argparse.Namespace) -> str:
+    names = [getattr(options, name) for name in ("run", "base", "head") if getattr(options, name, None)]
+    return " and ".join(names) or "the runs"
 
 
 _RAW = argparse.RawDescriptionHelpFormatter
@@ -79,52 +90,95 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.run_page import page_of
 
-    records = _select(_read(find_run(options.run, options.runs)), options)
-    failed = Exit.WRONG if any(record.status.failed for record in last_by_cell(records)) else Exit.FINE
-    return page_of(records, options.accuracy, options.stages), failed
+    run = _read(find_run(options.run, options.runs))
+    records = _select(run.records, options)
+    judgement = _judged(run, records, options)
+    return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.compare import Verdict, compare
     from reports.pages.compare_table import comparison_frame, comparison_table
+    from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
 
-    base, head = (_select(_read(find_run(name, options.runs)), options) for name in (options.base, options.head))
+    runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
+    base, head = (_select(run.records, options) for run in runs)
     comparisons = compare(base, head)
-    table = comparison_table(comparisons, base[-1].run, head[-1].run)
-    page = Page((table,), comparison_frame(comparisons))
-    if any(one.head_status is not None and one.head_status.failed for one in comparisons):
-        return page, Exit.WRONG
+    doubts = [*_lost(runs[0], base, options), *_judged(runs[1], head, options).lines]
+    absent = [one.cell.id for one in comparisons if one.verdict is Verdict.MISSING]
+    if absent:
+        named = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
+        doubts.append(f"head has no result for {len(absent):,} of {len(comparisons):,} cells: {named}")
+        _say(options, doubts[-1])
     if not any(one.verdict is Verdict.COMPARED for one in comparisons):
-        print(f"{options.prog}: no cell of the two runs could be compared; the notes say why.", file=sys.stderr)
-        return page, Exit.COULD_NOT_RUN
-    return page, Exit.FINE
+        doubts.append("no cell of the two runs could be compared; the notes say why.")
+        _say(options, doubts[-1])
+    table = comparison_table(comparisons, base[-1].run, head[-1].run)
+    page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
+    # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
+    if any(one.head_status is not None and one.head_status.wrong for one in comparisons):
+        return page, Exit.WRONG
+    return page, Exit.COULD_NOT_RUN if doubts else Exit.FINE
 
 
 def _list(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.run_table import run_table
     from reports.render.page import Page
 
-    runs: dict[str, list[Record] | ReportError] = {}
+    runs: dict[str, RunFile | ReportError] = {}
+    code = Exit.FINE
     for path in list_runs(options.runs):
         try:
-            runs[run_id(path)] = _read(path)
+            run = runs[run_id(path)] = _read(path)
         except ReportError as error:
             # One bad file must not hide the others.
             runs[run_id(path)] = error
-            print(f"{options.prog}: {error}", file=sys.stderr)
-    return Page.of([run_table(runs, str(runs_directory(options.runs)))]), Exit.FINE
+            _say(options, str(error))
+            code = Exit.COULD_NOT_RUN
+            continue
+        if run.problems or run.completeness is Completeness.INCOMPLETE:
+            judgement = judge(run)
+            _say(options, f"{path}: {judgement.lines[0]}")
+            code = Exit.COULD_NOT_RUN
+    return Page.of([run_table(runs, str(runs_directory(options.runs)))]), code
 
 
-def _read(path: Path) -> list[Record]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DamagedLineWarning)
-        records = read_run(path)
-    for warning in caught:
-        print(f"kernel-bridge: warning: {warning.message}", file=sys.stderr)
-    if not records:
-        raise RunUnreadable(f"{path}: holds no record. The run died before its first cell ended; run it again.")
-    return records
+def _read(path: Path) -> RunFile:
+    run = load_run(path)
+    if not run.records:
+        first = f"{run.problems[0]}; the file" if run.problems else f"{path}:"
+        raise RunUnreadable(f"{first} holds no record. The run died before its first cell ended; run it again.")
+    return run
+
+
+def _judged(run: RunFile, records: list[Record], options: argparse.Namespace) -> Judgement:
+    """Judges the selected records of a run, and says what is missing or damaged."""
+    judgement = judge(run, records, selects=lambda cell: _is_selected(cell, options))
+    for line in judgement.lines:
+        _say(options, f"{run.path}: {line}")
+    for note in judgement.notes:
+        print(f"kernel-bridge: note: {visible(f'{run.path}: {note}')}", file=sys.stderr)
+    return judgement
+
+
+def _lost(run: RunFile, records: list[Record], options: argparse.Namespace) -> list[str]:
+    """Returns what is missing or damaged in a run, after saying it; its results do not count."""
+    lines = judge(run, records, selects=lambda cell: _is_selected(cell, options)).lines
+    lost = [line for line in lines if line.startswith(("DAMAGED", "INCOMPLETE"))]
+    for line in lost:
+        _say(options, f"{run.path}: {line}")
+    return lost
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    print(visible(f"{options.prog}: {text}"), file=sys.stderr)
+
+
+def _is_selected(cell: Cell, options: argparse.Namespace) -> bool:
+    names = {"operator": options.operator, "backend": options.backend, "size": options.size}
+    names["dtype"] = [short_dtype(name) for name in options.dtype]
+    return all(not values or _value(cell, name) in values for name, values in names.items())
 
 
 def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
@@ -140,19 +194,19 @@ def _select(records: list[Record], options: argparse.Namespace) -> list[Record]:
     references = {BASELINE, *(record.dispatch.reference for record in records if record.dispatch)}
     selected = records
     for name, values in wanted.items():
-        known = {_value(record, name) for record in records}
+        known = {_value(record.cell, name) for record in records}
         unknown = [value for value in values if value not in known]
         if unknown:
             listed = ", ".join(map(str, sorted(known)))
             raise RunNotFound(f"{name} {unknown[0]!r} is not in this run (it has: {listed}).")
         if values:
             kept = {*values} | (references if name == "backend" else set())
-            selected = [record for record in selected if _value(record, name) in kept]
+            selected = [record for record in selected if _value(record.cell, name) in kept]
     if not selected:
         raise RunNotFound("no cell of this run fits all of the options. Leave one out.")
     return selected
 
 
-def _value(record: Record, name: str) -> Any:
-    value = getattr(record.cell, name)
+def _value(cell: Cell, name: str) -> Any:
+    value = getattr(cell, name)
     return short_dtype(value) if name == "dtype" else value

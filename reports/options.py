@@ -2,8 +2,11 @@
 
 import argparse
 import math
+import os
+import sys
 from collections.abc import Callable
 from enum import IntEnum
+from pathlib import Path
 from typing import NoReturn
 
 from reports.records.store import RUNS_VARIABLE
@@ -20,8 +23,12 @@ class Exit(IntEnum):
 EXIT_HELP = """exit codes:
   0  fine
   1  a cell is wrong, or a broken kernel was not caught
-  3  nothing was checked, or the command could not run: bad arguments, no such run, interrupted
+  3  nothing was checked, or not everything: a run is incomplete or damaged, a cell could not be judged; or the command
+     could not run: bad arguments, no such run, interrupted
 """
+
+COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
+"""The environment variable with the words that started a command, such as ``nox -s bench --``."""
 
 FORMATS = ("terminal", "markdown", "json", "csv")
 
@@ -32,6 +39,18 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints the message in one line and ends with the exit code of a command that could not run."""
         self.exit(Exit.COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
+
+
+def again(command: str) -> str:
+    """Returns how to start a command in the way this process was started: ``python -m suites show``, say."""
+    words = os.environ.get(COMMAND_VARIABLE, "").split()
+    if "-s" in words[:-1]:
+        words[words.index("-s") + 1] = command
+        return " ".join(words)
+    started = Path(sys.argv[0])
+    if started.name == "kernel-bridge":
+        return f"kernel-bridge {command}"
+    return f"python -m {'reports' if started.parent.name == 'reports' else 'suites'} {command}"
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

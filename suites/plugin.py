@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
 from suites.checks.drawn import depth, session_seed
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
@@ -89,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions import timing_plugin
 
         config.pluginmanager.register(timing_plugin.TimingSession(config), timing_plugin.PLUGIN)
-    elif config.option.kb_record and not is_worker and not config.option.collectonly:
+    elif _is_judged(config) and not is_worker and not config.option.collectonly:
         from suites.sessions import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
@@ -124,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from suites.sessions.check_items import arrange
 
     done = Path(config.option.kb_done) if config.option.kb_done else None
-    dropped = arrange(items, done=done, is_recorded=config.option.kb_record)
+    dropped = arrange(items, done=done, is_recorded=_is_judged(config))
     items[:] = [item for item in items if item not in set(timed)]
     if dropped or timed:
         config.hook.pytest_deselected(items=[*dropped, *timed])
@@ -157,7 +158,7 @@ def pytest_runtest_makereport(
     """Adds a :class:`suites.sessions.finding.Finding` to the report of a check that is recorded."""
     report = yield
     decides = report.when == "call" or not report.passed
-    if decides and item.config.option.kb_record and item.path.parent in folders():
+    if decides and _is_judged(item.config) and item.path.parent in folders():
         from suites.sessions.check_items import case_of
         from suites.sessions.finding import finding
 
@@ -166,3 +167,8 @@ def pytest_runtest_makereport(
             # xdist also sends additional attributes of a report from its workers.
             report.finding = finding(case, item.stash.get(_EVIDENCE, None), call.excinfo, report)  # type: ignore[attr-defined]
     return report
+
+
+def _is_judged(config: pytest.Config) -> bool:
+    """Tells whether the checks of a session are judged as ``validate`` judges them."""
+    return bool(config.option.kb_record or config.option.kb_operators) and not config.option.kb_bench

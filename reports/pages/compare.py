@@ -155,7 +155,11 @@ def _judge(base: Record | None, head: Record | None) -> tuple[Verdict, str | Non
 
 
 def _different(facts: list[tuple[str, Any, Any]]) -> list[str]:
-    return [f"{name}: base {base!r}, head {head!r}" for name, base, head in facts if base != head]
+    return [f"{name}: base {_said(base)}, head {_said(head)}" for name, base, head in facts if base != head]
+
+
+def _said(value: Any) -> str:
+    return "not recorded" if value is None else repr(value)
 
 
 def _entries(name: str, base: dict[str, Any], head: dict[str, Any]) -> list[tuple[str, Any, Any]]:

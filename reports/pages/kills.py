@@ -28,11 +28,14 @@ LETTERS = {
 
 
 def survivors(records: Iterable[Record]) -> list[str]:
-    """Returns the operators that ran and that no check caught."""
+    """Returns the operators that ran and that no check caught.
+
+    A cell that could not be judged catches nothing.
+    """
     ran, caught = set(), set()
     for record in last_by_cell(records):
         ran |= {record.cell.operator} if record.status is not Status.SKIPPED else set()
-        caught |= {record.cell.operator} if record.status.failed else set()
+        caught |= {record.cell.operator} if record.status.wrong else set()
     return sorted(ran - caught)
 
 
@@ -48,7 +51,7 @@ def kill_tables(records: Iterable[Record], checks: Mapping[str, str], faults: Ma
     for rows in by_run_and_platform(cell_rows(records)):
         caught: dict[str, dict[str, str]] = defaultdict(dict)
         for row in rows:
-            if row.status.failed:
+            if row.status.wrong:
                 letters = caught[row.cell.operator].setdefault(row.cell.mode, "")
                 letter = LETTERS[row.status]
                 caught[row.cell.operator][row.cell.mode] = letters if letter in letters else letters + letter
@@ -64,7 +67,9 @@ def _matrix(
     faults: Mapping[str, str],
 ) -> Table:
     backends = {row.cell.operator: row.cell.backend for row in rows if row.status is not Status.SKIPPED}
-    made = {(row.cell.operator, row.cell.mode) for row in rows if row.status is not Status.SKIPPED}
+    made = {(row.cell.operator, row.cell.mode): "\N{MIDDLE DOT}" for row in rows if row.status is not Status.SKIPPED}
+    unjudged = [row for row in rows if row.status.failed and not row.status.wrong]
+    made |= {(row.cell.operator, row.cell.mode): LETTERS[row.status] for row in unjudged}
     columns = [Column("mutant", align="left"), Column("backend", align="left"), Column("fault", align="left")]
     columns += [Column(number, "check", align="left") for number in numbers.values()]
     lines = []
@@ -73,7 +78,7 @@ def _matrix(
         verdicts = [
             Text(kills[check], Style.BEST if len(kills) == 1 else Style.PLAIN)
             if check in kills
-            else Text("\N{MIDDLE DOT}" if (name, check) in made else "", Style.FAINT)
+            else Text(made.get((name, check), ""), Style.FAINT)
             for check in numbers
         ]
         style = Style.PLAIN if kills else Style.BAD
@@ -81,7 +86,8 @@ def _matrix(
     alive = [name for name in sorted(backends) if name not in caught]
     letters = ", ".join(f"{letter} {status}" for status, letter in LETTERS.items())
     notes = [
-        f"letters say how a check failed: {letters}; \N{MIDDLE DOT}: it passed",
+        f"letters say how a check failed: {letters}; \N{MIDDLE DOT}: it passed; "
+        f"{LETTERS[Status.OOM]} and {LETTERS[Status.UNCHECKED]} catch nothing",
         "checks: " + ", ".join(f"{number} {name}" for name, number in numbers.items()),
         f"{len(backends)} mutants, {len(backends) - len(alive)} caught"
         + (f"; survived: {', '.join(alive)}" if alive else ""),

@@ -78,7 +78,7 @@ def _counts(
     rows = []
     for name in [*names, "all"] if len(names) > 1 else names:
         own = [result for result in results if name in ("all", group_of(result))]
-        counts = Counter(result.outcome for result in own)
+        counts: Counter[str] = Counter(result.outcome for result in own)
         texts = [name, str(len(own)), *(str(counts[outcome] or "") for outcome in _OUTCOMES)]
         texts += [f"{score(own):.1f}", f"{least_score(own):.1f}", *([meanings.get(name, "")] if meanings else [])]
         style = Style.BAD if counts["survived"] or counts["undecided"] else Style.PLAIN

@@ -1,4 +1,4 @@
-"""Writes a record as one line of JSON, and reads it back.
+"""Writes a line of a run file as JSON, and reads it back: a record, or the first or last line of a session.
 
 JSON has no NaN and no infinity. msgspec would write null, which means "not measured" here. So this module writes the
 strings "NaN", "Infinity" and "-Infinity", as the JSON mapping of Protocol Buffers does. Only `accuracy` and
@@ -6,19 +6,28 @@ strings "NaN", "Infinity" and "-Infinity", as the JSON mapping of Protocol Buffe
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from reports.errors import DamagedLine, NewerSchema, RecordError
+from reports.records.boundaries import Begin, End
 from reports.records.record import SCHEMA, Record
 from reports.records.upgrade import upgraded
+
+Line = Begin | Record | End
+
+_KINDS: dict[str, type[Line]] = {"begin": Begin, "cell": Record, "end": End}
+
+_LARGEST = 2**63 - 1
+"""The largest integer of a line. Tables and frames hold integers of 64 bits."""
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def encode(record: Record) -> bytes:
-    """Returns the record as one line of UTF-8 JSON without its newline.
+def encode(line: Line) -> bytes:
+    """Returns a record, a begin or an end as one line of UTF-8 JSON without its newline.
 
     NumPy scalars become plain numbers. The line is decoded once, to check that it can be read.
 
@@ -26,37 +35,80 @@ def encode(record: Record) -> bytes:
         RecordError: A field holds a value that JSON or the types of a record do not allow.
     """
     try:
-        fields = msgspec.to_builtins(record, enc_hook=_plain_scalar)
-    except (TypeError, NotImplementedError) as error:
-        raise RecordError(f"{record.cell.id}: {error}. Pass plain numbers, strings, lists and dicts.") from error
-    line = msgspec.json.encode(_map_floats(fields, _word))
-    decode(line)
-    return line
+        fields = msgspec.to_builtins(line, enc_hook=_plain_scalar)
+        data = msgspec.json.encode(_map_floats(fields, _word))
+    except (TypeError, NotImplementedError, ValueError, RecursionError) as error:
+        raise RecordError(f"{_name(line)}: {error}. Pass plain numbers, strings, lists and dicts.") from error
+    decode(data)
+    return data
 
 
-def decode(line: bytes) -> Record:
-    """Returns the record on a line. A record of an older version gets the current layout.
+def decode(line: bytes) -> Line:
+    """Returns what is on a line. A record of an older version gets the current layout.
 
     Raises:
         DamagedLine: The line is not JSON.
-        NewerSchema: The record was written by a later version.
-        RecordError: The line is JSON, but not a record.
+        NewerSchema: The line was written by a later version.
+        RecordError: The line is JSON, but no record, no begin and no end.
     """
+    return decode_with_schema(line)[0]
+
+
+def decode_with_schema(line: bytes) -> tuple[Line, int]:
+    """Returns what is on a line, and the schema that it was written with. Raises what `decode` raises."""
     try:
         fields = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedLine(f"not JSON ({error}): {_shorten(line)}") from error
     schema = fields.get("schema") if isinstance(fields, dict) else None
-    if not isinstance(schema, int):
+    if type(schema) is not int:
         raise RecordError(f"expected a JSON object with an integer 'schema', received {_shorten(line)}")
     if schema > SCHEMA:
         raise NewerSchema(
-            f"written with schema {schema}, this version reads up to schema {SCHEMA}. Upgrade kernel-bridge to read it."
+            f"written with schema {_digits(schema)}, this version reads up to schema {SCHEMA}."
+            " Upgrade kernel-bridge to read it."
         )
+    _require_plain(fields)
+    kind = fields.get("kind", "cell") if schema < 3 else fields.get("kind")
+    layout = _KINDS.get(kind) if isinstance(kind, str) else None
+    if layout is None or (schema < 3 and "kind" in fields):
+        raise RecordError(f"expected a 'kind' of begin, cell or end, received {_shorten(line)}")
     try:
-        return msgspec.convert(_map_floats(upgraded(fields, schema, to=SCHEMA), _number), Record)
-    except msgspec.ValidationError as error:
-        raise RecordError(f"not a record of schema {schema}: {error}") from error
+        return msgspec.convert(_map_floats(upgraded(fields, schema, to=SCHEMA), _number), layout), schema
+    except (msgspec.ValidationError, RecordError) as error:
+        raise RecordError(f"not a {kind} record of schema {schema}: {error}") from error
+
+
+def _name(line: Line) -> str:
+    return line.cell.id if isinstance(line, Record) else type(line).__name__.lower()
+
+
+def _require_plain(fields: dict[str, Any]) -> None:
+    """Raises RecordError for an integer of more than 64 bits, and for text that is no Unicode."""
+    for value in _leaves(fields):
+        if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+            raise RecordError(f"an integer of more than 64 bits: {_digits(value)}")
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise RecordError(f"text that is no Unicode: {value[:60]!a}") from error
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+        else:
+            yield one
+
+
+def _digits(value: int) -> str:
+    return str(value) if abs(value) < 10**30 else f"about 2**{value.bit_length()}"
 
 
 def _plain_scalar(value: Any) -> Any:

@@ -57,10 +57,18 @@ class Host(Part, frozen=True, kw_only=True):
 
 
 class Source(Part, frozen=True, kw_only=True):
-    """The code that ran: its git commit, and whether the tree had changes. Both are None outside a checkout."""
+    """The code that ran.
+
+    Attributes:
+        commit: Its git commit; None outside a checkout.
+        dirty: Whether the tree had changes, likewise.
+        digest: Identifies the content of the files that ran: of this project, of the operators and of what they import.
+            None if it was not recorded.
+    """
 
     commit: str | None = None
     dirty: bool | None = None
+    digest: str | None = None
 
 
 class Run(Part, frozen=True, kw_only=True):
@@ -76,6 +84,8 @@ class Run(Part, frozen=True, kw_only=True):
         versions: Library versions, by the name of the distribution.
         flags: Settings that change the generated code or its speed, such as `XLA_FLAGS` or `matmul_precision`. Runs
             that differ in a flag are not compared.
+        selection: The cells that were asked for: by option, such as `operator`, the values given. None if it was not
+            recorded.
 
     Raises:
         RecordError: `started` is not a time in UTC.
@@ -89,6 +99,7 @@ class Run(Part, frozen=True, kw_only=True):
     device: Device
     versions: dict[str, str]
     flags: dict[str, str | bool | int | None]
+    selection: dict[str, list[str]] | None = None
 
     def __post_init__(self) -> None:
         require_utc("run: started", self.started)

@@ -7,12 +7,16 @@ from reports.records.cell import CellKey
 from reports.records.cell_result import CellResult
 from reports.records.header import Run
 from reports.records.part import require_not_negative, require_utc
+from reports.records.status import Status
 
-SCHEMA = 2
-"""Version of the layout of a record. A reader accepts this version and older ones, see `upgrade`."""
+SCHEMA = 3
+"""Version of the layout of a run file. A reader accepts this version and older ones, see `upgrade`."""
+
+RETRYABLE = frozenset({Status.CRASHED, Status.TIMEOUT, Status.OOM, Status.UNCHECKED, Status.SKIPPED})
+"""The outcomes that a later attempt at a cell may replace: the machine can be their cause."""
 
 
-class Record(CellResult, frozen=True, kw_only=True):
+class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"):
     """The result of one cell as a run file holds it; complete in itself.
 
     Attributes:
@@ -44,8 +48,16 @@ class Record(CellResult, frozen=True, kw_only=True):
 
 
 def last_by_cell(records: Iterable[Record]) -> list[Record]:
-    """Returns the last record of each run and cell: a resumed run may try a cell again."""
-    latest: dict[tuple[str, CellKey], Record] = {}
+    """Returns the record that counts, of each run and cell: the last one, but a wrong result stays.
+
+    A resumed run may try a cell again that timed out. A result that was wrong once is wrong, whatever came after it: a
+    kernel that is right the second time has a race, or reads what it did not write.
+    """
+    counting: dict[tuple[str, CellKey], Record] = {}
     for record in records:
-        latest[record.run.run_id, record.cell.key] = record
-    return list(latest.values())
+        place = (record.run.run_id, record.cell.key)
+        before = counting.get(place)
+        stays = before is not None and before.status.failed and before.status not in RETRYABLE
+        if not stays:
+            counting[place] = record
+    return list(counting.values())

@@ -1,7 +1,11 @@
-"""Writes run files, one record at a time."""
+"""Writes run files, one line at a time."""
 
+import hashlib
 import os
 import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -9,26 +13,31 @@ from typing import Self
 
 import msgspec
 
-from reports.errors import RecordError, RunUnreadable, RunUnwritable
+from reports.errors import DamagedLine, RecordError, RunUnreadable, RunUnwritable
+from reports.records.boundaries import Begin, End
+from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
-from reports.records.codec import encode
+from reports.records.codec import Line, decode, encode
 from reports.records.header import Run
 from reports.records.record import SCHEMA, Record
-from reports.records.store import RUNS_VARIABLE, read_run
+from reports.records.run_file import load_run
+from reports.records.status import Status
+from reports.records.store import RUNS_VARIABLE
 
 
 class RunWriter:
-    """Appends records to a run file. Each record is on disk before `append` returns. A context manager.
+    """Writes the lines of a run: a begin, a record for each cell, and an end. A context manager.
 
-    If the file exists, the writer continues it. A crash can leave an incomplete last line: it stays as it is, and the
-    next record starts a new line. Threads may share a writer. Two processes must not write the same file.
+    Each line is on disk before the method returns. If the file exists, the writer continues it. A crash can leave an
+    incomplete last line, whose cell has no record: it is cut off before the next line is written. Threads may share a
+    writer. Two processes must not write the same file.
 
     Args:
-        path: The file, uncompressed. Its folder is created now, the file with the first record: no run file is empty.
+        path: The file, uncompressed. Its folder is created now, the file with the first line.
         run: The header that each record repeats.
 
     Raises:
-        RunUnreadable: The file belongs to another run, or it is compressed.
+        RunUnreadable: The file belongs to another run, is damaged, or is compressed.
         RunUnwritable: The file cannot be written.
     """
 
@@ -39,9 +48,36 @@ class RunWriter:
         if self.path.suffix == ".gz":
             raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
         _require_writable(self.path)
-        self._index, self._mid_line = self._continue_from()
+        self._statuses: Counter[Status] = Counter()
+        self._has_begun = False
+        self._torn = 0
+        self._mid_line = False
+        self._continue()
         self._file: int | None = None
         self._closed = False
+        self._began = time.monotonic()
+
+    def begin(self, cells: Sequence[Cell], optional: Sequence[Cell] = (), *, deselected: int = 0) -> None:
+        """Writes the cells that the session will record. A run without this line cannot be taken for a complete one.
+
+        Args:
+            cells: The cells that will run, in their order; in a continued run, those that are left.
+            optional: The cells that may all be skipped: they cannot run here, or need what is missing.
+            deselected: Number of cells that options of pytest left out.
+
+        Raises:
+            RunUnreadable: The writer is closed.
+            RunUnwritable: The disk is full, or the file cannot be written for another reason.
+        """
+        with self._lock:
+            self._write(
+                Begin(
+                    schema=SCHEMA, time=_now(), run=self.run, cells=list(cells), optional=list(optional),
+                    deselected=deselected,
+                )
+            )  # fmt: skip
+            self._has_begun = True
+            self._began = time.monotonic()
 
     def append(self, result: CellResult, run: Run | None = None) -> Record:
         """Writes the record of one cell and returns it.
@@ -51,26 +87,56 @@ class RunWriter:
             run: For a cell on another device, the header to use instead of the writer's, with the same `run_id`.
 
         Raises:
-            RecordError: The result and the header contradict each other, or JSON cannot hold a value. Nothing is
-                written.
+            RecordError: The result and the header contradict each other, JSON cannot hold a value, or the run has not
+                begun. Nothing is written.
             RunUnreadable: The writer is closed.
+            RunUnwritable: The disk is full, or the file cannot be written for another reason.
         """
         header = run or self.run
         if header.run_id != self.run.run_id:
             raise RecordError(f"{result.cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
         with self._lock:
-            if self._closed:
-                raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
+            self._require_open()
+            if not self._has_begun:
+                raise RecordError(f"{result.cell.id}: the run has not begun. Call begin with its cells first.")
             record = Record(
                 schema=SCHEMA,
-                index=self._index,
-                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                index=self._statuses.total(),
+                time=_now(),
                 run=header,
                 **msgspec.structs.asdict(result),
             )
-            self._write_line(encode(record))
-            self._index += 1
+            self._write(record)
+            self._statuses[record.status] += 1
         return record
+
+    def end(self, exit_code: int) -> None:
+        """Writes that the session came to its end, with a checksum of all lines before.
+
+        A session that was interrupted does not call this: its run is incomplete.
+
+        Args:
+            exit_code: The exit code of the session, see `reports.options.Exit`.
+
+        Raises:
+            RecordError: The run has not begun.
+            RunUnreadable: The writer is closed.
+            RunUnwritable: The disk is full, or the file cannot be written for another reason.
+        """
+        with self._lock:
+            self._require_open()
+            if not self._has_begun:
+                raise RecordError(f"{self.path}: the run has not begun. Call begin with its cells first.")
+            self._finish_line()
+            with self.path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            self._write(
+                End(
+                    schema=SCHEMA, time=_now(), run_id=self.run.run_id, count=self._statuses.total(),
+                    statuses=dict(self._statuses), seconds=round(time.monotonic() - self._began, 3), exit=exit_code,
+                    digest=digest,
+                )
+            )  # fmt: skip
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
@@ -88,33 +154,80 @@ class RunWriter:
     ) -> None:
         self.close()
 
-    def _continue_from(self) -> tuple[int, bool]:
-        """Returns the next index, and whether the last line of the file is incomplete."""
+    def _continue(self) -> None:
+        """Takes the state of an existing file: its records, and the length of an incomplete last line."""
         if not self.path.exists() or not self.path.stat().st_size:
-            return 0, False
-        records = read_run(self.path)
-        strangers = {record.run.run_id for record in records} - {self.run.run_id}
-        if strangers:
+            return
+        self._torn, self._mid_line = _last_line(self.path)
+        found = load_run(self.path)
+        if found.run_id is not None and found.run_id != self.run.run_id:
             raise RunUnreadable(
-                f"{self.path}: holds run {min(strangers)!r}, the writer is for run {self.run.run_id!r}."
+                f"{self.path}: holds run {found.run_id!r}, the writer is for run {self.run.run_id!r}."
                 " Write each run to its own file (see run_path)."
             )
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            mid_line = file.read(1) != b"\n"
-        return 1 + max((record.index for record in records), default=-1), mid_line
+        torn = found.damaged[-1:] if self._torn else []
+        problems = [problem for problem in found.problems if problem not in torn]
+        if problems:
+            raise RunUnreadable(f"{problems[0]}. A damaged run cannot be continued: record it again.")
+        self._statuses = Counter(record.status for record in found.records)
+        self._has_begun = bool(found.begins)
 
-    def _write_line(self, line: bytes) -> None:
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        file = self._file
-        data = memoryview((b"\n" if self._mid_line else b"") + line + b"\n")
-        # A write can fail half way, on a full disk for example. Then the next record starts a new line.
-        self._mid_line = True
-        while data:
-            data = data[os.write(file, data) :]
-        os.fsync(file)
-        self._mid_line = False
+    def _write(self, line: Line) -> None:
+        """Writes a line. If that fails, nothing of it stays."""
+        self._require_open()
+        data = encode(line) + b"\n"
+        self._finish_line()
+        self._put(data)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
+
+    def _finish_line(self) -> None:
+        """Cuts off an incomplete last line, or gives a complete one its newline."""
+        if self._torn:
+            try:
+                os.truncate(self.path, self.path.stat().st_size - self._torn)
+            except OSError as error:
+                raise RunUnwritable(f"{self.path}: cannot be written: {error.strerror}.") from error
+            self._torn = 0
+        if self._mid_line:
+            self._put(b"\n")
+            self._mid_line = False
+
+    def _put(self, data: bytes) -> None:
+        size = None
+        try:
+            if self._file is None:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            size = os.fstat(self._file).st_size
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            if size is not None and self._file is not None:
+                os.ftruncate(self._file, size)
+            raise RunUnwritable(f"{self.path}: cannot be written: {error.strerror or error}.") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _last_line(path: Path) -> tuple[int, bool]:
+    """Returns the length of the last line if it is incomplete, else 0; and whether a complete one lacks its newline."""
+    data = path.read_bytes()
+    last = data[data.rfind(b"\n") + 1 :]
+    if not last.strip():
+        return len(last), False
+    try:
+        decode(last)
+    except DamagedLine:
+        return len(last), False
+    except RecordError:
+        return 0, False
+    return 0, True
 
 
 def _require_writable(path: Path) -> None:

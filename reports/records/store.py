@@ -1,18 +1,16 @@
 """Finds and reads run files: one file per run, one line of JSON per record."""
 
-import gzip
 import os
 import secrets
 import warnings
-import zlib
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reports.errors import DamagedLine, DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable
+from reports.errors import DamagedLineWarning, RunNotFound
 from reports.records.cell import CellKey
-from reports.records.codec import decode
 from reports.records.record import Record, last_by_cell
+from reports.records.run_file import load_run
 from reports.records.status import Status
 
 RUNS_VARIABLE = "KERNEL_BRIDGE_RUNS"
@@ -38,35 +36,25 @@ def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
 def read_run(path: str | Path) -> list[Record]:
     """Returns the records of a run file in the order written, every attempt at a cell included.
 
-    A crash can leave a line that is not JSON. Such a line is left out, with a `DamagedLineWarning`.
+    A crash can leave a line that is not JSON. Such a line is left out, with a `DamagedLineWarning`. Whether records are
+    missing, `load_run` says.
 
     Raises:
         RunUnreadable: The file cannot be opened or decompressed.
         NewerSchema: A record was written by a later version.
         RecordError: A line is JSON but not a record. A crash cannot cause this.
     """
-    path = Path(path)
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise RunUnreadable(f"{path}: cannot be read: {error}.") from error
-    records = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            records.append(decode(line))
-        except DamagedLine as error:
-            warnings.warn(f"{path}:{number}: left out, {error}", DamagedLineWarning, stacklevel=2)
-        except (NewerSchema, RecordError) as error:
-            raise type(error)(f"{path}:{number}: {error}") from error
-    return records
+    run = load_run(path)
+    for problem in run.damaged:
+        warnings.warn(problem, DamagedLineWarning, stacklevel=2)
+    return run.records
 
 
 def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
-    """Returns the run files of a folder, oldest first; empty files are left out.
+    """Returns the run files of a folder, oldest first.
 
-    If a run is there both compressed and not, the uncompressed file is returned.
+    An empty file is one of them: its session died before its first line. If a run is there both compressed and not, the
+    uncompressed file is returned.
 
     Raises:
         RunNotFound: There is no such folder.
@@ -76,8 +64,7 @@ def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
         raise RunNotFound(f"no folder {str(folder)!r}. Name the folder of the runs with --runs or {RUNS_VARIABLE}.")
     by_id: dict[str, Path] = {}
     for suffix in reversed(SUFFIXES):
-        files = (file for file in folder.glob(f"*{suffix}") if file.stat().st_size)
-        by_id.update({file.name.removesuffix(suffix): file for file in files})
+        by_id.update({file.name.removesuffix(suffix): file for file in folder.glob(f"*{suffix}")})
     return [by_id[run_id] for run_id in sorted(by_id)]
 
 
@@ -91,8 +78,15 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     Raises:
         RunNotFound: No run fits the name, or more than one does.
     """
-    if Path(name).is_file():
-        return Path(name)
+    path = Path(name)
+    if _exists(path):
+        if path.is_dir() and name not in ("latest", "previous"):
+            raise RunNotFound(
+                f"{str(name)!r} is a folder. Name a run in it, or give the folder with --runs, as in:"
+                f" show latest --runs {name}"
+            )
+        if not path.is_dir():
+            return path
     files = list_runs(runs_dir)
     folder = runs_directory(runs_dir)
     if not files:
@@ -115,6 +109,13 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         f"no run {str(name)!r} in {str(folder)!r}, which holds {len(ids)} (the latest is {max(ids)})."
         " Give a path, a run id, the beginning of one, 'latest' or 'previous'."
     )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # the name is too long for a file, or holds a zero byte
+        return False
 
 
 def run_id(path: Path) -> str:

@@ -8,13 +8,15 @@ from pathlib import Path
 import pandas as pd
 
 from reports.errors import ReportError
+from reports.render.visible import visible
 
 _SUFFIXES = (".csv", ".json", ".parquet")
 
 
 def frame_csv(frame: pd.DataFrame) -> str:
-    """Returns a frame as CSV."""
-    return str(frame.to_csv(index=False))
+    """Returns a frame as CSV. Control characters in texts are escaped, so that each row takes one line."""
+    texts = frame.map(lambda value: visible(value) if isinstance(value, str) else value)
+    return str(texts.rename(columns=visible).to_csv(index=False))
 
 
 def frame_json(frame: pd.DataFrame, json_columns: Collection[str] = ()) -> str:

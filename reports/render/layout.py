@@ -9,6 +9,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Literal
 
+from reports.render.visible import visible
+
 
 class Style(StrEnum):
     """The meaning of a text. Each renderer decides how it looks."""
@@ -81,6 +83,25 @@ GAP = 1
 
 GROUP_GAP = 3
 """Characters between groups, with room for a line."""
+
+
+def shown(table: Table) -> Table:
+    """Returns the table with all control characters in its texts escaped, see `visible`."""
+    return replace(
+        table,
+        title=visible(table.title),
+        columns=tuple(
+            replace(one, header=visible(one.header), group=visible(one.group), note=visible(one.note))
+            for one in table.columns
+        ),
+        rows=tuple(
+            Row(tuple(replace(text, text=visible(text.text)) for text in row.cells), visible(row.group))
+            for row in table.rows
+        ),
+        notes=tuple(map(visible, table.notes)),
+        row_group=visible(table.row_group),
+        best=visible(table.best),
+    )
 
 
 def fit(table: Table, width: int) -> list[Table]:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from reports.render.layout import Column, Style, Table, Text, fit
+from reports.render.layout import Column, Style, Table, Text, fit, shown
+from reports.render.visible import visible
 
 WIDTH = 120
 """The width of a table in characters. A wider table scrolls sideways on a page."""
@@ -11,7 +12,7 @@ WIDTH = 120
 
 def render(tables: Iterable[Table], width: int = WIDTH) -> str:
     """Returns each table below a heading, with its notes as a list. The best of a row is bold."""
-    return "\n".join(_render(part) for table in tables for part in fit(table, width - _group_width(table)))
+    return "\n".join(_render(part) for table in map(shown, tables) for part in fit(table, width - _group_width(table)))
 
 
 def _render(table: Table) -> str:
@@ -68,14 +69,23 @@ def _headers(columns: tuple[Column, ...]) -> list[str]:
 
 
 def _cell(text: Text) -> str:
-    shown = escape(text.text)
+    shown_text = escape(text.text)
     if text.style is Style.BEST:
-        return f"**{shown}**"
-    # Bold means fastest. A failure is code, in which nothing is escaped.
-    return f"`{text.text}`" if text.style is Style.BAD else shown
+        return f"**{shown_text}**"
+    # Bold means fastest. A failure is code.
+    return _code(text.text) if text.style is Style.BAD else shown_text
 
 
 def escape(text: str) -> str:
     """Returns text on one line that Markdown shows unchanged. An underscore inside a word needs no escape."""
-    one_line = " ".join(text.split())
-    return re.sub(r"[\\`*<>|\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)
+    one_line = " ".join(visible(part) for part in text.split())
+    inline = re.sub(r"[\\`*<>|\[\]&~$]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)
+    # What begins a heading or a list only counts at the beginning of a line.
+    return re.sub(r"^(\d*)([#+-]+|[.)])(?=\s|$)", r"\1\\\2", inline)
+
+
+def _code(text: str) -> str:
+    """Returns text as code, in which nothing is escaped but the line that ends a cell of a table."""
+    if "`" in text or "\\" in text or not text.strip():
+        return escape(text)
+    return f"`{text}`".replace("|", "\\|")

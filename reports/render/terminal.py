@@ -18,6 +18,7 @@ from reports.render.layout import (
     column_widths,
     fit,
     group_spans,
+    shown,
     shown_length,
     table_width,
 )
@@ -43,7 +44,7 @@ def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> st
         highlight=False,
     )
     first = True
-    for table in tables:
+    for table in map(shown, tables):
         for part in fit(table, width):
             if not first:
                 console.print()

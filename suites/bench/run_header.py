@@ -16,10 +16,13 @@ import numba
 
 from reports import Device, Host, Run, Source, new_run_id
 from suites.bench import gpu
+from suites.bench.code_digest import code_digest
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
 _LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
+_VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
+_PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
 _MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
@@ -55,7 +58,9 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
             "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT"),
             "malloc_keeps_pages": keeps_pages,
-        },
+        }
+        | {name: value for name, value in sorted(os.environ.items()) if _changes_code(name)},
+        selection=selection.by_option(),
     )
 
 
@@ -93,6 +98,11 @@ def _host() -> Host:
     )
 
 
+def _changes_code(variable: str) -> bool:
+    """Tells whether an environment variable changes what is compiled or called, or how it is checked."""
+    return variable in _VARIABLES or (variable.startswith("NUMBA_") and variable not in _PLACES)
+
+
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -122,8 +132,10 @@ def _source(files: Sequence[Path]) -> Source:
         except (OSError, subprocess.SubprocessError):
             return None
 
+    digest = code_digest()
     # An installed package may lie in a folder of somebody else's repository, which does not track it.
     if git("ls-files", "--error-unmatch", files[0].name) is None:
-        return Source()
+        return Source(digest=digest)
     status = git("status", "--porcelain")
-    return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=None if status is None else bool(status))
+    dirty = None if status is None else bool(status)
+    return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=dirty, digest=digest)

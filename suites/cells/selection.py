@@ -69,6 +69,14 @@ class Selection:
             found += [part for value in values for part in (f"--kb-{option}", str(value))]
         return found
 
+    def by_option(self) -> dict[str, list[str]]:
+        """Returns the values by option, without the device and the profile, as the header of a run holds them."""
+        found = {
+            "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
+            "size": self.sizes,
+        }  # fmt: skip
+        return {option: list(map(str, values)) for option, values in found.items() if values}
+
     def has(self, case: Case) -> bool:
         """Tells whether a case fits the names and sizes; each table chooses its quick cells by itself."""
         return (

@@ -129,6 +129,12 @@ def unregistered(file: Path, function: str) -> str:
 
 
 @functools.cache
+def cells_of(check: Check, selection: Selection) -> tuple[Case, ...]:
+    """Returns the cases that a selection chooses for a check."""
+    return tuple(cell.values[0] for cell in check.cells.chosen(selection))
+
+
+@functools.cache
 def cases_by_id(selection: Selection) -> dict[str, Case]:
     """Returns every case of every check by its id; equal ids are equal cases."""
     return {cell.id: cell.values[0] for each in checks() for cell in each.cells.chosen(selection)}

@@ -44,7 +44,7 @@ def test_other_contents_at_the_same_addresses_give_their_own_results(case: Case,
 
 
 def _contents(first: Inputs, second: Inputs) -> Iterator[tuple[str, Inputs]]:
-    """Yields what the memory holds in turn; an input changes alone between two calls, so that it is all that differs."""
+    """Yields what the memory holds in turn. Between two calls only one input changes, except at the end."""
     yield "first values", first
     for index, (array, other) in enumerate(zip(first, second, strict=True)):
         if _is_structure(array, other):

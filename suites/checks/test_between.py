@@ -1,7 +1,8 @@
-"""Checks that a call gives the same result again after other calls: of other sizes, dtypes or ranks, or calls that fail."""
+"""Checks that a call gives the same result again after calls of other sizes, dtypes or ranks, or calls that fail."""
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import jax
 import numpy as np
@@ -57,14 +58,14 @@ def _sizes(case: Case, evidence: Evidence) -> _Others:
     sizes = sorted({*case.operator.sizes.check, case.size})
     for size in (*sizes, *reversed(sizes)):
         inputs = case.operator.sample(case.dtype, size, SEED + 1)
-        yield f"a call of size {size}", lambda: _call(case, evidence, inputs, f"size {size}")
+        yield f"a call of size {size}", partial(_call, case, evidence, inputs, f"size {size}")
 
 
 def _dtypes(case: Case, evidence: Evidence) -> _Others:
     for dtype in case.operator.dtypes:
         if case.operator.unsupported(case.backend, case.platform, dtype) is None:
             inputs = case.operator.sample(dtype, case.size, SEED + 1)
-            yield f"a call in {dtype}", lambda: _call(case, evidence, inputs, dtype)
+            yield f"a call in {dtype}", partial(_call, case, evidence, inputs, dtype)
 
 
 def _batch(case: Case, evidence: Evidence) -> _Others:
@@ -87,17 +88,18 @@ def _batch(case: Case, evidence: Evidence) -> _Others:
 def _failures(case: Case, evidence: Evidence) -> _Others:
     """The error cases; whether they fail as they should is for the check of errors to say."""
     for error in case.operator.errors:
-        if case.backend not in error.failures:
-            continue
+        if case.backend in error.failures:
+            yield f"a call that fails ({error.name})", partial(_fail, case, error.inputs())
 
-        def fail() -> None:
-            inputs = error.inputs()
-            with precision(*(array.dtype for array in inputs)), jax.default_device(case.device):
-                with contextlib.suppress(Exception):
-                    call = case.operator.build(case.backend, inputs)
-                    jax.block_until_ready(call(*map(jax.device_put, inputs)))
 
-        yield f"a call that fails ({error.name})", fail
+def _fail(case: Case, inputs: Inputs) -> None:
+    with (
+        precision(*(array.dtype for array in inputs)),
+        jax.default_device(case.device),
+        contextlib.suppress(Exception),
+    ):
+        call = case.operator.build(case.backend, inputs)
+        jax.block_until_ready(call(*map(jax.device_put, inputs)))
 
 
 _OTHERS = {OTHER_SIZES: _sizes, OTHER_DTYPES: _dtypes, BATCHED: _batch, FAILING: _failures}

@@ -1,4 +1,4 @@
-"""Checks tens of thousands of calls of a kernel on a few small inputs, every result of which must be the first again."""
+"""Checks that tens of thousands of calls of a kernel on a few small inputs all give the results of the first ones."""
 
 import jax
 import numpy as np

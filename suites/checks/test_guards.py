@@ -51,3 +51,4 @@ def _require_inside(evidence: Evidence, where: str, function: Any, operands: Any
         evidence.require(guarded.fault, where)
     if not guarded.calls:
         evidence.require(guarded.unseen, where)
+    evidence.seen()

@@ -36,6 +36,7 @@ def test_every_index_is_inside_its_array(case: Case, evidence: Evidence) -> None
             except Exception as error:
                 pytest.skip(f"Numba does not compile the kernel with checks of indices: {error}")
             _require_no_index_error(evidence, name, program, inputs)
+            evidence.seen()
 
 
 def _require_no_index_error(evidence: Evidence, name: str, program: Any, inputs: Any) -> None:

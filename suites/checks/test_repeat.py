@@ -1,7 +1,7 @@
 """Checks that a deterministic kernel gives equal bits in every call on equal inputs, however many threads it has.
 
-Large inputs show races, which take two threads in one place. A kernel with parallel loops runs them with each of several
-numbers of threads. There the order of additions may vary, and so may bits, but every result must be right.
+Large inputs show races, which take two threads in one place. A kernel with parallel loops runs them with each of
+several numbers of threads. There the order of additions may vary, and so may bits, but every result must be right.
 """
 
 import contextlib

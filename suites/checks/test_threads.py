@@ -1,7 +1,7 @@
 """Checks that threads that call a kernel at once, each on its own inputs, all get the results that they get alone.
 
-Each thread runs a loop of calls that takes milliseconds, on inputs as long as ``large`` has them. The check goes on until
-the loops of two threads have overlapped for long enough, and says so if they never did.
+Each thread runs a loop of calls that takes milliseconds, on inputs as long as ``large`` has them. The check goes on
+until the loops of two threads have overlapped for long enough, and says so if they never did.
 """
 
 import time

@@ -36,6 +36,9 @@ from suites.numerics.error_model import Truth
 _ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
 """The fields that are functions. The default of each follows from fields that come before it."""
 
+MOST_TOLERANCE = 0.1
+"""The largest tolerance: with more, results that have not one right digit would pass."""
+
 _DEFAULT: Any = None
 """The value of a field that the operator fills in by itself."""
 
@@ -157,8 +160,11 @@ class Operator:
                 "{'x': suites.Domain(finite=True)}."
             )
         if self.tolerance is not None:
-            if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance < 1:
-                raise OperatorError(f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5.")
+            if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance <= MOST_TOLERANCE:
+                raise OperatorError(
+                    f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5, at most "
+                    f"{MOST_TOLERANCE}: a larger one accepts wrong results."
+                )
             if getattr(self.truth, "given", None) is not None:
                 raise OperatorError(f"{self.name}: tolerance is for a derived truth. Leave one of the two out.")
         fields.function(f"{self.name}: shape", self.shape, "the nominal size")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 
 from rich.console import Console
 
-from reports import Record, RunWriter, Status, run_path
-from reports.options import Exit
+from reports import RunWriter, judge, load_run, run_path
+from reports.options import Exit, again
 from reports.pages.run_page import page_of
 from reports.render.page import show
 from suites.cells.selection import SelectionError
 from suites.dispatch.dispatch_header import dispatch_header
 from suites.dispatch.platforms import Platform
-from suites.dispatch.run import run
+from suites.dispatch.run import cells_of, run
 
 _PLATFORMS = {"cpu": ("suites.dispatch.paths_cpu", "CPU"), "cuda": ("suites.dispatch.paths_cuda", "CUDA")}
 
@@ -25,7 +24,8 @@ def dispatch(options: argparse.Namespace) -> Exit:
     """Runs the benchmark as the options of the command say.
 
     Returns:
-        See :func:`exit_code`.
+        WRONG if a path gave a wrong result or failed; COULD_NOT_RUN if the required path did not run; else FINE,
+        whatever the times: targets are reported, not asserted.
 
     Raises:
         SelectionError: There is no such path, or no such device.
@@ -41,6 +41,9 @@ def dispatch(options: argparse.Namespace) -> Exit:
         header = dispatch_header(platform.name)
         # The writer comes first: if the folder cannot be written, the user learns it before the measurement.
         with RunWriter(run_path(header.run_id), header) as writer:
+            cells = cells_of(platform)
+            must_run = [cell for cell in cells if cell.backend == platform.required]
+            writer.begin(must_run, [cell for cell in cells if cell.backend != platform.required])
             with Console(stderr=True).status("starting") as status:
                 results = run(
                     platform,
@@ -49,21 +52,14 @@ def dispatch(options: argparse.Namespace) -> Exit:
                     names=options.backend or None,
                     progress=status.update,
                 )
-            records = [writer.append(result) for result in results]
+            for result in results:
+                writer.append(result)
+            writer.end(int(judge(load_run(writer.path), has_ended=True).exit))
     except RuntimeError as error:
         raise SelectionError(f"dispatch cannot run on {platform.name}: {str(error).splitlines()[0]}") from error
-    show(page_of(records), options)
-    print(f"{len(records)} cells, recorded in {writer.path}; show them again: kernel-bridge show", file=sys.stderr)
-    return exit_code(records, platform.required)
-
-
-def exit_code(records: Sequence[Record], required: str) -> Exit:
-    """Returns FINE, whatever the times: targets are reported, not asserted.
-
-    Returns WRONG if a path gave a wrong result. Returns COULD_NOT_RUN if a path failed in another way, or if the
-    required path did not run.
-    """
-    if any(record.status is Status.WRONG_VALUE for record in records):
-        return Exit.WRONG
-    ran = any(record.cell.backend == required and record.status is Status.PASSED for record in records)
-    return Exit.FINE if ran and not any(record.status.failed for record in records) else Exit.COULD_NOT_RUN
+    recorded = load_run(writer.path)
+    judgement = judge(recorded)
+    show(page_of(recorded.records, doubts=judgement.lines), options)
+    count = len(recorded.records)
+    print(f"{count} cells, recorded in {writer.path}; show them again: {again('show')}", file=sys.stderr)
+    return judgement.exit

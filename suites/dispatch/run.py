@@ -102,20 +102,32 @@ def timing_method(calls: int) -> str:
     return f"wall, {calls} call{'s' if calls != 1 else ''} per program"
 
 
+def cells_of(platform: Platform) -> list[Cell]:
+    """Returns the cells of a platform: one for each path and mode."""
+    return [
+        cell_of(platform, spec, mode) for spec in platform.paths for mode in platform.modes if spec.takes_part(mode)
+    ]
+
+
+def cell_of(platform: Platform, spec: PathSpec, mode: Mode) -> Cell:
+    """Returns the cell of a path in a mode."""
+    return Cell(
+        operator="add",
+        operator_version=1,
+        backend=spec.name,
+        mode=mode.name,
+        platform=platform.name,
+        dtype="float32",
+        size=platform.size,
+    )
+
+
 def cell_result(
     platform: Platform, spec: PathSpec, mode: Mode, status: Status, reason: str | None, timing: Timing | None
 ) -> CellResult:
     """Returns the result of a path in a mode, with its names and targets."""
     return CellResult(
-        cell=Cell(
-            operator="add",
-            operator_version=1,
-            backend=spec.name,
-            mode=mode.name,
-            platform=platform.name,
-            dtype="float32",
-            size=platform.size,
-        ),
+        cell=cell_of(platform, spec, mode),
         shapes=[[platform.size]] * 2,
         dtypes=["float32"] * 2,
         seed=SEED,

@@ -23,8 +23,11 @@ from bridge.ffi.native.handler import c_function
 from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults
-from suites.guards.filled_heap import FILLS, filled_heap
+from suites.guards.filled_heap import FILLS, ZEROS, filled_heap
 from suites.guards.guarded_region import Access, GuardedRegion
+
+ZEROED = 2
+"""The number of a third run, which only shows whether a kernel takes the memory that it allocates to be zero."""
 
 _KEPT_CALLS = 16
 """So many calls that have ended keep their regions, closed: who uses an array of theirs is late."""
@@ -82,8 +85,9 @@ def guarded_calls(run: int) -> Iterator[Guards]:
     """Guards all calls of kernels on the CPU inside the ``with`` block, which waits for its programs by itself.
 
     Args:
-        run: 0 or 1: two runs are needed. In run 0 each array ends where a guard page begins, in run 1 it begins where
-            one ends. Outputs, also those that the program uses only inside, and the heap are filled with other bytes.
+        run: 0 or 1: two runs are needed; or :data:`ZEROED`. In run 0 each array ends where a guard page begins, in run
+            1 it begins where one ends. Outputs, also those that the program uses only inside, and the heap are filled
+            with other bytes in each run.
 
     Raises:
         MemoryError: The operating system gives no memory for a region.
@@ -104,7 +108,7 @@ class _Session:
         self.guards = Guards()
         self.error: Exception | None = None
         self._handler = _HANDLER(handler)
-        self._at_end, self._byte, self._heap_byte = run == 0, poison.PATTERNS[run], FILLS[run]
+        self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], (*FILLS, ZEROS)[run]
         self._lock = threading.Lock()
         self._ended: deque[_Arrays] = deque()
 
@@ -119,14 +123,14 @@ class _Session:
             self.error = error
             return int(self._handler(address))
         with filled_heap(self._heap_byte):
-            error = int(self._handler(arrays.frame_address))
+            result = int(self._handler(arrays.frame_address))
         with self._lock:
             self.guards.calls += 1
             self.guards.findings += arrays.close()
             self._ended.append(arrays)
             if len(self._ended) > _KEPT_CALLS:
                 self.guards.findings += self._ended.popleft().release()
-        return error
+        return result
 
     def end(self) -> None:
         """Gives all memory back."""

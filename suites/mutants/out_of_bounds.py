@@ -1,6 +1,6 @@
 """Holds broken kernels for the CPU that leave their arrays, or trust memory that nobody has set.
 
-All of their results are right in a new process: only what they touch is wrong.
+Most of their results are right in a new process: only what they touch is wrong.
 """
 
 import functools
@@ -15,6 +15,8 @@ from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.exp_trace import OPERATOR as EXP_TRACE
+from suites.ops.leaky_relu import OPERATOR as LEAKY_RELU
+from suites.ops.leaky_relu import SLOPE
 from suites.ops.mean_std import OPERATOR as MEAN_STD
 from suites.ops.mean_std import mean_std
 from suites.ops.relu import OPERATOR as RELU
@@ -77,6 +79,16 @@ def row_below_the_last(u, rate, out):
                 out[i, j] = u[i, j] + rate[0] * (around - four * u[i, j])
 
 
+@numba.njit
+def pair_past_the_scratch(x, out):
+    kept = x.copy()
+    for i in range(0, x.size, 2):
+        second = kept[i + 1]
+        out[i] = x.dtype.type(0) if kept[i] <= 0 else kept[i]
+        if i + 1 < x.size:
+            out[i + 1] = x.dtype.type(0) if second <= 0 else second
+
+
 @numba.njit(parallel=True)
 def shifted_past_the_end(trace, spikes, tau_inv, out):
     decay = trace.dtype.type(math.exp(-tau_inv[0]))
@@ -121,6 +133,30 @@ def neighbours_of_the_rim_warp(dtype):
             out[i, j] = center + rate[0] * ((above + below) + (left + right) - real(4) * center)
 
     return stencil
+
+
+@functools.cache
+def adjoint_past_the_end_warp(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.func
+    def leaky(x: vector, i: int):
+        return wp.where(x[i] > element(0), x[i], element(SLOPE) * x[i])
+
+    @wp.func_grad(leaky)
+    def adjoint_of_leaky(x: vector, i: int, cotangent: element):
+        following = x[i + 1]
+        wp.adjoint[x][i] += wp.where(x[i] > element(0), cotangent, element(SLOPE) * cotangent)
+        if i + 1 < x.shape[0] and following == element(12345):
+            wp.adjoint[x][i] += element(0)
+
+    @wp.kernel(module="unique")
+    def leaky_relu(x: vector, out: vector):
+        i = wp.tid()
+        out[i] = leaky(x, i)
+
+    return leaky_relu
 
 
 def _pairs(inputs, outs):
@@ -175,9 +211,9 @@ def unset_parts(x, mean_out, std_out):
         std_out[0] = math.sqrt(squares[:parts].sum() / x.size)
 
 
-def _one(of, name, backend, kernel, fault):
-    """A mutant in one dtype only, which is enough to catch it, and without a gradient."""
-    return mutant(of, name, backend, kernel, fault, dtypes=("float32",), gradient=None)
+def _one(of, name, backend, kernel, fault, **changes):
+    """A mutant in one dtype only, which is enough to catch it. It has a gradient only if the gradient is broken."""
+    return mutant(of, name, backend, kernel, fault, **({"dtypes": ("float32",), "gradient": None} | changes))
 
 
 MUTANTS = (
@@ -192,6 +228,15 @@ MUTANTS = (
     _one(CUMSUM, "carried_past_the_end", Backend.NUMBA, carried_past_the_end, "writes one element after the last"),
     _one(
         STENCIL, "row_below_the_last", Backend.NUMBA, row_below_the_last, "reads the row below the last row of the grid"
+    ),
+    _one(RELU, "pair_past_the_scratch", Backend.NUMBA, pair_past_the_scratch, "loads one element behind its own array"),
+    _one(
+        LEAKY_RELU,
+        "adjoint_past_the_end",
+        Backend.WARP,
+        WarpKernel(adjoint_past_the_end_warp),
+        "the derivative reads the element after each element",
+        gradient=LEAKY_RELU.gradient,
     ),
     _one(
         EXP_TRACE,

@@ -52,7 +52,7 @@ def cpp_faults(source: str) -> list[Fault]:
         for match in _TOKEN.finditer(source)
         if match.lastgroup != "skipped"
     ]
-    found = {}
+    found: dict[tuple[int, int, str], Fault] = {}
     finder = _Finder(source, tokens)
     for place in range(len(tokens)):
         if finder.depth[place] > 0:

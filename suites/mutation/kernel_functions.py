@@ -72,7 +72,7 @@ def _function(value: Any) -> FunctionType | None:
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, Kernel) or (is_dataclass(value) and not isinstance(value, type)):
+    if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name, None) for field in fields(value)]
     if isinstance(value, list | tuple | set | frozenset):
         return list(value)

@@ -62,7 +62,7 @@ def python_faults(source: str, first_lines: set[int]) -> list[Fault]:
 
 
 def _first_line(node: ast.FunctionDef | ast.Lambda) -> int:
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)])
 
 
@@ -188,7 +188,7 @@ class _Finder:
             yield self._fault("operands", node, _with(node, left=node.right, right=node.left))
 
     def _unary(self, node: ast.UnaryOp) -> Iterator[Fault]:
-        inner = node.operand
+        inner: Any = node.operand
         if isinstance(node.op, ast.Not):
             yield self._fault("logic", node, inner)
         elif isinstance(node.op, ast.USub):

@@ -22,11 +22,16 @@ from suites.numerics.precision import precision
 
 COMPARED_SIZES = (
     *range(1, 18), 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2100,
-    4096, 4097, 8191, 16385, 32767, 32768, 32769, 65537, 100_003,
+    4096, 4097, 8191, 16385, 32767, 32768, 32769, 44_444, 65_537, 77_777, 100_003, 150_001,
 )  # fmt: skip
-"""Nominal sizes at which results are compared: every small one, and those around powers of two."""
+"""Nominal sizes at which results are compared: small ones, some around powers of two, some that fill all threads."""
 
-_SECONDS = 20.0
+SPECIAL_SIZES = (7, 33, 257, 4097, 65_537, 100_003)
+"""Nominal sizes of the samples that also come with special values."""
+
+_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
+_LARGE = 30_000
+_SECONDS = 30.0
 _MOST_ELEMENTS = 1 << 21
 _IDENTITY = re.compile(r"identity\\22:\\22([^\\]+)")
 """Finds the identities of kernels in a lowered program, which holds their descriptions as escaped JSON."""
@@ -73,7 +78,9 @@ def runnable(operator: Operator, backend: Backend, platform: str) -> list[str]:
 
 
 def same_results(right: Operator, changed: Operator, backend: Backend, platform: str) -> int | str:
-    """Compares the bits of the results of two kernels on many inputs: samples of many sizes, and all edge cases.
+    """Compares the bits of the results of two kernels on many inputs.
+
+    They are samples of many sizes, some of them with special values in drawn places, and all edge cases.
 
     Returns:
         The number of inputs if all results have the same bits; else the inputs that give other ones, in words.
@@ -81,32 +88,51 @@ def same_results(right: Operator, changed: Operator, backend: Backend, platform:
     if not right.deterministic(backend, platform):
         return "the bits of its results vary from call to call"
     compared = 0
-    started = time.monotonic()
+    started = time.process_time()
     for dtype in runnable(right, backend, platform):
+        calls: dict[Any, list[Any]] = {}
         for name, inputs in _inputs(right, dtype):
-            if time.monotonic() - started > _SECONDS and compared:
-                break
-            results = [_bits(operator, backend, inputs, platform) for operator in (right, changed)]
-            if results[0] != results[1]:
+            if time.process_time() - started > _SECONDS and compared:
+                return compared
+            key = tuple((array.shape, array.dtype) for array in inputs)
+            if key not in calls:
+                calls[key] = [jax.jit(operator.build(backend, inputs)) for operator in (right, changed)]
+            bits = [_bits(call, inputs, platform) for call in calls[key]]
+            if bits[0] != bits[1]:
                 return f"other bits for {name} in {dtype}"
             compared += 1
     return compared
 
 
 def _inputs(operator: Operator, dtype: str) -> Iterator[tuple[str, Inputs]]:
+    """Yields the inputs of a comparison, large ones first: they reach the paths that small ones leave out."""
+    random = np.random.default_rng(1)
     for name, inputs in edges_of(operator, dtype).items():
         yield name, inputs
-    for size in COMPARED_SIZES:
+    for size in sorted(COMPARED_SIZES, key=lambda size: (size < _LARGE, size)):
         inputs = operator.sample(dtype, size, size)
         if sum(array.size for array in (*inputs, *operator.outputs(*inputs))) > _MOST_ELEMENTS:
-            return
+            continue
         yield f"a sample of {size}", inputs
+        if size in SPECIAL_SIZES:
+            for value in _SPECIAL:
+                yield f"a sample of {size} with some {value}", _with_some(inputs, value, random)
 
 
-def _bits(operator: Operator, backend: Backend, inputs: Inputs, platform: str) -> list[bytes]:
+def _with_some(inputs: Inputs, value: float, random: np.random.Generator) -> Inputs:
+    """Returns inputs whose long arrays of floats have a value in three places."""
+    changed = []
+    for given in inputs:
+        array = given.copy()
+        if array.dtype.kind == "f" and array.size > 1:
+            array.flat[random.integers(0, array.size, 3)] = value
+        changed.append(array)
+    return tuple(changed)
+
+
+def _bits(call: Any, inputs: Inputs, platform: str) -> list[bytes]:
     with precision(*(array.dtype for array in inputs)), jax.default_device(jax.devices(platform)[0]):
-        results = jax.jit(operator.build(backend, inputs))(*map(jax.device_put, inputs))
-        return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(results)]
+        return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(call(*map(jax.device_put, inputs)))]
 
 
 def _optimised(dispatcher: Any) -> str:

@@ -27,8 +27,11 @@ their order does say something. ``T**2`` is the largest of
   from either end, or in blocks,
 * ``sum_j C_j**2``, with the sums ``C_j`` of every t-th term, for powers of two t: kernels with t lanes or threads.
 
-Terms that take very few values have roundings that repeat and add up: a float32 sum of 10**6 numbers 0.1, one after
-the other, is off by 1%. There is no such bound for them, and ``T`` is infinite: the worst case remains.
+The model fails where roundings repeat and add up. A float32 sum of 10**6 numbers 0.1, one after the other, is off by
+1%. So is a sum of positive terms that are mostly too small to change it. Terms that take few values therefore have an
+infinite ``T``: the worst case remains. For others, each term is rounded to a multiple of the last place of the largest
+partial sum, which is what an accumulator does to it. If their sum moves by D more than chance explains, ``T`` grows by
+``D / (L u sqrt(n))``, so that a chain of n roundings is granted D.
 """
 
 from __future__ import annotations
@@ -59,26 +62,49 @@ FEW_VALUES = 16
 LOOKED_AT = 4096
 """Terms of a sum that are looked at to count values."""
 
+FEWEST = 64
+"""Terms up to which roundings cannot add up to more than the bound."""
+
+_ROUNDED_BITS = 40
+"""Accumulators with more bits than this lose nothing that counts of the terms of any sample."""
+
+_CHANCE = 1.2
+"""A rounding moves a term by 0.29 places on average, and n of them the sum by the root of n times that: this is four
+times as much."""
+
+_FINER = 5
+"""An accumulator is that many powers of two below its largest value for nearly all of its sum."""
+
 
 def probable_factor(roundings: Any, unit: float) -> Any:
     """The factor of ``T`` in the bound: ``L u sqrt(k)`` for k ``roundings``, at most :data:`MOST`."""
     return np.minimum(DEVIATIONS * unit * np.sqrt(roundings), MOST)
 
 
-def partial_sums(terms: Array, axis: int | tuple[int, ...] | None = None) -> Array:
+def partial_sums(terms: Array, axis: int | tuple[int, ...] | None = None, bits: int | None = None) -> Array:
     """``T`` of the sums of ``terms`` along axes, or of all terms: how large partial sums are, see above.
 
-    It is infinite for terms that take few values or are not finite. Complex terms are measured by their modulus.
+    It is infinite where terms are not finite, and for few values. Complex terms are measured by their modulus.
+
+    Args:
+        terms: Floats or complex numbers.
+        axis: The axes that are added up; None for all.
+        bits: The bits of the significand of a kernel's partial sums. The default is that of the terms, or 24 at most,
+            because terms may come in a wide type.
     """
     axes = tuple(range(terms.ndim)) if axis is None else tuple(np.atleast_1d(axis) % terms.ndim)
     others = [each for each in range(terms.ndim) if each not in axes]
     shape, count = [terms.shape[each] for each in others], math.prod(terms.shape[each] for each in axes)
     rows = np.transpose(terms, (*others, *axes)).reshape(math.prod(shape), count)
-    return _of_rows(_in_double(rows)).reshape(shape)
+    return _of_rows(_in_double(rows), _bits_of(terms) if bits is None else bits).reshape(shape)
 
 
-def partial_sums_at(terms: Array, targets: Array, count: int) -> Array:
-    """``T`` of ``count`` sums, where term i is added to the sum ``targets[i]``. Terms and targets are vectors."""
+def partial_sums_at(terms: Array, targets: Array, count: int, bits: int | None = None) -> Array:
+    """``T`` of ``count`` sums, where term i is added to the sum ``targets[i]``. Terms and targets are vectors.
+
+    ``bits`` is as in :func:`partial_sums`.
+    """
+    bits = _bits_of(terms) if bits is None else bits
     terms = _in_double(np.asarray(terms)).reshape(-1)
     targets = np.asarray(targets).reshape(-1).astype(np.intp)
     if not terms.size or not count:
@@ -109,14 +135,17 @@ def partial_sums_at(terms: Array, targets: Array, count: int) -> Array:
             parts = _squared(_bincount(classes, safe, count * lanes)).reshape(count, lanes).sum(axis=1)
             largest = np.maximum(largest, parts)
         found = np.sqrt(largest)
-    lost = np.bincount(targets, ~finite, count) > 0
-    if lost.any():
-        found[lost] = np.inf
+        found = np.where(np.bincount(targets, ~finite, count) > 0, np.inf, found)
+        found = found + _drift_at(safe, np.abs(running).max(), targets, lengths, bits)
     return np.full(count, np.inf) if few_values(terms) else found
 
 
-def running_sums(terms: Array, axis: int = 0, reverse: bool = False) -> Array:
-    """``T`` of each running sum of ``terms`` along an axis, in the shape of ``terms``."""
+def running_sums(terms: Array, axis: int = 0, reverse: bool = False, bits: int | None = None) -> Array:
+    """``T`` of each running sum of ``terms`` along an axis, in the shape of ``terms``.
+
+    ``bits`` is as in :func:`partial_sums`.
+    """
+    bits = _bits_of(terms) if bits is None else bits
     rows = np.moveaxis(_in_double(terms), axis, -1)
     rows = rows[..., ::-1] if reverse else rows
     with np.errstate(all="ignore"):
@@ -132,6 +161,7 @@ def running_sums(terms: Array, axis: int = 0, reverse: bool = False) -> Array:
             largest = np.maximum(largest, _running_classes(safe, lanes))
         found = np.sqrt(largest)
     finite = np.logical_and.accumulate(np.isfinite(rows), axis=-1)
+    found = found + drift(safe, np.abs(sums).max(axis=-1, initial=0), bits, running=True)
     found = np.where(finite & ~few_values(rows)[..., None], found, np.inf)
     return np.asarray(np.moveaxis(found[..., ::-1] if reverse else found, -1, axis))
 
@@ -151,7 +181,39 @@ def few_values(rows: Array) -> Any:
     return (distinct * often < terms) & (terms > 1)
 
 
-def _of_rows(rows: Array) -> Array:
+def drift(rows: Array, largest: Array, bits: int, *, running: bool = False) -> Array:
+    """What ``T`` must grow by, because the terms of each row grow or shrink on average when an accumulator rounds them.
+
+    Args:
+        rows: The terms, along the last axis.
+        largest: The largest magnitude of a partial sum of each row.
+        bits: The bits of the accumulator's significand.
+        running: Whether the result is for each running sum, in the shape of ``rows``.
+    """
+    length = rows.shape[-1]
+    found = np.zeros(rows.shape if running else rows.shape[:-1])
+    if length < FEWEST or bits > _ROUNDED_BITS:
+        return found
+    if rows.dtype.kind == "c":
+        return drift(rows.real, largest, bits, running=running) + drift(rows.imag, largest, bits, running=running)
+    counts = np.arange(1, length + 1) if running else length
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(largest)
+        place = np.ldexp(1.0, exponent - bits)[..., None]
+        for _ in range(_FINER):
+            moved = np.rint(rows / place) * place - rows
+            total = np.abs(np.cumsum(moved, axis=-1) if running else moved.sum(axis=-1))
+            width = place if running else place[..., 0]
+            found = np.fmax(found, total - _CHANCE * np.sqrt(counts) * width)
+            place = place / 2
+    return np.asarray(found / (DEVIATIONS * 2.0**-bits * np.sqrt(counts)))
+
+
+def _bits_of(terms: Array) -> int:
+    return {"float16": 11, "bfloat16": 8}.get(terms.dtype.name, 24)
+
+
+def _of_rows(rows: Array, bits: int) -> Array:
     """``T`` of the sum of each row of a matrix."""
     count, length = rows.shape
     if not length or not count:
@@ -170,8 +232,23 @@ def _of_rows(rows: Array) -> Array:
             whole = length // lanes * lanes
             classes = rows[:, :whole].reshape(count, -1, lanes).sum(axis=1)
             largest = np.maximum(largest, _squared(classes).sum(axis=1))
-        found = np.where(few_values(rows), np.inf, np.sqrt(largest))
+        found = np.sqrt(largest) + drift(rows, np.abs(sums).max(axis=1), bits)
+        found = np.where(few_values(rows), np.inf, found)
     return np.asarray(np.where(np.isnan(found), np.inf, found))
+
+
+def _drift_at(terms: Array, largest: Any, targets: Array, lengths: Array, bits: int) -> Any:
+    """:func:`drift` of sums whose terms have targets."""
+    if int(lengths.max(initial=0)) < FEWEST or bits > _ROUNDED_BITS:
+        return 0.0
+    if terms.dtype.kind == "c":
+        return sum(_drift_at(part, largest, targets, lengths, bits) for part in (terms.real, terms.imag))
+    found, place = np.zeros(lengths.size), np.ldexp(1.0, int(np.frexp(largest)[1]) - bits)
+    for _ in range(_FINER):
+        moved = np.bincount(targets, np.rint(terms / place) * place - terms, lengths.size)
+        found = np.fmax(found, np.abs(moved) - _CHANCE * np.sqrt(lengths) * place)
+        place /= 2
+    return found / (DEVIATIONS * 2.0**-bits * np.sqrt(np.maximum(lengths, 1)))
 
 
 def _running_classes(rows: Array, lanes: int) -> Array:

@@ -1,34 +1,41 @@
 """Records each check as it ends: the part of ``validate`` that runs inside pytest.
 
 Tests may run in worker processes (pytest-xdist), so that a cell which brings its process down does not end the session.
-The process that collects their reports is the only one that writes. An expected cell without a report is a failure,
-unless somebody ended the session early.
+The process that collects their reports is the only one that writes. The run file begins with the cells that are
+expected. An expected cell without a report is a failure, unless somebody ended the session early: then the run has no
+last line, and is incomplete.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from reports import Cell, CellResult, ReportError, Run, RunWriter, Status, read_run, run_path
+from reports import Cell, CellResult, Judgement, ReportError, Run, RunWriter, Status, judge, load_run, run_path
+from reports.options import Exit
+from reports.pages.run_page import doubt_tables
 from reports.pages.verdicts import PROFILE, validation_tables
 from reports.render.markdown import render as as_markdown
 from reports.render.terminal import render as as_text
+from reports.render.visible import visible
 from suites.bench import run_header
 from suites.cells.case import SEED
-from suites.cells.marks import no_device
+from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_seed import SEED_FLAG
-from suites.checks.register import cases_by_id, check_of_id, checks
+from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.sessions.failure_lines import failure_lines
-from suites.sessions.finding import Finding, cell_of
+from suites.sessions.finding import Finding, cell_of, worst
 from suites.sessions.preflight import require_names
-from suites.sessions.resuming import continued_header
+from suites.sessions.resuming import continued_header, opened
 
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
@@ -36,17 +43,21 @@ PLUGIN = "kernel-bridge-checks"
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """The environment variable with the summary file of a GitHub job; ``--summary`` takes precedence."""
 
+_CAME_TO_AN_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
 
 def _parameters(nodeid: str) -> str:
     return nodeid.partition("[")[2].removesuffix("]")
 
 
 class ChecksSession:
-    """Records a session with ``--kb-record``, as a pytest plugin in the process that collects the reports.
+    """Records a session of checks, as a pytest plugin in the process that collects the reports.
+
+    Without ``--kb-record`` the run file is a temporary one: the session is judged in the same way.
 
     Attributes:
         writer: Writes the run file.
-        refusal: Why nothing could be checked, in one line.
+        refusal: Why nothing could be checked, or why the session could not go on, in one line.
         left: Checks that an interrupted session did not reach.
     """
 
@@ -62,20 +73,26 @@ class ChecksSession:
             raise pytest.UsageError(no_device(self._selection.device, error)) from error
         run.flags[SEED_FLAG] = config.option.kb_seed
         resumed = config.option.kb_resume
+        self._scratch = None if config.option.kb_record else tempfile.mkdtemp(prefix="kernel-bridge-")
         try:
-            self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(run_path(run.run_id), run)
+            new = run_path(run.run_id, self._scratch)
+            self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(new, run)
         except ReportError as error:
             raise pytest.UsageError(str(error)) from error
-        if config.option.xmlpath is None:  # --junitxml
+        if config.option.xmlpath is None and config.option.kb_record:  # --junitxml
             config.option.xmlpath = str(self.writer.path.with_suffix(".xml"))
         self._expected: dict[str, None] = {}
         self._recorded: dict[str, Finding] = {}
+        self._phases: dict[str, list[Finding]] = {}
         self._started: dict[str, float] = {}
+        self._own_failures = 0
+        self._judgement: Judgement | None = None
+        self._session: pytest.Session | None = None
         self._begun = time.monotonic()
 
     def _continued(self, path: Path, run: Run) -> RunWriter:
         try:
-            return RunWriter(path, continued_header(str(path), read_run(path), run, same_code=True))
+            return RunWriter(path, continued_header(str(path), opened(str(path), path).headers, run))
         except SelectionError as error:
             raise pytest.UsageError(str(error)) from error
 
@@ -84,29 +101,66 @@ class ChecksSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Takes the items of this process."""
         self._expect([item.nodeid for item in session.items])
+        self._stop_if_refused()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Takes the items of a worker; all have the same."""
         self._expect(ids)
+        self._stop_if_refused()
 
-    def _expect(self, ids: list[str]) -> None:
+    def _expect(self, ids: Iterable[str]) -> None:
+        """Takes the ids of the items that will run, and writes their cells as the begin of the run."""
+        if self._expected or self.refusal:
+            return
         cells = cases_by_id(self._selection)
-        self._expected |= dict.fromkeys(each for each in ids if check_of_id(each) and _parameters(each) in cells)
+        own = [each for each in ids if check_of_id(each)]
+        if not own:
+            return
+        unknown = [each for each in own if _parameters(each) not in cells]
+        if unknown:
+            # pytest numbers ids that are equal. A check of such a cell would run, and leave no record.
+            self.refusal = f"{unknown[0]} is no cell of its check, or the check has two cells of this id."
+            return
+        self._expected = dict.fromkeys(own)
+        runs = {each: why_skipped(cells[_parameters(each)]) is None for each in own}
+        done = len(self._done)
+        total = sum(len(cells_of(check, self._selection)) for check in checks())
+        self._write_begin(
+            [self._cell(each) for each in own if runs[each]],
+            [self._cell(each) for each in own if not runs[each]],
+            max(0, total - done - len(own)),
+        )
+
+    @property
+    def _done(self) -> list[object]:
+        path = self._config.option.kb_done
+        return list(msgspec.json.decode(Path(path).read_bytes())) if path else []
+
+    def _write_begin(self, cells: list[Cell], optional: list[Cell], deselected: int) -> None:
+        try:
+            self.writer.begin(cells, optional, deselected=deselected)
+        except ReportError as error:
+            self.refusal = str(error)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Notes when a check began."""
+        """Notes when a check began, and ends a session that cannot record it."""
         self._started[nodeid] = time.monotonic()
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Records the phase that decides: the call, or the failed setup before it."""
+        """Records a check when its last phase has ended. The first phase that did not pass decides."""
         if report.nodeid not in self._expected or report.nodeid in self._recorded:
             return
+        self._own_failures += report.failed
         found = getattr(report, "finding", None)
         if found is not None:
-            self._append(report.nodeid, msgspec.convert(found, Finding))
+            self._phases.setdefault(report.nodeid, []).append(msgspec.convert(found, Finding))
         elif report.failed:  # not the report of a test, but of a worker that died
             self._lost(report.nodeid, str(report.longrepr))
+            return
+        if report.when == "teardown" and report.nodeid in self._phases:
+            self._append(report.nodeid, worst(self._phases.pop(report.nodeid)))
 
     def _lost(self, nodeid: str, reason: str) -> None:
         seconds = time.monotonic() - self._started.get(nodeid, time.monotonic())
@@ -123,7 +177,12 @@ class ChecksSession:
             reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
             accuracy=found.accuracy,
         )  # fmt: skip
-        self.writer.append(result)
+        if self.refusal:
+            return
+        try:
+            self.writer.append(result)
+        except ReportError as error:
+            self.refusal = str(error)
 
     def _cell(self, nodeid: str) -> Cell:
         """Returns the cell of a test that left no finding, by its id."""
@@ -131,55 +190,111 @@ class ChecksSession:
         assert check is not None
         return cell_of(cases_by_id(self._selection)[_parameters(nodeid)], check)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Ends a session that cannot be recorded any more, on a full disk for example."""
+        self._stop_if_refused()
+
+    def _stop_if_refused(self) -> None:
+        if self.refusal and self._session is not None:
+            raise self._session.Interrupted(self.refusal)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Keeps the session, to end it early."""
+        self._session = session
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Records lost cells as crashed and fails the session; a session that was ended early has no lost cells."""
+        """Records cells without a report, judges the run and writes its last line.
+
+        A session that was ended early has no last line: its run is incomplete.
+        """
         missing = [nodeid for nodeid in self._expected if nodeid not in self._recorded]
-        ended_early = session.shouldstop or session.shouldfail or session.exitstatus == pytest.ExitCode.INTERRUPTED
-        if ended_early:
+        ended_early = session.shouldstop or session.shouldfail or session.exitstatus not in _CAME_TO_AN_END
+        if ended_early or self.refusal:
             self.left = len(missing)
+            if self.refusal:
+                session.exitstatus = int(Exit.COULD_NOT_RUN)
         else:
+            if not self._expected and self._config.option.kb_done:
+                self._write_begin([], [], 0)  # nothing was left of the run that is continued
             for nodeid in missing:
-                lost = Finding(cell=self._cell(nodeid), status=Status.CRASHED, reason="its worker process was lost")
-                self._append(nodeid, lost)
-                if session.exitstatus == pytest.ExitCode.OK:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._require_checks(session)
+                said = "no report of this check arrived: its worker process was lost"
+                self._append(nodeid, Finding(cell=self._cell(nodeid), status=Status.UNCHECKED, reason=said))
+            self._require_checks()
+            self._end(session)
         self.writer.close()
 
-    def _require_checks(self, session: pytest.Session) -> None:
-        """Fails a session in which nothing was checked."""
-        cells = cases_by_id(self._selection)
-        made = {found.cell.key for found in self._recorded.values() if found.status is not Status.SKIPPED}
-        if not self._expected and not self._config.option.kb_done:
-            self.refusal = "no check is left: the arguments after -- deselect all of them."
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    def _end(self, session: pytest.Session) -> None:
+        """Judges the run, writes its last line and sets the exit status of the session."""
+        path = self.writer.path
+        if not path.exists():
+            session.exitstatus = int(Exit.COULD_NOT_RUN)
             return
         try:
-            if not self._config.option.kb_done:
-                require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
-            if not made and not self._config.option.kb_done:
+            self._judgement = judge(load_run(path), has_ended=True)
+            code = Exit.COULD_NOT_RUN if self.refusal else self._judgement.exit
+            self.writer.end(int(code))
+        except ReportError as error:
+            self.refusal = str(error)
+            code = Exit.COULD_NOT_RUN
+        # Other tests of the session fail it as ever.
+        if session.testsfailed <= self._own_failures or code is not Exit.FINE:
+            session.exitstatus = int(code)
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """How the run was judged; None for a session that was ended early."""
+        return self._judgement
+
+    def _require_checks(self) -> None:
+        """Refuses a session in which nothing was checked."""
+        if self._config.option.kb_done:
+            return
+        cells = cases_by_id(self._selection)
+        made = [found for found in self._recorded.values() if found.status is not Status.SKIPPED]
+        if not self._expected:
+            self.refusal = "no check is left: the arguments of pytest collect none, or deselect all of them."
+            return
+        try:
+            require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
+            if not made:
                 raise SelectionError(f"no check was made of {self._selection}: all {len(self._expected)} were skipped.")
         except SelectionError as error:
             self.refusal = str(error)
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Prints the failures, the grid, and where it is recorded."""
-        if not self.writer.path.exists() or not self._recorded or self.refusal:
-            return
-        order = [check.name for check in checks()]
-        records = read_run(self.writer.path)
         write = terminalreporter.write_line
+        if self.refusal:
+            write(visible(f"kernel-bridge: {self.refusal}"), red=True)
+        if self.writer.path.exists() and self._recorded and not self.refusal:
+            self._print_tables(terminalreporter)
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _print_tables(self, terminalreporter: pytest.TerminalReporter) -> None:
+        write = terminalreporter.write_line
+        order = [check.name for check in checks()]
+        run = load_run(self.writer.path)
+        judgement = judge(run)
         write("")
         for line in failure_lines(self._recorded.values(), self._selection):
-            write(line, red=True)
-        tables = validation_tables(records, order, failures=False)
-        write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
+            write(visible(line), red=True)
+        if self._config.option.kb_record:
+            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order, failures=False)]
+            write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
+        else:
+            for line in judgement.lines:
+                write(visible(line), red=True)
         seconds = time.monotonic() - self._begun
-        write(f"{len(self._recorded)} cells in {seconds:.0f} s, recorded in {self.writer.path}")
-        write(f"random choices follow from seed {self._config.option.kb_seed}; repeat them with --seed")
-        summary = self._config.option.kb_summary or os.environ.get(SUMMARY_VARIABLE)
+        place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
+        write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
+        seed = self._config.option.kb_seed
+        write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
+        summary = self._config.option.kb_summary or (
+            os.environ.get(SUMMARY_VARIABLE) if self._config.option.kb_record else None
+        )
         if summary:
             with Path(summary).open("a", encoding="utf-8") as page:
-                page.write(as_markdown(validation_tables(records, order)))
+                page.write(as_markdown([*doubt_tables(judgement.lines), *validation_tables(run.records, order)]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 
 from reports import Status
+from reports.options import again
 from suites.backends.backend import Backend
 from suites.cells.selection import Selection
 from suites.sessions.finding import Finding
@@ -31,9 +33,9 @@ def failure_lines(findings: Iterable[Finding], selection: Selection) -> list[str
     if len(failed) > FAILURES_SHOWN:
         lines.append(f"... and {len(failed) - FAILURES_SHOWN} more; the records have them all")
     cell = failed[0].cell
-    words = ["kernel-bridge validate", *selection.sources, f"--operator {cell.operator}"]
-    words += [f"--backend {cell.backend} --dtype {cell.dtype} -v"]
-    lines.append(f"repeat one with source and traceback: {' '.join(words)}")
+    words = [*selection.sources, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
+    words += ["--device", cell.platform] if cell.platform != "cpu" else []
+    lines.append(f"repeat one with source and traceback: {again('validate')} {shlex.join(words)} -v")
     doubtful = sorted({found.cell.operator for found in failed if found.cell.backend == Backend.JNP.id})
     lines += [
         f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"

@@ -22,7 +22,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jax
 import pytest
+import warp as wp
 
 from reports import Status
 from reports.records.mutant_result import MutantResult
@@ -32,6 +34,7 @@ from suites.cells import catalogue
 from suites.cells.case import Case
 from suites.cells.marks import marks_of_check
 from suites.cells.selection import Selection
+from suites.checks import folders
 from suites.checks.drawn.drawn_profile import register_profile
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
@@ -53,6 +56,8 @@ class Trial:
         mutant: The mutant; None to run one cell of the right kernel.
         device: ``cpu`` or ``cuda``.
         limit_s: Seconds of processor time that one cell may take.
+        scratch: A folder for the files of all processes.
+        folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
         sound: Cells that the right kernel is known to pass, as :attr:`Step.key`.
         codes: The code of right kernels, by the operator, the backend and the dtype, as far as it is known.
         control: The cell of the right kernel, where ``mutant`` is None.
@@ -61,6 +66,8 @@ class Trial:
     mutant: Mutant | None
     device: str
     limit_s: float
+    scratch: str
+    folders: str | None = None
     sound: frozenset[tuple[str, ...]] = frozenset()
     codes: Mapping[tuple[str, str, str], Code] = field(default_factory=dict)
     control: Step | None = None
@@ -105,12 +112,24 @@ def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    make_cpu_devices()
-    register_profile(None)
+    _prepare(trial)
     runner = _Runner(connection.send, trial)
     connection.send(runner.control() if trial.mutant is None else runner.mutant(trial.mutant))
     connection.close()
     os._exit(0)  # without the destructors of a process whose memory may be damaged
+
+
+def _prepare(trial: Trial) -> None:
+    """Prepares a process that a fork server has made, whatever that server was started for."""
+    os.environ["KERNEL_BRIDGE_CACHE_DIR"] = wp.config.kernel_cache_dir = trial.scratch
+    if trial.folders is None:
+        os.environ.pop(folders.VARIABLE, None)
+    else:
+        os.environ[folders.VARIABLE] = trial.folders
+    if trial.device == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+    make_cpu_devices()
+    register_profile(None)
 
 
 class _Runner:
@@ -280,7 +299,8 @@ def _run(check: Check, case: Case) -> tuple[Status, str | None, BaseException | 
 @functools.cache
 def _test(check: Check) -> Callable[..., Any]:
     modules = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == str(check.file)]
-    return next(getattr(module, check.function) for module in modules if hasattr(module, check.function))
+    found: Callable[..., Any] = next(filter(None, (getattr(module, check.function, None) for module in modules)))
+    return found
 
 
 def _use(operator: Operator) -> None:

@@ -32,6 +32,7 @@ from reports.records.mutant_result import (
 from reports.records.store import runs_directory
 from suites.bench import run_header
 from suites.cells.selection import Selection, SelectionError
+from suites.checks import folders
 from suites.mutation.mutated import Mutant, mutants
 from suites.mutation.reviewed import why_no_fault
 from suites.mutation.same_results import Code
@@ -40,8 +41,8 @@ from suites.sessions.mutant_trial import Step, Trial, result_of, try_in_process
 PROFILE = "mutation"
 """The profile that the header of such a run names."""
 
-_WALL = 6
-"""How much longer than its processor time a cell may take: others use the machine too."""
+_WALL, _LEAST_WALL_S = 6, 120.0
+"""How much longer than its processor time a cell may take, and the least of it: others use the machine too."""
 
 _VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -103,7 +104,7 @@ def mutate(plan: Plan, show: Callable[[int, int, MutantResult], None]) -> Path:
     else:
         path, done = _resumed(plan.resume, header)
     left = [mutant for mutant in chosen if mutant.name not in done]
-    with _environment(plan.selection.device) as scratch:
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-mutation-") as scratch, _environment(plan.selection.device):
         pool = _Pool(plan, scratch)
         for result in pool.results(left):
             append_line(path, result)
@@ -143,28 +144,26 @@ def _resumed(name: str, header: MutationHeader) -> tuple[Path, dict[str, MutantR
     before, now = held.header.run, header.run
     if (before.source, before.versions, before.device.kind) != (now.source, now.versions, now.device.kind):
         raise SelectionError(f"--resume {name}: is of another commit, library or device. Start a new run.")
-    if held.header.chosen != header.chosen:
-        raise SelectionError(f"--resume {name}: chose other mutants. Give the options that it was started with.")
     if held.is_complete:
         raise SelectionError(f"--resume {name}: is complete.")
+    if held.header.chosen != header.chosen:
+        raise SelectionError(f"--resume {name}: chose other mutants. Give the options that it was started with.")
     return path, dict(held.results)
 
 
 @contextmanager
-def _environment(device: str) -> Iterator[str]:
-    """Sets the variables of the processes, and yields a folder for their files that is deleted at the end."""
+def _environment(device: str) -> Iterator[None]:
+    """Sets the variables that the fork server reads as it starts; it serves all sessions of this process."""
     before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-mutation-") as scratch:
-        os.environ.update({name: os.environ.get(name, value) for name, value in _VARIABLES.items()})
-        os.environ["KERNEL_BRIDGE_CACHE_DIR"] = os.environ["WARP_CACHE_PATH"] = scratch
-        os.environ["NUMBA_NUM_THREADS"] = str(min(4, os.cpu_count() or 1))
-        if device == "cpu":
-            os.environ["JAX_PLATFORMS"] = "cpu"
-        try:
-            yield scratch
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+    os.environ.update({name: os.environ.get(name, value) for name, value in _VARIABLES.items()})
+    os.environ["NUMBA_NUM_THREADS"] = str(min(4, os.cpu_count() or 1))
+    if device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @dataclass
@@ -215,7 +214,10 @@ class _Pool:
 
     def _trial(self, mutant: Mutant | None = None, control: Step | None = None) -> Trial:
         device, limit_s = self._plan.selection.device, self._plan.limit_s
-        return Trial(mutant=mutant, device=device, limit_s=limit_s, control=control)
+        return Trial(
+            mutant=mutant, device=device, limit_s=limit_s, control=control, scratch=str(self._scratch),
+            folders=os.environ.get(folders.VARIABLE),
+        )  # fmt: skip
 
     def _start(self, trial: Trial) -> None:
         self._count += 1
@@ -231,7 +233,8 @@ class _Pool:
 
         A cell that brought its process down comes with the result: it says nothing before the right kernel has run it.
         """
-        for connection in wait(list(self._running), timeout=1.0):
+        ready: list[Any] = wait(list(self._running), timeout=1.0)
+        for connection in ready:
             work = self._running[connection]
             try:
                 message = connection.recv()
@@ -254,7 +257,7 @@ class _Pool:
                 self._close(connection, work)
                 yield from self._judged(work)
         for work in self._running.values():
-            if time.monotonic() - work.since > _WALL * self._plan.limit_s:
+            if time.monotonic() - work.since > max(_WALL * self._plan.limit_s, _LEAST_WALL_S):
                 work.is_stuck = True
                 work.process.kill()
                 work.since = time.monotonic()

@@ -6,6 +6,7 @@ The fork server imports this module. It must not start a thread, nor JAX's backe
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import hypothesis.extra.numpy
 import hypothesis.internal.conjecture.engine  # noqa: F401 - Hypothesis imports it when it first draws
@@ -20,7 +21,7 @@ __all__ = ["mutant_trial"]
 
 
 @numba.njit
-def _sum(x, out):
+def _sum(x: Any, out: Any) -> None:
     total = x.dtype.type(0)
     for i in range(x.size):
         total += x[i]

@@ -1,34 +1,87 @@
-"""Continues a recorded run: on the same machine, with the same settings and the same profile."""
+"""Continues a recorded run, if everything is as it was when the run began."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from reports import Record, Run
-from reports.pages.compare import header_differences
+from reports import Completeness, ReportError, Run, RunFile, load_run
 from suites.cells.selection import SelectionError
 
+_CHANGE = {"run_id", "started", "host.load", "device.sm_clock_mhz"}
+"""The facts of a header that may differ: they say when the run began, and how busy the machine was."""
 
-def continued_header(name: str, records: Sequence[Record], run: Run, *, same_code: bool) -> Run:
+_SHOWN = 4
+
+
+def opened(name: str, path: Path) -> RunFile:
+    """Reads the run to continue.
+
+    Raises:
+        SelectionError: It cannot be read, or it is damaged. A last line that a crash cut short is no damage.
+    """
+    try:
+        run = load_run(path)
+    except ReportError as error:
+        raise SelectionError(f"--resume {name}: {error}") from error
+    lasting = [problem for problem in run.problems if problem not in run.damaged[-1:]]
+    if lasting:
+        raise SelectionError(f"--resume {name}: {lasting[0]}. A damaged run cannot be continued: start a new one.")
+    if run.completeness is Completeness.UNKNOWN and run.records:
+        raise SelectionError(
+            f"--resume {name}: this run has no list of its cells, because an older version wrote it. Start a new one."
+        )
+    return run
+
+
+def continued_header(name: str, before: Sequence[Run], run: Run) -> Run:
     """Returns the header under which a session continues a run.
 
     Args:
         name: The argument of ``--resume``.
-        records: The records of the run so far.
+        before: The headers of the run so far; the first one counts.
         run: The header that a new run would have.
-        same_code: Whether commit and versions must be the same too.
 
     Raises:
         SelectionError: The run differs from the session; the message lists the differences.
     """
-    old = records[0].run if records else run
-    different = header_differences(old, run)
-    compared: list[tuple[str, object, object]] = [("profile", old.profile, run.profile)]
-    if same_code:
-        compared += [("commit", old.source.commit, run.source.commit), ("versions", old.versions, run.versions)]
-    different += [f"{what}: then {then!r}, now {now!r}" for what, then, now in compared if then != now]
+    old = before[0] if before else run
+    different = list(_differences(old, run))
     if different:
-        raise SelectionError(f"--resume {name}: that run was made elsewhere or otherwise: {'; '.join(different)}.")
+        shown = "; ".join(different[:_SHOWN])
+        more = f"; and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+        raise SelectionError(
+            f"--resume {name}: that run was made elsewhere or otherwise: {shown}{more}. Make them the same again, or"
+            " start a new run without --resume."
+        )
     return msgspec.structs.replace(run, run_id=old.run_id, started=old.started)
+
+
+def _differences(old: Run, new: Run) -> Iterator[str]:
+    """Yields the facts of two headers that differ; an entry that is missing is like one that is not set."""
+    one, two = _flat(msgspec.to_builtins(old)), _flat(msgspec.to_builtins(new))
+    for name in dict.fromkeys([*one, *two]):
+        if name not in _CHANGE and one.get(name) != two.get(name):
+            yield f"{_WORDS.get(name, name)}: then {_said(one.get(name))}, now {_said(two.get(name))}"
+
+
+_WORDS = {
+    "source.commit": "commit",
+    "source.dirty": "uncommitted changes",
+    "source.digest": "content of the source files",
+}
+
+
+def _said(value: object) -> str:
+    text = "not set" if value is None else repr(value)
+    return text if len(text) <= 100 else text[:14] + "..."
+
+
+def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found

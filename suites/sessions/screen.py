@@ -10,6 +10,7 @@ from rich.console import Console
 from reports import Cell
 from reports.records.cell import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
+from reports.render.visible import visible
 from suites.sessions.events import Ended, Opened
 
 
@@ -47,7 +48,7 @@ class Screen:
     def started(self, cell: Cell) -> None:
         """Shows the cell that begins."""
         if self._status:
-            self._status.update(f"{self._place()}{cell.id}")
+            self._status.update(f"{self._place()}{visible(cell.id)}")
 
     def ended(self, event: Ended) -> None:
         """Shows the result of a cell, and its ratio to jnp, which is timed first."""
@@ -70,4 +71,4 @@ class Screen:
         return f"[{self._done}/{self._total}, {time.monotonic() - self._begun:.0f} s] "
 
     def _line(self, text: str, style: str = "") -> None:
-        self._console.print(text, style=style, soft_wrap=True, markup=False)
+        self._console.print(visible(text), style=style, soft_wrap=True, markup=False)

@@ -12,21 +12,37 @@ from typing import Any
 
 import pytest
 
-from reports import CellResult, Record, ReportError, RunWriter, Status, completed, find_run, read_run, run_path
+from reports import (
+    CellResult,
+    Record,
+    ReportError,
+    RunWriter,
+    Status,
+    completed,
+    find_run,
+    judge,
+    load_run,
+    read_run,
+    run_path,
+)
+from reports.options import Exit, again
 from suites.bench import gpu, run_header
 from suites.bench.bandwidth import roof
+from suites.bench.plausible import fields_without_time, implausible
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
 from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_device, require_runnable
 from suites.cells.selection import Selection, SelectionError
-from suites.sessions.events import Busy, Ended, Opened, Recorded, Started, sender
+from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
-from suites.sessions.resuming import continued_header
+from suites.sessions.resuming import continued_header, opened
 
 LIMIT_S = {"quick": 0.2, "full": 3.0}
 """Seconds of sampling per cell, by profile."""
+
+_CAME_TO_AN_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 PLUGIN = "kernel-bridge-timing"
 """The name that :class:`TimingSession` is registered under."""
@@ -54,13 +70,15 @@ class Recorder:
             found: Fields of :class:`reports.Record`: the status, and all that is known.
         """
         send = sender()
-        timing = found.get("timing")
-        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
-        moved = found.pop("moved", None)
+        timing, moved = found.get("timing"), found.pop("moved", None)
         if timing and moved:
             send(Busy("measuring the memory bandwidth"))
-            bandwidth, kind = (roof if case.platform == "cpu" else gpu.roof)(*moved)
-            found |= {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind, "bytes": sum(moved)}
+            limit = (roof if case.platform == "cpu" else gpu.roof)(*moved)
+            found |= {"bandwidth_limit": limit.bandwidth, "bandwidth_limit_kind": limit.kind, "bytes": sum(moved)}
+            reason = implausible(case.platform, timing, moved, found.get("flops"), limit)
+            if reason is not None:
+                found, timing = fields_without_time(found, reason), None
+        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
         blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": SEED}
         record = self.writer.append(CellResult(cell=case.cell, **(blank | found)))
         send(Recorded())
@@ -98,16 +116,19 @@ class TimingSession:
             raise refusal(str(error)) from error
         self._open()
         assert self._writer is not None
-        dropped = {*timed} - cells.keys()
-        for item, case in cells.items():
-            reason = why_skipped(case)
-            if case.cell.key in self._done:
-                dropped.add(item)
-            elif reason:
-                dropped.add(item)
+        left = {item: case for item, case in cells.items() if case.cell.key not in self._done}
+        skipped = {item: reason for item, case in left.items() if (reason := why_skipped(case))}
+        runs = [item for item in left if item not in skipped]
+        try:
+            self._writer.begin([left[item].cell for item in runs], [left[item].cell for item in skipped])
+            for item, reason in skipped.items():
+                cell = left[item].cell
                 self._writer.append(
-                    CellResult(cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reason)
+                    CellResult(cell=cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reason)
                 )
+        except ReportError as error:
+            raise refusal(str(error)) from error
+        dropped = {*timed} - set(runs)
         self._config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
         self._send(Opened(str(self._writer.path), self._writer.run, len(items)))
@@ -127,15 +148,13 @@ class TimingSession:
             return
         try:
             path = find_run(name)
-            records = read_run(path)
+            before = opened(name, path)
+            self._writer = RunWriter(path, continued_header(name, before.headers, run))
         except ReportError as error:
             raise refusal(f"--resume {name}: {error}") from error
-        try:
-            header = continued_header(name, records, run, same_code=False)
         except SelectionError as error:
             raise refusal(str(error)) from error
-        self._done = completed(records)
-        self._writer = RunWriter(path, header)
+        self._done = completed(before.records)
 
     @pytest.fixture(scope="session")
     def recorder(self) -> Recorder:
@@ -151,10 +170,17 @@ class TimingSession:
             self._send(Started(case.cell))
         return (yield)
 
-    def pytest_sessionfinish(self) -> None:
-        """Closes the run file."""
-        if self._writer is not None:
-            self._writer.close()
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Writes the last line of a run that came to its end, and closes the file."""
+        if self._writer is None:
+            return
+        if not (session.shouldstop or session.shouldfail) and session.exitstatus in _CAME_TO_AN_END:
+            try:
+                self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
+            except ReportError as error:
+                self._send(Refused(str(error)))
+                session.exitstatus = int(Exit.COULD_NOT_RUN)
+        self._writer.close()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -169,7 +195,7 @@ class TimingSession:
         terminalreporter.write_line(
             render(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup)
         )
-        terminalreporter.write_line(f"recorded in {self._writer.path}; show it again: kernel-bridge show")
+        terminalreporter.write_line(f"recorded in {self._writer.path}; show it again: {again('show')}")
 
 
 def _case(item: pytest.Item) -> Case | None:

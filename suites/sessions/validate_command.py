@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from reports import ReportError, find_run, last_by_cell, read_run
+from reports import ReportError, find_run, last_by_cell
 from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
 from suites.checks.drawn.session_seed import SEED_FLAG
@@ -111,12 +111,13 @@ def _require(selection: Selection) -> None:
 def _resumed(name: str, scratch: str) -> list[str]:
     """Returns the options that continue a run. A file lists its cells, so that all workers leave out the same ones."""
     from suites.sessions.finding import key_text
+    from suites.sessions.resuming import opened
 
     try:
         path = find_run(name)
-        records = read_run(path)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
+    records = opened(name, path).records
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(records)]), encoding="utf-8")
     seed = records[0].run.flags.get(SEED_FLAG) if records else None

@@ -1,12 +1,12 @@
 """Repeats calls in a loop inside one program, and compares every result there with the one that is expected.
 
-Calls from Python are short, and the interpreter's lock lies between them, so calls of two threads hardly ever overlap. A
-loop inside a program leaves Python once for many calls. Each turn takes the next of several sets of inputs, so that XLA
-can neither make the call before the loop nor leave one out.
+Calls from Python are short, and the interpreter's lock lies between them, so calls of two threads hardly ever overlap.
+A loop inside a program leaves Python once for many calls. Each turn takes the next of several sets of inputs, so that
+XLA can neither make the call before the loop nor leave one out.
 
-Results must have the bits of the same call alone. Kernels that may add floats up in any order need not: parallel loops on
-a CPU, atomic additions on a GPU. Two results that are both right differ by at most twice the margin of truth, so a larger
-difference shows that one of them is wrong.
+Results must have the bits of the same call alone. Kernels that may add floats up in any order need not: parallel loops
+on a CPU, atomic additions on a GPU. Two results that are both right differ by at most twice the margin of truth, so a
+larger difference shows that one of them is wrong.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ def large_size(case: Case) -> int:
 
 
 def long_size(case: Case) -> int:
-    """Returns a size at which a call takes :data:`LONG_CALL_S`: the large one, or a longer one that memory has room for.
+    """Returns a size at which a call takes :data:`LONG_CALL_S`: the large one, or a larger one.
 
-    A parallel loop that ends before its second thread has begun shows no race. Sizes at which truth takes long are left
-    out.
+    A parallel loop that ends before its second thread has begun shows no race. Sizes at which inputs take much memory,
+    or truth takes long, are left out.
     """
     operator, size = case.operator, large_size(case)
     inputs = operator.sample(case.dtype, size, 0)
@@ -178,8 +178,8 @@ def _program(
 ) -> Any:
     """Compiles a program that makes the calls of the turns from ``first`` up to ``end``.
 
-    It takes ``first``, ``end`` and the arrays of :class:`CallLoop`. It returns how many calls differed, the turn and the
-    results of the first of them, and the results of the last call.
+    It takes ``first``, ``end`` and the arrays of :class:`CallLoop`. It returns how many calls differed, the turn and
+    the results of the first of them, and the results of the last call.
     """
     call, outs = operator.build(backend, inputs), operator.outputs(*inputs)
     Arrays = list[jax.Array]

@@ -16,7 +16,7 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.judging.bits import fingerprint, same_bits
 from suites.checks.judging.custom_calls import missing_custom_call
-from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded
+from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
 from suites.checks.judging.reasons import described, with_inputs
 from suites.checks.judging.repetition import judge_all
@@ -25,6 +25,9 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
+
+ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
+"""Precedes the reason of a failure that another content of the heap makes."""
 
 
 def judge_kernel(
@@ -76,15 +79,17 @@ def judge_kernel(
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))
-        if different and different.status is Status.UNWRITTEN_OUTPUT:
-            return with_inputs(different, operator, inputs)
         judged = by or functools.partial(judge_all, operator, inputs=inputs)
-        verdict = judged(runs[0])
-        if guarded and not verdict.status.wrong:
+        verdict = different or judged(runs[0])
+        if guarded:
             verdict = _judge_guarded(judged, guarded, runs[0], verdict)
-            if calls and not guarded.calls:
+            if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
+                results = zeroed_run(lambda: run_poisoned(program, outs, arguments, POISONS[0]))
+                if not judged(results).status.failed:
+                    verdict = replace(verdict, reason=f"{ONLY_WITH_ZEROS}; {verdict.reason}")
+            elif not verdict.status.failed and calls and not guarded.calls:
                 verdict = guarded.unseen
-        return with_inputs(verdict if verdict.status.wrong else different or verdict, operator, inputs)
+        return with_inputs(verdict, operator, inputs)
 
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
@@ -120,12 +125,11 @@ def _guarded(
 def _judge_guarded(
     judged: Callable[[list[Array]], Verdict], guarded: GuardedRuns, results: list[Any], verdict: Verdict
 ) -> Verdict:
-    """Judges the results of guarded runs that differ from ``results``, whose verdict is ``verdict``."""
+    """Judges the results of guarded runs that differ from ``results``, if these are right."""
     for others in guarded.results:
-        if not same_bits(others, results):
+        if not verdict.status.wrong and not same_bits(others, results):
             found = judged(others)
-            if found.status.wrong:
-                return replace(found, reason=f"where the memory that the kernel allocates is not zero, {found.reason}")
+            verdict = found if found.status.wrong else verdict
     return verdict
 
 

@@ -10,7 +10,7 @@ from bridge.ffi.target import CPU
 from reports import Status
 from suites.backends.backend import Backend
 from suites.guards import page_faults
-from suites.guards.guarded_calls import Finding, guarded_calls
+from suites.guards.guarded_calls import ZEROED, Finding, guarded_calls
 from suites.numerics.verdict import Verdict
 
 RUNS = (0, 1)
@@ -71,6 +71,12 @@ def run_guarded(run: Callable[[int], Any], names: Mapping[str, str] | None = Non
         if error is not None:
             raise error
     return GuardedRuns(results, None, calls)
+
+
+def zeroed_run(run: Callable[[], Any]) -> Any:
+    """Runs a program once more with zeros in the memory that kernels allocate; returns what it returned."""
+    with guarded_calls(ZEROED):
+        return run()
 
 
 def _fault(findings: Sequence[Finding], names: Mapping[str, str]) -> Verdict:

@@ -18,8 +18,8 @@ _ALIGNMENT = 64
 class RefilledMemory:
     """Memory on a device for inputs of one set of shapes and dtypes.
 
-    On a CPU, JAX borrows the memory from NumPy, and NumPy refills it. On a GPU, a program writes new contents to donated
-    memory.
+    On a CPU, JAX borrows the memory from NumPy, and NumPy refills it. On a GPU, a program writes new contents to
+    donated memory.
 
     Args:
         like: Inputs with these shapes and dtypes.

@@ -16,6 +16,7 @@ from suites.numerics.arrays import Array
 from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
+from suites.numerics.error_model import significand_bits
 from suites.numerics.partial_sums import partial_sums_at
 from suites.numerics.quanta import quantum
 
@@ -184,7 +185,8 @@ def _scatter_add(sign: int) -> Rule:
             return [summed(value, sizes, errors, roundings, outs[0].dtype)]
         terms = np.concatenate([source.value.reshape(-1), sign * updates.value.reshape(-1)[kept]])
         places = np.concatenate([np.arange(source.value.size), targets])
-        partial = partial_sums_at(terms, places, source.value.size).reshape(source.value.shape)
+        partial = partial_sums_at(terms, places, source.value.size, significand_bits(outs[0].dtype))
+        partial = partial.reshape(source.value.shape)
         return [summed(value, sizes, errors, roundings, outs[0].dtype, partial=partial, quanta=quantum(terms))]
 
     return apply

@@ -19,7 +19,7 @@ from suites.numerics.arrays import Array
 from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
 from suites.numerics.error_model import WIDE, finfo, significand_bits, sum_error
-from suites.numerics.partial_sums import few_values, partial_sums, running_sums
+from suites.numerics.partial_sums import drift, few_values, partial_sums, running_sums
 from suites.numerics.quanta import nothing_rounded, quantum
 
 FEW = 16
@@ -78,7 +78,7 @@ def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands
     value, sizes, dtype = x.value.sum(axis=axes), np.abs(x.value).sum(axis=axes), outs[0].dtype
     if not x.is_float:
         return [summed(value, sizes, errors, max(count - 1, 0), dtype)]
-    partial = partial_sums(x.value, axes) if count > FEW else None
+    partial = partial_sums(x.value, axes, significand_bits(dtype)) if count > FEW else None
     return [summed(value, sizes, errors, count - 1, dtype, partial=partial, quanta=quantum(x.value, axis=axes))]
 
 
@@ -108,7 +108,9 @@ def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if not x.is_float:
         return [summed(*found, outs[0].dtype)]
     axis = params["axis"]
-    partial = running_sums(x.value, axis, params["reverse"]) if x.value.shape[axis] > FEW else None
+    partial = None
+    if x.value.shape[axis] > FEW:
+        partial = running_sums(x.value, axis, params["reverse"], significand_bits(outs[0].dtype))
     quanta = np.expand_dims(quantum(x.value, axis=axis), axis)
     return [summed(*found, outs[0].dtype, partial=partial, quanta=quanta)]
 
@@ -216,7 +218,7 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     if x.error is not None:
         errors = errors + product(x.error, b + y.errors)
     one, other = matrices(x.value, left_batch, left), matrices(y.value, right_batch, right)
-    partial = _partial_products(one, other) if count > FEW else None
+    partial = _partial_products(one, other, significand_bits(dtype)) if count > FEW else None
     quanta = quantum(one, axis=-1)[..., :, None] * quantum(other, axis=-1)[..., None, :]
     found = product(x.value, y.value), product(a, b) * (2 if dtype.kind == "c" else 1), errors
     shape = outs[0].shape
@@ -224,7 +226,7 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     return [summed(*found, roundings, dtype, partial=partial, quanta=quanta.reshape(shape))]
 
 
-def _partial_products(one: Array, other: Array) -> Array | None:
+def _partial_products(one: Array, other: Array, bits: int) -> Array | None:
     """``T`` of :mod:`suites.numerics.partial_sums` of ``one @ other.T``; None where that would take long.
 
     The partial sums of a matrix product are taken at a few places and for a few numbers of lanes only, unless the
@@ -234,7 +236,7 @@ def _partial_products(one: Array, other: Array) -> Array | None:
     one, other = one.astype(kind), other.astype(kind)
     results = math.prod(one.shape[:-1]) * other.shape[-2]
     if results * length <= ELEMENTS:
-        return partial_sums(one[..., :, None, :] * other[..., None, :, :], -1)
+        return partial_sums(one[..., :, None, :] * other[..., None, :, :], -1, bits)
     if results * length > PRODUCTS:
         return None
     swapped = other.swapaxes(-1, -2)
@@ -255,11 +257,13 @@ def _partial_products(one: Array, other: Array) -> Array | None:
         for lane in range(lanes):
             classes += np.square(np.abs(added(slice(lane, None, lanes))))
         largest = np.maximum(largest, classes)
-    # Products of a few rows and columns tell whether they take few values.
-    some, others = (array.reshape(-1, length)[:: max(1, array.size // length // 16)] for array in (one, other))
-    if few_values(some[:, None, :] * others[None, :, :]).any():
+    # Products of a few rows and columns tell whether their roundings add up.
+    some, others = (array.reshape(-1, length)[:: max(1, array.size // length // 8)] for array in (one, other))
+    products = some[:, None, :] * others[None, :, :]
+    if few_values(products).any():
         return None
-    return np.sqrt(largest)
+    grown = drift(products, np.abs(np.cumsum(products, -1)).max(-1), bits) / partial_sums(products, -1, bits)
+    return np.asarray(np.sqrt(largest) * (1 + grown.max()))
 
 
 def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:

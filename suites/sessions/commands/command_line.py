@@ -10,23 +10,23 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, seconds, whole
-from reports.records.store import RUNS_VARIABLE, read_run
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, seconds, whole
+from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
-
-COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
-"""The environment variable with the words that started this, such as ``nox -s bench --``; else the program's name."""
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
 FILE is a Python file, or the name of a module, that holds operators (suites.Operator) under public names.
 Without a FILE the built-in operators are used.
 """
+
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 _USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
 
@@ -71,12 +71,15 @@ def _bench(options: argparse.Namespace) -> Exit:
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
-    _show_run(options, str(outcome.path))
-    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
+    code = _show_run(options, outcome.path, says=not outcome.interrupted)
+    _say_how_to_go_on(options, outcome)
+    return code
 
 
 def _validate(options: argparse.Namespace) -> Exit:
     _announce(f"checking the {options.profile} profile on {options.device}")
+    from reports.judgement import judge
+    from reports.records.run_file import load_run
     from suites.sessions.validate_command import Workers, validate
 
     to_page = options.format != "terminal"
@@ -92,21 +95,28 @@ def _validate(options: argparse.Namespace) -> Exit:
     )
     if outcome.code == _USAGE_ERROR:
         return Exit.COULD_NOT_RUN  # pytest has said why
-    if outcome.path is None or outcome.refusal:
+    if outcome.path is None or (outcome.refusal and not outcome.left):
         ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
         raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
     nothing_left = options.resume is not None and outcome.code == _NO_TESTS
-    if outcome.code not in (0, 1) and not nothing_left and not outcome.interrupted:
-        raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
     # A resumed run has cells of earlier sessions, which count as well.
-    if to_page or nothing_left:
-        _show_run(options, str(outcome.path))
-    return _incomplete(options, outcome) or _verdict(options, str(outcome.path))
+    if to_page or nothing_left or outcome.interrupted:
+        code = _show_run(options, outcome.path, says=not outcome.interrupted, tables=to_page or nothing_left)
+    else:
+        code = judge(load_run(outcome.path)).exit
+    _say_how_to_go_on(options, outcome)
+    if code is Exit.FINE and outcome.code not in (0, _NO_TESTS):
+        raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
+    return code
 
 
 def _mutants(options: argparse.Namespace) -> Exit:
     _announce(f"running the checks on broken kernels on {options.device}")
+    from reports.judgement import judge
+    from reports.pages.run_page import doubt_tables
+    from reports.records.run_file import load_run
     from reports.render.page import Page, show
+    from reports.render.visible import visible
     from suites.sessions.commands.kill_matrix import matrix
     from suites.sessions.validate_command import Workers, validate
 
@@ -115,13 +125,15 @@ def _mutants(options: argparse.Namespace) -> Exit:
         Selection.of(options), Workers(options.jobs, options.timeout), quietly=True, seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )  # fmt: skip
-    if outcome.path is None or outcome.refusal or outcome.code not in (0, 1):
+    if outcome.path is None or outcome.refusal:
         raise SelectionError(outcome.refusal or f"pytest ended with exit code {outcome.code}.")
     tables, survivors = matrix(outcome.path, options.device)
-    show(Page.of(tables), options)
-    for name in survivors:
-        print(f"survived: {name}", file=sys.stderr)
-    return Exit.WRONG if survivors else Exit.FINE
+    run = load_run(outcome.path)
+    lost = [line for line in judge(run).lines if line.startswith(("DAMAGED", "INCOMPLETE"))]
+    show(Page.of([*doubt_tables(lost), *tables]), options)
+    for line in (*lost, *(f"survived: {name}" for name in survivors)):
+        print(visible(line), file=sys.stderr)
+    return Exit.WRONG if survivors else Exit.COULD_NOT_RUN if lost or not run.records else Exit.FINE
 
 
 def _mutate(options: argparse.Namespace) -> Exit:
@@ -193,6 +205,25 @@ def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     return Exit.FINE
 
 
+def _sanitize(options: argparse.Namespace) -> Exit:
+    _announce("running compute-sanitizer; each tool runs all kernels in a process of its own")
+    from reports.render.page import Page, show
+    from suites.sanitize.sanitize_command import MUTANTS, prove, sanitize
+    from suites.sessions.preflight import require_sound
+
+    selection = MUTANTS if options.mutants else Selection.of(options)
+    require_sound(selection)
+    tools = options.tool or SANITIZER_TOOLS
+    if options.mutants:
+        tables, code, reasons = prove(tools, options.timeout)
+    else:
+        tables, code, reasons = sanitize(selection, tools, options.timeout)
+    show(Page.of(tables), options)
+    for reason in reasons:
+        print(f"{options.prog}: {reason}", file=sys.stderr)
+    return code
+
+
 def _dispatch(options: argparse.Namespace) -> Exit:
     _announce(f"measuring what a call costs on {options.device}")
     from suites.dispatch.dispatch_command import dispatch
@@ -200,66 +231,46 @@ def _dispatch(options: argparse.Namespace) -> Exit:
     return Exit(dispatch(options))
 
 
-def _show_run(options: argparse.Namespace, path: str) -> None:
-    """Shows the tables of the run that a session recorded."""
+def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
+    """Shows the tables of the run that a session recorded, and returns its exit code.
+
+    Args:
+        options: The options of the command.
+        path: The run file.
+        says: Whether to say what is missing in the run; how an interrupted session goes on is said elsewhere.
+        tables: Whether to show the tables.
+    """
+    from reports.judgement import judge
     from reports.pages.run_page import page_of
     from reports.records.record import last_by_cell
+    from reports.records.run_file import load_run
     from reports.render.page import show
+    from reports.render.visible import visible
 
-    records = read_run(path)
-    show(page_of(records), options)
-    count = len(last_by_cell(records))
-    print(f"{count} cells, recorded in {path}; show them again: {_again(options, 'show')}", file=sys.stderr)
-
-
-def _verdict(options: argparse.Namespace, path: str) -> Exit:
-    """Returns the exit code for the cells of a run.
-
-    A user's operator of which only the reference ran is an error, not a success.
-    """
-    from reports.pages.rows import BASELINE
-    from reports.records.record import last_by_cell
-    from reports.records.status import Status
-
-    ran: dict[str, bool] = {}
-    failed = False
-    for record in last_by_cell(read_run(path)):
-        kernel = record.cell.backend != BASELINE or BASELINE in options.backend
-        operator = record.cell.operator
-        ran[operator] = ran.get(operator, False) or (kernel and record.status is not Status.SKIPPED)
-        failed |= record.status.failed
-    if failed:
-        return Exit.WRONG
-    idle = [operator for operator, has_run in ran.items() if not has_run]
-    if idle and (options.operators or len(idle) == len(ran)):
-        raise SelectionError(
-            f"no kernel of {', '.join(idle)} ran on {options.device}; kernel-bridge list shows why. Choose another "
-            "--device, or leave the operator out with --operator."
-        )
-    return Exit.FINE
+    run = load_run(path)
+    judgement = judge(run)
+    if tables and run.records:
+        show(page_of(run.records, doubts=judgement.lines), options)
+    for line in judgement.lines if says else ():
+        print(visible(f"{options.prog}: {line}"), file=sys.stderr)
+    count = len(last_by_cell(run.records))
+    print(f"{count} cells, recorded in {path}; show them again: {again('show')}", file=sys.stderr)
+    return judgement.exit
 
 
-def _incomplete(options: argparse.Namespace, outcome: Any) -> Exit | None:
+def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     """Says how to continue a session that did not come to its end."""
     if not (outcome.refusal or outcome.interrupted):
-        return None
+        return
     typed = [word for word in options.typed[1:] if word]
     if "--resume" in typed:
         place = typed.index("--resume")
         del typed[place : place + 2]
     typed += ["--resume", str(outcome.path)]
+    typed += ["--", *options.pytest] if options.pytest else []
     why = "interrupted" if outcome.interrupted else outcome.refusal
     print(f"{options.prog}: {why}; {outcome.left} cells are left. Continue with:", file=sys.stderr)
-    print(f"    {_again(options, options.name)} {shlex.join(typed)}", file=sys.stderr)
-    return Exit.COULD_NOT_RUN
-
-
-def _again(options: argparse.Namespace, command: str) -> str:
-    """Returns how to start another command in the way that this one was started."""
-    way = os.environ.get(COMMAND_VARIABLE)
-    if way:
-        return way.replace(f" {options.name}", f" {command}")
-    return f"{options.prog.rpartition(' ')[0]} {command}"
+    print(f"    {again(options.name)} {shlex.join(typed)}", file=sys.stderr)
 
 
 def _examples(options: argparse.Namespace) -> list[str]:
@@ -289,8 +300,9 @@ def parser() -> Parser:
     mutate = add("mutate", _mutate, "put small faults into right kernels, and count how many the checks catch")
     special = add("special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently")
     listing = add("list", _list, "list operators, their backends, and why cells are skipped")
+    sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
-    for each in (bench, validate, special, listing):
+    for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     for each in (bench, validate, mutants, mutate, special, listing, dispatch):
         each.add_argument(
@@ -308,6 +320,11 @@ def parser() -> Parser:
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
+    sanitize.set_defaults(profile="quick")
+    sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
+    sanitize.add_argument("--tool", action="append", choices=SANITIZER_TOOLS, help="only this tool; may be repeated")
+    sanitize.add_argument("--mutants", action="store_true", help="prove each tool with a kernel that only it catches")
+    sanitize.add_argument("--timeout", type=seconds, default=900.0, metavar="S", help="seconds for a tool at most")
     for each in (validate, mutants):
         each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
         each.add_argument(
@@ -316,7 +333,7 @@ def parser() -> Parser:
         each.add_argument(
             "--seed", type=whole(0), metavar="N", help="repeats the random choices of a run (default: new)"
         )
-    for each in (bench, validate, mutants, special, listing):
+    for each in (bench, validate, mutants, special, listing, sanitize):
         add_selection(each)
     for name in ("operator", "backend"):
         mutate.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
@@ -339,7 +356,7 @@ def parser() -> Parser:
     )
     dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
     dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
-    for each in (bench, validate, mutants, mutate, special, listing, dispatch):
+    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch):
         add_output(each)
     add_commands(commands)
     for each in commands.choices.values():

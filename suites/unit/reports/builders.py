@@ -1,8 +1,32 @@
 """Builds small valid records for tests. A test passes only the fields that matter to it."""
 
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from reports import SCHEMA, Accuracy, Cell, Device, Host, Record, Run, Source, Stages, Status, Timing
+import msgspec
+
+from reports import (
+    SCHEMA,
+    Accuracy,
+    Begin,
+    Cell,
+    Device,
+    End,
+    Host,
+    Record,
+    Run,
+    RunWriter,
+    Source,
+    Stages,
+    Status,
+    Timing,
+    load_run,
+)
+from reports.records.codec import encode
 
 GPU = Device(platform="cuda", kind="NVIDIA H200", uuid="GPU-1", driver="570.86", cuda="13.0")
 CPU = Device(platform="cpu", kind="cpu")
@@ -83,3 +107,42 @@ def make_pair(jnp_ns: float, backend_ns: float, backend: str = "numba", **cell: 
         make_record(make_cell(backend="jnp", **cell), jnp_ns),
         make_record(make_cell(backend=backend, **cell), backend_ns),
     ]
+
+
+def whole(records: Sequence[Record], lines: Sequence[bytes] = (), optional: Sequence[str] = ()) -> bytes:
+    """The bytes of a complete run of these records.
+
+    `lines` replaces how they are written; the cells of the backends `optional` may be skipped.
+    """
+    first = records[0]
+    cells = [record.cell for record in records]
+    begin = Begin(
+        schema=SCHEMA, time=first.time, run=first.run, cells=[cell for cell in cells if cell.backend not in optional],
+        optional=[cell for cell in cells if cell.backend in optional],
+    )  # fmt: skip
+    numbered = [msgspec.structs.replace(record, index=index) for index, record in enumerate(records)]
+    data = b"".join(line + b"\n" for line in [encode(begin), *(lines or map(encode, numbered))])
+    end = End(
+        schema=SCHEMA, time=first.time, run_id=first.run.run_id, count=len(records), seconds=1.5, exit=0,
+        statuses=dict(Counter(record.status for record in records)), digest=hashlib.sha256(data).hexdigest(),
+    )  # fmt: skip
+    return data + encode(end) + b"\n"
+
+
+@contextmanager
+def begun(
+    path: Path, run: Run | None = None, cells: Iterable[Cell] = (), ends: int | None = None
+) -> Iterator[RunWriter]:
+    """A writer whose session has begun with these cells, besides those of 500 sizes; those with a record are left out.
+
+    With `ends`, the session comes to its end with this exit code.
+    """
+    announced = [*cells] or [make_cell(size=size) for size in (*range(1, 500), 4096)]
+    if path.exists():
+        done = {record.cell.key for record in load_run(path).records}
+        announced = [cell for cell in announced if cell.key not in done]
+    with RunWriter(path, run or make_run()) as writer:
+        writer.begin(announced)
+        yield writer
+        if ends is not None:
+            writer.end(ends)

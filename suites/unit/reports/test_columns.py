@@ -12,7 +12,7 @@ import pytest
 from reports.records.codec import encode
 from suites.unit.docs.pages import PROJECT
 from suites.unit.processes import environment
-from suites.unit.reports.builders import make_pair
+from suites.unit.reports.builders import make_pair, whole
 
 FIELD = ("    stop: str\n", "    stop: str\n    energy_nj: float | None = None\n")
 FACT = (
@@ -43,11 +43,12 @@ def changed(tmp_path_factory):
     for path, change_of_file in CHANGES.items():
         change(folder / path, *change_of_file)
     lines = []
-    for record in make_pair(1000.0, 500.0):
+    records = make_pair(1000.0, 500.0)
+    for index, record in enumerate(records):
         fields = json.loads(encode(record))
         fields["timing"]["energy_nj"] = ENERGY[record.cell.backend]
-        lines.append(json.dumps(fields))
-    (folder / "run.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(json.dumps(fields | {"index": index}).encode())
+    (folder / "run.jsonl").write_bytes(whole(records, lines))
     return folder
 
 

@@ -10,17 +10,16 @@ from reports.cli import main
 from reports.errors import ReportError
 from reports.options import Exit
 from reports.pages.data_frame import JSON_COLUMNS, to_frame
-from reports.records.codec import encode
 from reports.render import frame_files
 from reports.render.frame_files import check_export, export, frame_json
-from suites.unit.reports.builders import make_cell, make_pair, make_record
+from suites.unit.reports.builders import make_cell, make_pair, make_record, whole
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run file with two cells."""
     path = tmp_path / "run.jsonl"
-    path.write_bytes(b"".join(encode(record) + b"\n" for record in make_pair(1000.0, 500.0)))
+    path.write_bytes(whole(make_pair(1000.0, 500.0)))
     return path
 
 

@@ -14,7 +14,7 @@ from reports.records.cell_result import CellResult
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from suites.unit.processes import environment
-from suites.unit.reports.builders import make_cell, make_run, make_timing
+from suites.unit.reports.builders import begun, make_cell, make_run, make_timing
 
 
 def append(writer, **changes):
@@ -32,7 +32,8 @@ def append(writer, **changes):
 
 def write(folder, run_id, median_ns=1000.0, **last):
     """Writes jnp and numba cells of a run; `last` changes the numba cell."""
-    with RunWriter(folder / f"{run_id}.jsonl", make_run(run_id=run_id)) as writer:
+    cells = [make_cell(backend=backend) for backend in ("jnp", "numba")]
+    with begun(folder / f"{run_id}.jsonl", make_run(run_id=run_id), cells, ends=0) as writer:
         for backend, changes in [("jnp", {}), ("numba", last)]:
             append(writer, **{"cell": make_cell(backend=backend), "timing": make_timing(median_ns), **changes})
 
@@ -63,15 +64,46 @@ def test_show_exits_with_1_if_a_cell_is_wrong(runs, capsys):
     assert "812 ulp" in capsys.readouterr().out
 
 
-def test_a_skipped_cell_is_not_wrong(runs):
+def test_a_kernel_that_could_run_and_was_only_skipped_is_not_fine(runs, capsys):
     write(runs, "a", **SKIPPED)
+    assert main(["show", "a"]) == Exit.COULD_NOT_RUN
+    assert "nothing of lif_step, numba was checked: all of its cells were skipped" in capsys.readouterr().err
+
+
+def test_a_kernel_that_cannot_run_here_is_fine(runs):
+    with RunWriter(runs / "a.jsonl", make_run(run_id="a")) as writer:
+        writer.begin([make_cell(backend="jnp")], [make_cell()])
+        append(writer, cell=make_cell(backend="jnp"))
+        append(writer, **SKIPPED)
+        writer.end(0)
     assert main(["show", "a"]) == Exit.FINE
 
 
-def test_show_judges_the_last_attempt_at_a_cell(runs):
-    write(runs, "a", **FAILED)
-    write(runs, "a")
-    assert main(["show", "a"]) == Exit.FINE
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ({"status": Status.WRONG_VALUE, "reason": "812 ulp", "timing": None}, Exit.WRONG),
+        ({"status": Status.TIMEOUT, "reason": "300 s", "timing": None}, Exit.FINE),
+        ({"status": Status.UNCHECKED, "reason": "no bound", "timing": None}, Exit.FINE),
+    ],
+)
+def test_a_second_attempt_that_passes_makes_a_timeout_good_and_a_wrong_result_not(runs, first, code):
+    with RunWriter(runs / "a.jsonl", make_run(run_id="a")) as writer:
+        for changes in (first, {}):
+            writer.begin([make_cell()])
+            append(writer, **changes)
+        writer.end(0)
+    assert main(["show", "a"]) == code
+
+
+def test_a_second_record_that_was_not_announced_is_damage(runs, capsys):
+    with RunWriter(runs / "a.jsonl", make_run(run_id="a")) as writer:
+        writer.begin([make_cell()])
+        append(writer, status=Status.TIMEOUT, reason="300 s", timing=None)
+        append(writer)
+        writer.end(0)
+    assert main(["show", "a"]) == Exit.COULD_NOT_RUN
+    assert "a.jsonl:3: a second record of lif_step-numba-f32-4096-cpu, which was TIMEOUT" in capsys.readouterr().err
 
 
 def test_options_add_tables_and_narrow_the_cells(runs, capsys):
@@ -172,13 +204,14 @@ def test_help_documents_the_exit_codes(arguments, capsys):
         assert words in shown
 
 
-def test_a_damaged_line_is_a_warning_beside_the_table(runs, capsys):
+def test_a_damaged_line_is_said_beside_the_table_and_is_not_fine(runs, capsys):
     write(runs, "a")
     path = runs / "a.jsonl"
     path.write_bytes(path.read_bytes() + b'{"schema": 1, "ind')
-    assert main(["show"]) == Exit.FINE
+    assert main(["show"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
-    assert "a.jsonl:3: left out" in shown.err
+    assert "a.jsonl:5: left out" in shown.err
+    assert "This run is no proof" in shown.out
     assert "1.00 µs" in shown.out
 
 
@@ -191,7 +224,7 @@ def test_a_run_without_a_record_is_infrastructure(runs, capsys):
 def test_a_newer_schema_is_infrastructure(runs, capsys):
     write(runs, "a")
     path = runs / "a.jsonl"
-    path.write_text(json.dumps({**json.loads(path.read_text().splitlines()[0]), "schema": 99}) + "\n")
+    path.write_text(json.dumps({**json.loads(path.read_text().splitlines()[1]), "schema": 99}) + "\n")
     assert main(["show"]) == Exit.COULD_NOT_RUN
     assert "Upgrade" in capsys.readouterr().err
 
@@ -208,7 +241,7 @@ def test_compare_prints_ratios(runs, capsys):
     [
         ({}, FAILED, Exit.WRONG),
         (FAILED, {}, Exit.FINE),
-        ({}, SKIPPED, Exit.FINE),
+        ({}, SKIPPED, Exit.COULD_NOT_RUN),
         (FAILED, FAILED, Exit.WRONG),
     ],
 )
@@ -220,7 +253,7 @@ def test_compare_exits_with_1_if_head_is_wrong(runs, base, head, code):
 
 def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
     write(runs, "a")
-    with RunWriter(runs / "b.jsonl", make_run(run_id="b")) as writer:
+    with begun(runs / "b.jsonl", make_run(run_id="b"), [make_cell(size=1)], ends=0) as writer:
         append(writer, cell=make_cell(size=1))
     assert main(["compare", "a", "b"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
@@ -228,11 +261,11 @@ def test_compare_exits_with_3_if_nothing_is_comparable(runs, capsys):
     assert "no cell of the two runs could be compared" in shown.err
 
 
-def test_list_shows_every_run_and_survives_an_unreadable_one(runs, capsys):
+def test_list_shows_every_run_and_fails_for_an_unreadable_one(runs, capsys):
     write(runs, "a", **FAILED)
     (runs / "b.jsonl.gz").write_bytes(b"not gzip")
     for width in ("160", "60"):
-        assert main(["list", "--width", width]) == Exit.FINE
+        assert main(["list", "--width", width]) == Exit.COULD_NOT_RUN
         shown = capsys.readouterr()
         assert "unreadable" in shown.out
         assert "b.jsonl.gz: cannot be read" in shown.err

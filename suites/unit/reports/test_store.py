@@ -10,10 +10,11 @@ import pytest
 
 from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
 from reports.records.cell_result import CellResult
+from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
-from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing
+from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_run, make_timing
 
 
 def append(writer, size=4096, **changes):
@@ -35,20 +36,20 @@ def path(tmp_path):
 
 
 def test_what_is_appended_is_read_back(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         written = [append(writer, 1), append(writer, 2, status=Status.OOM, reason="too big", timing=None)]
     assert read_run(path) == written
     assert [record.index for record in written] == [0, 1]
 
 
 def test_a_record_is_in_the_file_before_append_returns(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
         assert len(read_run(path)) == 1
 
 
 def test_a_contradictory_record_leaves_the_file_untouched(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         with pytest.raises(RecordError):
             append(writer, status=Status.OOM, reason=None)
         append(writer)
@@ -57,42 +58,40 @@ def test_a_contradictory_record_leaves_the_file_untouched(path):
 
 def test_reopening_continues_the_index(path):
     for size in (1, 2):
-        with RunWriter(path, make_run()) as writer:
+        with begun(path) as writer:
             append(writer, size)
     assert [record.index for record in read_run(path)] == [0, 1]
 
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
 def test_a_line_cut_short_by_a_crash_costs_only_itself(path, kept):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer, 1)
         append(writer, 2)
-    first, second = path.read_bytes().splitlines()
-    fragment = second[:kept]
-    path.write_bytes(first + b"\n" + fragment)
-    with pytest.warns(DamagedLineWarning):
-        writer = RunWriter(path, make_run())
-    with writer:
+    begin, first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(begin + first + second.rstrip()[:kept])
+    with pytest.warns(DamagedLineWarning, match=rf"{path.name}:3: left out"):
+        assert [record.cell.size for record in read_run(path)] == [1]
+    with begun(path) as writer:
         append(writer, 3)
-    assert path.read_bytes().splitlines()[1] == fragment
-    with pytest.warns(DamagedLineWarning, match=rf"{path.name}:2: left out"):
-        records = read_run(path)
+    records = read_run(path)
     assert [record.cell.size for record in records] == [1, 3]
     assert [record.index for record in records] == [0, 1]
+    assert load_run(path).problems == []
 
 
 def test_a_last_record_without_its_newline_is_kept(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer, 1)
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer, 2)
     assert [record.cell.size for record in read_run(path)] == [1, 2]
 
 
 def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
     whole_write = os.write
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer, 1)
 
         def full_disk(file, data):
@@ -100,24 +99,23 @@ def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "write", full_disk)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(RunUnwritable, match=rf"{path.name}: cannot be written: No space left"):
             append(writer, 2)
         monkeypatch.undo()
         append(writer, 3)
-    with pytest.warns(DamagedLineWarning):
-        assert [record.cell.size for record in read_run(path)] == [1, 3]
+    assert [record.cell.size for record in read_run(path)] == [1, 3]
 
 
 def test_short_writes_are_completed(path, monkeypatch):
     whole_write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: whole_write(file, bytes(data)[:7]))
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
     assert len(read_run(path)) == 1
 
 
 def test_threads_share_a_writer(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         threads = [
             threading.Thread(target=lambda first=first: [append(writer, first + step) for step in range(10)])
             for first in (100, 200, 300, 400)
@@ -132,7 +130,7 @@ def test_threads_share_a_writer(path):
 
 
 def test_another_run_is_not_written_into_a_file(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
         with pytest.raises(RecordError, match="run 'other'"):
             append(writer, run=make_run(run_id="other"))
@@ -141,13 +139,13 @@ def test_another_run_is_not_written_into_a_file(path):
 
 
 def test_a_cell_on_another_device_carries_its_own_header(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer, run=make_run(device=GPU), cell=make_cell(platform="cuda"))
     assert read_run(path)[0].run.device == GPU
 
 
 def test_a_limit_of_the_cell_is_written(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         written = append(writer, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
     assert read_run(path) == [written]
     assert (written.bandwidth_limit, written.bandwidth_limit_kind) == (8e9, "read, L2 cache")
@@ -162,7 +160,7 @@ def test_a_closed_writer_says_so(path):
 
 
 def test_published_runs_are_compressed(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
     packed = path.with_suffix(".jsonl.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -185,20 +183,20 @@ def test_a_missing_file_is_unreadable(tmp_path):
 
 
 def test_errors_of_a_line_name_file_and_line(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
     good = path.read_text()
-    fields = json.loads(good)
+    fields = json.loads(good.splitlines()[1])
     path.write_text(good + json.dumps({**fields, "schema": 99}) + "\n")
-    with pytest.raises(NewerSchema, match=rf"{path.name}:2: written with schema 99"):
+    with pytest.raises(NewerSchema, match=rf"{path.name}:3: written with schema 99"):
         read_run(path)
     path.write_text(good + json.dumps({**fields, "surprise": 1}) + "\n")
-    with pytest.raises(RecordError, match=rf"{path.name}:2: not a record"):
+    with pytest.raises(RecordError, match=rf"{path.name}:3: not a cell record"):
         read_run(path)
 
 
 def test_bytes_that_are_no_text_are_a_damaged_line(path):
-    with RunWriter(path, make_run()) as writer:
+    with begun(path) as writer:
         append(writer)
     path.write_bytes(b"\xff\x00\xfe\n" + path.read_bytes())
     with pytest.warns(DamagedLineWarning, match=":1: left out"):
@@ -262,10 +260,10 @@ def test_a_run_without_a_record_leaves_no_file(path):
     assert not path.exists()
 
 
-def test_an_empty_file_is_no_run(tmp_path):
+def test_an_empty_file_is_a_run_that_died_at_once(tmp_path):
     touch(tmp_path, "20260101T000000-aaaa.jsonl")
     (tmp_path / "20260102T000000-bbbb.jsonl").write_bytes(b"")
-    assert find_run("latest", tmp_path).name == "20260101T000000-aaaa.jsonl"
+    assert find_run("latest", tmp_path).name == "20260102T000000-bbbb.jsonl"
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):

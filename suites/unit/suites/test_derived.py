@@ -106,28 +106,50 @@ def test_true_values_agree_with_those_derived_by_hand(cell):
             assert (same | (apart <= np.broadcast_to(hand.margin, apart.shape) * 2.0**-8)).all(), name
 
 
-LOOSENESS = {
+RATIOS = {
     # The literal 0.01 has been rounded: a kernel that holds it in more digits is right as well.
-    "leaky_relu": 2.01,
+    "leaky_relu": (0.99, 2.01),
     # A root may be off by 2 ulp on a GPU, which the hand-made truth of this operator does not grant.
-    "abs_two_pass": 2.3,
+    "abs_two_pass": (0.99, 2.3),
     # Sums are bounded for any order, and by hand for blocks of 1024.
-    "sum": 2.1,
-    "cumsum": 1.1,
+    "sum": (0.99, 2.1),
+    "cumsum": (0.99, 1.1),
+    # The roundings of products are added in the worst way, and by hand in the probable one.
+    "csr_matvec": (0.9, 1.15),
+    "csr_rmatvec": (0.9, 1.15),
     # That the distances to the mean add up to zero, a running analysis cannot see.
-    "mean_std": 5.0,
+    "mean_std": (0.99, 5.0),
+    # By hand all terms have the longest chain of roundings, here those that they go through.
+    "csr_matmat": (0.3, 1.01),
+    "lif_step": (0.15, 1.01),
+    "linear_recurrence": (0.08, 1.01),
+    "nbody": (0.1, 1.01),
+    "stencil": (0.1, 1.01),
+    # By hand all sums have the worst case.
+    "softmax": (0.4, 1.01),
+    # By hand each step has as many roundings as any kernel may take for it.
+    "scale_add": (0.5, 1.01),
+    "sigmoid": (0.5, 1.01),
+    "pairwise_distances": (0.5, 1.01),
 }
-"""Median of derived margin / hand-made margin that is accepted; where it is not listed, the derived one is no wider."""
+"""The range of the median of derived margin / hand-made margin; where it is not listed, they are about the same."""
 
 
-def test_derived_margins_are_hardly_wider_than_those_derived_by_hand(cell, record_property):
+def test_derived_margins_are_about_as_wide_as_those_derived_by_hand(cell, record_property):
+    lowest, highest = RATIOS.get(cell.operator.name, (0.9, 1.01))
+    if cell.dtype == "float16":
+        lowest = (
+            0.3  # the smallest normal number counts there: by hand for all elements, here for those that are flushed
+        )
     hand_made = cell.operator.truth(*cell.cases[cell.largest])
     for mine, hand in zip(cell.truths[cell.largest].outputs, hand_made.outputs, strict=True):
         if hand.margin is not None:
             margins = np.broadcast_to(hand.margin, mine.value.shape)
-            ratio = float(np.median(mine.margin[margins > 0] / margins[margins > 0]))
-            record_property("derived_margin_over_hand_made", ratio)
-            assert ratio <= LOOSENESS.get(cell.operator.name, 1.01)
+            shared = (margins > 0) & (mine.margin > 0)
+            if shared.any():
+                ratio = float(np.median(mine.margin[shared] / margins[shared]))
+                record_property("derived_margin_over_hand_made", ratio)
+                assert lowest <= ratio <= highest
 
 
 # Wrong kernels.

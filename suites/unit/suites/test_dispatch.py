@@ -16,11 +16,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from reports import Record, Status, list_runs, read_run
+from reports import Record, Status, judge, list_runs, load_run, read_run
 from reports.options import Exit
 from reports.records.store import RUNS_VARIABLE
 from suites.dispatch import hlo, native
-from suites.dispatch.dispatch_command import exit_code
 from suites.dispatch.measure import choose_iterations, measure, rotation
 from suites.dispatch.modes import CHAIN, EAGER, JIT, LOOP, Mode, WrongResultError
 from suites.dispatch.path import CallPath, PathUnavailableError, elementwise_add
@@ -28,7 +27,7 @@ from suites.dispatch.paths_cpu import CPU
 from suites.dispatch.paths_cuda import CUDA
 from suites.dispatch.platforms import Platform
 from suites.sessions.commands.command_line import main
-from suites.unit.reports.builders import make_cell, make_record
+from suites.unit.reports.builders import make_cell, make_record, whole
 
 HLO = """\
 %fused (p: f32[16]) -> f32[16] {
@@ -146,12 +145,14 @@ def test_every_workload_runs_once_a_round_next_to_those_of_its_mode():
         ({"numba": Status.PASSED, "cpp": Status.SKIPPED}, Exit.FINE),
         ({"numba": Status.PASSED, "cpp": Status.WRONG_VALUE}, Exit.WRONG),
         ({"numba": Status.SKIPPED, "cpp": Status.PASSED}, Exit.COULD_NOT_RUN),
-        ({"numba": Status.PASSED, "cpp": Status.RUNTIME_ERROR}, Exit.COULD_NOT_RUN),
+        ({"numba": Status.PASSED, "cpp": Status.RUNTIME_ERROR}, Exit.WRONG),
+        ({"numba": Status.PASSED, "cpp": Status.OOM}, Exit.COULD_NOT_RUN),
     ],
 )
-def test_exit_code_depends_on_what_ran_and_not_on_how_fast(statuses, code):
+def test_exit_code_depends_on_what_ran_and_not_on_how_fast(statuses, code, tmp_path):
     records = [make_record(make_cell(backend=name), status=status) for name, status in statuses.items()]
-    assert exit_code(records, "numba") is code
+    (tmp_path / "a.jsonl").write_bytes(whole(records, optional=["cpp"]))
+    assert judge(load_run(tmp_path / "a.jsonl")).exit is code
 
 
 def test_instructions_of_a_loop_include_what_its_body_calls_and_nothing_else():

@@ -52,7 +52,7 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
     monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: mutants)
     shown = []
     path = mutate(
-        Plan(selection=Selection(), jobs=2, limit_s=6.0), lambda done, count, result: shown.append((done, count))
+        Plan(selection=Selection(), jobs=2, limit_s=4.0), lambda done, count, result: shown.append((done, count))
     )
     found = read_mutation(path)
     assert found.is_complete

@@ -1,0 +1,110 @@
+"""Judges a recorded run: its exit code, and what is to be said of a run that is not whole."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reports.options import Exit
+from reports.records.cell import Cell
+from reports.records.record import Record, last_by_cell
+from reports.records.run_file import Completeness, RunFile
+from reports.records.status import Status
+
+REFERENCE = "jnp"
+"""The backend of the reference, which is no kernel."""
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The result of a run.
+
+    Attributes:
+        exit: WRONG if a cell is wrong, FINE if everything was checked and passed, else COULD_NOT_RUN.
+        lines: Why it is COULD_NOT_RUN, a sentence each; also what else is damaged or missing in a run with wrong cells.
+        notes: What a reader should know of a run that is fine.
+    """
+
+    exit: Exit
+    lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def judge(
+    run: RunFile, records: Sequence[Record] | None = None, *, selects: Callable[[Cell], bool] = lambda _: True,
+    has_ended: bool = False,
+) -> Judgement:  # fmt: skip
+    """Judges a run.
+
+    Args:
+        run: The run.
+        records: The records that count; all of them by default.
+        selects: Tells whether a cell counts, which may be missing.
+        has_ended: Whether to take the session for ended: it asks before it writes its last line.
+    """
+    counting = last_by_cell(run.records if records is None else records)
+    wrong = any(record.status.wrong for record in counting)
+    lines = [f"DAMAGED: {problem}" for problem in run.problems]
+    lines += _incomplete(run, selects, has_ended=has_ended)
+    lines += _unjudged(counting)
+    lines += [
+        f"nothing of {operator}, {backend} was checked: all of its cells were skipped, though it can run here"
+        for operator, backend in run.idle_kernels
+        if any(selects(cell) for cell in run.expected.values() if (cell.operator, cell.backend) == (operator, backend))
+    ]
+    idle = _idle_operators(counting)
+    if idle and not any(operator in line for operator in idle for line in lines):
+        lines.append(
+            f"no kernel of {', '.join(idle)} ran on {counting[0].cell.platform}; kernel-bridge list shows why. Choose"
+            " another --device, or leave the operator out with --operator."
+        )
+    if not counting:
+        lines.append("no cell has a result")
+    if not lines and not wrong and run.end is not None and run.end.exit != Exit.FINE:
+        lines.append(f"the session itself ended with exit code {run.end.exit}")
+    if not lines and not any(record.status is not Status.SKIPPED for record in counting):
+        lines.append("nothing was checked: all cells were skipped")
+    notes = []
+    if run.completeness is Completeness.UNKNOWN:
+        notes.append("completeness unknown: this run has no list of its cells (schema 1 or 2)")
+    if run.deselected:
+        notes.append(f"{run.deselected:,} cells were left out by options of pytest, such as -k")
+    return Judgement(Exit.WRONG if wrong else Exit.COULD_NOT_RUN if lines else Exit.FINE, tuple(lines), tuple(notes))
+
+
+def _incomplete(run: RunFile, selects: Callable[[Cell], bool], *, has_ended: bool) -> list[str]:
+    if run.completeness is Completeness.UNKNOWN or (not run.missing and (has_ended or run.end)):
+        return []
+    missing = [cell for cell in run.missing if selects(cell)]
+    if not missing:
+        return [f"INCOMPLETE: the session did not come to its end; it recorded {len(run.records):,} cells"]
+    named = ", ".join(_text(cell) for cell in missing[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
+    return [f"INCOMPLETE: {len(missing):,} of {len(run.expected):,} cells are missing: {named}"]
+
+
+def _idle_operators(counting: Sequence[Record]) -> list[str]:
+    """Returns the operators of which only the reference ran: of a user's operators any, else only if all are idle."""
+    ran: dict[str, bool] = {}
+    is_users = False
+    for record in counting:
+        selection = record.run.selection or {}
+        is_users |= bool(selection.get("source"))
+        is_kernel = record.cell.backend != REFERENCE or REFERENCE in selection.get("backend", [])
+        operator = record.cell.operator
+        ran[operator] = ran.get(operator, False) or (is_kernel and record.status is not Status.SKIPPED)
+    idle = [operator for operator, has_run in ran.items() if not has_run]
+    return idle if is_users or len(idle) == len(ran) else []
+
+
+def _unjudged(counting: Sequence[Record]) -> list[str]:
+    found = [record for record in counting if record.status.failed and not record.status.wrong]
+    if not found:
+        return []
+    first = found[0]
+    said = " ".join((first.reason or "").split())
+    count = f"{len(found):,} cells" if len(found) > 1 else "1 cell"
+    return [f"{count} could not be judged, first {_text(first.cell)}: {first.status}: {said[:200]}"]
+
+
+def _text(cell: Cell) -> str:
+    return " ".join([cell.id, *map(str, cell.params.values())])

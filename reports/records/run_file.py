@@ -1,0 +1,251 @@
+"""Reads a run file line by line, and says what is missing or damaged in it."""
+
+import gzip
+import hashlib
+import os
+import stat
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+from reports.errors import DamagedLine, NewerSchema, RecordError, RunUnreadable
+from reports.records.boundaries import Begin, End
+from reports.records.cell import Cell, CellKey
+from reports.records.codec import Line, decode_with_schema
+from reports.records.header import Run
+from reports.records.record import RETRYABLE, Record
+from reports.records.status import Status
+
+MOST_BYTES = 2**28
+"""Bytes of a run, decompressed, that are read at most. The largest run of this project has 11 MB."""
+
+LONGEST_LINE = 2**26
+"""Bytes of one line that are read at most."""
+
+MOST_PROBLEMS = 50
+"""A file with more damage than this is not read to its end."""
+
+_CHUNK = 2**20
+
+
+class Completeness(StrEnum):
+    """Whether all cells of a run have a record."""
+
+    COMPLETE = "COMPLETE"
+    INCOMPLETE = "INCOMPLETE"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(kw_only=True)
+class RunFile:
+    """The content of a run file.
+
+    Attributes:
+        path: The file.
+        records: The records in the order written, every attempt at a cell included.
+        problems: What is damaged or contradictory, as `FILE:LINE: ...`.
+        damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
+        expected: The cells that the run announced, in their order.
+        runnable: The keys of those that can run here.
+        begins: How often a session began; 0 in a run of schema 1 or 2.
+        end: The last line, if the last session came to its end.
+        deselected: Number of cells that options of pytest left out, in the first session.
+        run_id: The id of the run; None where nothing could be read.
+        headers: The headers of the sessions, the first one first.
+        is_old: Whether all lines have schema 1 or 2, which knew no lines but records.
+    """
+
+    path: Path
+    records: list[Record] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    expected: dict[CellKey, Cell] = field(default_factory=dict)
+    runnable: set[CellKey] = field(default_factory=set)
+    begins: int = 0
+    end: End | None = None
+    deselected: int = 0
+    run_id: str | None = None
+    headers: list[Run] = field(default_factory=list)
+    is_old: bool = True
+
+    @property
+    def missing(self) -> list[Cell]:
+        """The cells that were announced and have no record."""
+        found = {record.cell.key for record in self.records}
+        return [cell for key, cell in self.expected.items() if key not in found]
+
+    @property
+    def completeness(self) -> Completeness:
+        """COMPLETE if the last session came to its end, and no cell is missing; UNKNOWN for schemas 1 and 2."""
+        if self.is_old:
+            return Completeness.UNKNOWN
+        return Completeness.COMPLETE if self.begins and self.end and not self.missing else Completeness.INCOMPLETE
+
+    @property
+    def idle_kernels(self) -> list[tuple[str, str]]:
+        """Operator and backend of each kernel that can run here, and of which every cell was skipped."""
+        made = {_kernel(record.cell) for record in self.records if record.status is not Status.SKIPPED}
+        recorded = {_kernel(record.cell) for record in self.records}
+        able = dict.fromkeys(_kernel(cell) for key, cell in self.expected.items() if key in self.runnable)
+        return [kernel for kernel in able if kernel in recorded and kernel not in made]
+
+
+def load_run(path: str | Path) -> RunFile:
+    """Reads a run file, and collects what is missing or damaged in it.
+
+    Raises:
+        RunUnreadable: The file cannot be opened or decompressed, is no regular file, is far larger than any run, or has
+            more damage than `MOST_PROBLEMS`.
+        NewerSchema: A line was written by a later version.
+        RecordError: A line is JSON, but no line of a run. A crash cannot cause this.
+    """
+    reader = _Reader(Path(path))
+    for number, line in enumerate(read_lines(Path(path)), start=1):
+        reader.take(number, line)
+    if not reader.run.is_old and not reader.run.begins:
+        reader.problem(1, "no begin line: the beginning of this run is lost")
+    return reader.run
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yields the lines of a file, each with its newline; a `.gz` file is decompressed piece by piece.
+
+    Raises:
+        RunUnreadable: See `load_run`.
+    """
+    total = 0
+    try:
+        with ExitStack() as stack:
+            file: IO[bytes] = stack.enter_context(_opened(path))
+            if path.suffix == ".gz":
+                file = stack.enter_context(gzip.open(file))  # type: ignore[assignment]
+            rest: list[bytes] = []
+            length = 0
+            while piece := file.readline(_CHUNK):
+                total += len(piece)
+                length += len(piece)
+                if length > LONGEST_LINE or total > MOST_BYTES:
+                    what, most = ("a line", LONGEST_LINE) if length > LONGEST_LINE else ("the run", MOST_BYTES)
+                    raise RunUnreadable(
+                        f"{path}: {what} has more than {most:,} bytes. This is no run of kernel-bridge."
+                    )
+                rest.append(piece)
+                if piece.endswith(b"\n"):
+                    yield b"".join(rest)
+                    rest, length = [], 0
+            if rest:
+                yield b"".join(rest)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        if isinstance(error, RunUnreadable):
+            raise
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RunUnreadable(f"{path}: cannot be read: {said}.") from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    # A pipe would block until somebody writes to it.
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise RunUnreadable(f"{path}: cannot be read: is {kind}. Name the file of a run.")
+    return os.fdopen(file, "rb")
+
+
+class _Reader:
+    """Takes the lines of a file one by one, and notes what contradicts the lines before."""
+
+    def __init__(self, path: Path):
+        self.run = RunFile(path=path)
+        self._digest = hashlib.sha256()
+        self._retried: set[CellKey] = set()
+        self._status: dict[CellKey, Status] = {}
+        self._indices: set[int] = set()
+        self._is_open = False
+
+    def take(self, number: int, line: bytes) -> None:
+        before = self._digest.copy()
+        self._digest.update(line)
+        if not line.strip():
+            self.problem(number, "an empty line, which no session writes")
+            return
+        try:
+            found, schema = decode_with_schema(line)
+        except DamagedLine as error:
+            self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
+            self.problem(number, f"left out, {error}")
+            return
+        except (NewerSchema, RecordError) as error:
+            raise type(error)(f"{self.run.path}:{number}: {error}") from error
+        self.run.is_old &= schema < 3
+        self._require_run(number, found)
+        if isinstance(found, Begin):
+            self._begin(number, found)
+        elif isinstance(found, End):
+            self._end(number, found, before.hexdigest())
+        else:
+            self._record(number, found, is_old=schema < 3)
+
+    def problem(self, number: int, text: str) -> None:
+        self.run.problems.append(f"{self.run.path}:{number}: {text}")
+        if len(self.run.problems) > MOST_PROBLEMS:
+            raise RunUnreadable(
+                f"{self.run.problems[0]}; more than {MOST_PROBLEMS} lines of this file are damaged. Record it again."
+            )
+
+    def _require_run(self, number: int, found: Line) -> None:
+        run_id = found.run_id if isinstance(found, End) else found.run.run_id
+        if self.run.run_id is None:
+            self.run.run_id = run_id
+        elif run_id != self.run.run_id:
+            self.problem(number, f"is of run {run_id!r}, the lines before are of run {self.run.run_id!r}")
+
+    def _begin(self, number: int, found: Begin) -> None:
+        cells = [*found.cells, *found.optional]
+        self.run.expected |= {cell.key: cell for cell in cells if cell.key not in self.run.expected}
+        self.run.runnable |= {cell.key for cell in found.cells}
+        if not self.run.begins:
+            self.run.deselected = found.deselected
+        self.run.begins += 1
+        self.run.headers.append(found.run)
+        self.run.end, self._is_open = None, True
+        # Only a cell that this session announces again may have a second result.
+        self._retried = {cell.key for cell in cells}
+        again = [cell for cell in cells if self._status.get(cell.key, Status.SKIPPED) not in RETRYABLE]
+        if again:
+            self.problem(number, f"tries {again[0].id} again, which was {self._status[again[0].key]}")
+
+    def _end(self, number: int, found: End, digest: str) -> None:
+        tally = Counter(record.status for record in self.run.records)
+        if not self._is_open:
+            self.problem(number, "an end line without a begin line")
+        elif (found.count, found.statuses) != (len(self.run.records), dict(tally)):
+            self.problem(number, f"the end line counts {found.count} records, the file has {len(self.run.records)}")
+        elif found.digest != digest:
+            self.problem(number, "the lines before are not those that were written: their checksum differs")
+        self.run.end, self._is_open = found, False
+
+    def _record(self, number: int, found: Record, *, is_old: bool) -> None:
+        key, records = found.cell.key, self.run.records
+        if found.index in self._indices or (not is_old and found.index != len(records)):
+            self.problem(number, f"record {found.index} of the run is in the place of record {len(records)}")
+        elif not is_old and not self._is_open:
+            self.problem(number, "a record without a begin line before it")
+        elif not is_old and key not in self.run.expected:
+            self.problem(number, f"{found.cell.id} is no cell that the run announced")
+        elif not is_old and key in self._status and key not in self._retried:
+            self.problem(number, f"a second record of {found.cell.id}, which was {self._status[key]} before")
+        self._retried.discard(key)
+        self._indices.add(found.index)
+        self._status[key] = found.status
+        records.append(found)
+
+
+def _kernel(cell: Cell) -> tuple[str, str]:
+    return cell.operator, cell.backend

@@ -1,0 +1,287 @@
+"""Run files that were cut, changed or made by somebody else: never a traceback, never a success."""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from reports import Completeness, Status, load_run
+from reports.cli import main
+from reports.options import Exit
+from suites.unit.processes import environment
+from suites.unit.reports.builders import make_cell, make_record, make_run, whole
+
+RECORDS = [
+    make_record(make_cell(backend="jnp", size=64)),
+    make_record(make_cell(size=64)),
+    make_record(make_cell(backend="jnp")),
+    make_record(make_cell()),
+]
+GOOD = whole(RECORDS)
+WRONG = whole([*RECORDS[:-1], make_record(make_cell(), status=Status.WRONG_VALUE, accuracy=None)])
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    return tmp_path
+
+
+def shown(path, *command):
+    """The exit code, and the lines on standard error, of `show` unless another command is given."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        code = main([*(command or ("show", str(path)))])
+    return code, errors.getvalue().splitlines()
+
+
+def test_a_whole_run_is_fine_and_a_wrong_one_is_wrong(runs):
+    for data, code in ((GOOD, Exit.FINE), (WRONG, Exit.WRONG)):
+        (runs / "a.jsonl").write_bytes(data)
+        assert shown(runs / "a.jsonl")[0] == code
+
+
+@pytest.mark.parametrize("lines", range(1, 6))
+def test_a_session_that_died_shows_incomplete(runs, lines):
+    path = runs / "a.jsonl"
+    path.write_bytes(b"".join(GOOD.splitlines(keepends=True)[:lines]))
+    for command in (("show",), ("runs",), ("compare", "a", "a")):
+        command = ("list",) if command == ("runs",) else command
+        code, errors = shown(path, *command)
+        assert code == Exit.COULD_NOT_RUN
+        if lines == 1:
+            assert any("holds no record" in line for line in errors)
+        elif lines == 5:
+            assert any("INCOMPLETE: the session did not come to its end" in line for line in errors)
+        else:
+            assert any(f"INCOMPLETE: {5 - lines} of 4 cells are missing: " in line for line in errors)
+
+
+@st.composite
+def damaged(draw, data):
+    """A file with some damage: bytes that changed, a part that is gone or doubled, lines in another order."""
+    lines = data.splitlines(keepends=True)
+    kind = draw(st.sampled_from(["flip", "cut", "drop", "insert", "lose line", "double line", "swap lines"]))
+    if kind == "flip":
+        place = draw(st.integers(0, len(data) - 1))
+        return (
+            data[:place] + bytes([draw(st.integers(0, 255).filter(lambda new: new != data[place]))]) + data[place + 1 :]
+        )
+    if kind == "cut":
+        return data[: draw(st.integers(0, len(data) - 2))]
+    if kind == "drop":
+        start = draw(st.integers(0, len(data) - 2))
+        return data[:start] + data[start + draw(st.integers(1, 400)) :]
+    if kind == "insert":
+        place = draw(st.integers(0, len(data)))
+        return data[:place] + draw(st.binary(min_size=1, max_size=30).filter(lambda new: new.strip())) + data[place:]
+    first = draw(st.integers(0, len(lines) - 1))
+    if kind == "lose line":
+        del lines[first]
+    elif kind == "double line":
+        lines.insert(draw(st.integers(first + 1, len(lines))), lines[first])
+    else:
+        second = draw(st.integers(0, len(lines) - 1).filter(lambda other: other != first))
+        lines[first], lines[second] = lines[second], lines[first]
+    return b"".join(lines)
+
+
+EFFORT = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@EFFORT
+@given(damage=damaged(GOOD))
+@example(damage=GOOD[:-1] + b"x")
+def test_no_damage_leaves_a_run_fine(runs, damage):
+    path = runs / "a.jsonl"
+    path.write_bytes(damage)
+    code, errors = shown(path)
+    # The last line is covered by no checksum. What changes in it is its time, its duration or a space.
+    same = damage[: GOOD.rindex(b'{"kind":"end"')] == GOOD[: GOOD.rindex(b'{"kind":"end"')]
+    assert code == Exit.COULD_NOT_RUN or (same and code == Exit.FINE)
+    assert errors or code == Exit.FINE
+    assert not any("Please report" in line or "Traceback" in line for line in errors)
+
+
+@EFFORT
+@given(damage=damaged(WRONG))
+def test_no_damage_hides_a_wrong_cell(runs, damage):
+    path = runs / "a.jsonl"
+    path.write_bytes(damage)
+    code, errors = shown(path)
+    assert code in (Exit.WRONG, Exit.COULD_NOT_RUN)
+    assert not any("Please report" in line or "Traceback" in line for line in errors)
+
+
+def test_both_sides_of_a_comparison_must_be_whole(runs):
+    (runs / "a.jsonl").write_bytes(GOOD)
+    (runs / "b.jsonl").write_bytes(b"".join(GOOD.splitlines(keepends=True)[:-1]))
+    assert shown(None, "compare", "a", "a")[0] == Exit.FINE
+    for sides in (("a", "b"), ("b", "a")):
+        assert shown(None, "compare", *sides)[0] == Exit.COULD_NOT_RUN
+
+
+def test_a_cell_that_head_lacks_is_not_fine(runs):
+    (runs / "a.jsonl").write_bytes(GOOD)
+    (runs / "b.jsonl").write_bytes(whole(RECORDS[:2]))
+    code, errors = shown(None, "compare", "a", "b")
+    assert code == Exit.COULD_NOT_RUN
+    assert any("head has no result for 2 of 4 cells: lif_step-jnp-f32-4096-cpu, " in line for line in errors)
+    assert shown(None, "compare", "b", "a")[0] == Exit.FINE
+
+
+def test_a_cell_that_could_not_be_judged_is_neither_fine_nor_wrong(runs):
+    unjudged = make_record(make_cell(), status=Status.UNCHECKED, reason="no bound", accuracy=None)
+    (runs / "a.jsonl").write_bytes(whole([*RECORDS[:3], unjudged]))
+    code, errors = shown(None, "show", "a")
+    assert code == Exit.COULD_NOT_RUN
+    assert any(
+        "1 cell could not be judged, first lif_step-numba-f32-4096-cpu: UNCHECKED: no bound" in e for e in errors
+    )
+
+
+def test_old_runs_have_no_list_of_cells_and_say_so(runs):
+    fields = [json.loads(line) for line in GOOD.splitlines()[1:-1]]
+    lines = [json.dumps({k: v for k, v in one.items() if k != "kind"} | {"schema": 2}) for one in fields]
+    path = runs / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    assert load_run(path).completeness is Completeness.UNKNOWN
+    code, errors = shown(path)
+    assert code == Exit.FINE
+    assert any("note:" in line and "completeness unknown" in line for line in errors)
+    assert shown(None, "list")[0] == Exit.FINE
+
+
+def _line(**changes):
+    lines = GOOD.splitlines()
+    return b"\n".join([lines[0], json.dumps({**json.loads(lines[1]), **changes}).encode(), *lines[2:]]) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (_line(seed=10**30), "a.jsonl:2: an integer of more than 64 bits"),
+        (_line(schema=10**100), "a.jsonl:2: written with schema about 2**333"),
+        (_line(seed=0).replace(b'"seed": 0', b'"seed": ' + b"1" * 6000), "a.jsonl:2: left out, not JSON"),
+        (_line(seed=0).replace(b'"seed": 0', b'"seed": 1e999'), "a.jsonl:2: left out, not JSON"),
+        (_line(seed=0).replace(b'"seed": 0', b'"seed": ' + b"[" * 50_000), "a.jsonl:2: left out, not JSON"),
+        (_line(shapes=[[-5]]), "a.jsonl:"),
+        (b"\xff\xfe" + GOOD, "a.jsonl:1: left out, not JSON"),
+        (GOOD.decode().encode("utf-16"), "a.jsonl:1: left out, not JSON"),
+        (
+            b"\n" * 1000,
+            "a.jsonl:1: an empty line, which no session writes; more than 50 lines of this file are damaged",
+        ),
+        (b"", "holds no record"),
+        (b"x\n" * 1000, "more than 50 lines of this file are damaged"),
+        (whole([make_record(run=make_run(run_id="b"))]) + GOOD, "is of run '20261120T190102-3f2a', the lines before"),
+    ],
+)
+def test_strange_content_is_one_line_and_exit_3(runs, data, words):
+    path = runs / "a.jsonl"
+    path.write_bytes(data)
+    code, errors = shown(path)
+    assert code == Exit.COULD_NOT_RUN
+    assert any(part in line for line in errors for part in words.split("|")), errors
+    assert not any("Please report" in line for line in errors)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"not gzip", gzip.compress(GOOD)[:-12], gzip.compress(GOOD)[:60], gzip.compress(b""), b"", b"\x1f\x8b"],
+    ids=["no archive", "cut off", "cut early", "empty", "no bytes", "header"],
+)
+def test_a_broken_archive_is_exit_3(runs, data):
+    path = runs / "a.jsonl.gz"
+    path.write_bytes(data)
+    code, errors = shown(path)
+    assert (code, len(errors)) == (Exit.COULD_NOT_RUN, 1)
+
+
+@pytest.mark.parametrize(
+    "piece", [b" " * 2**20, GOOD.splitlines()[1] + b"\n", b"\n" * 2**20], ids=["one line", "records", "empty"]
+)
+def test_an_archive_that_grows_without_end_takes_little_memory(runs, piece):
+    path = runs / "a.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(2**27 // len(piece)):
+            file.write(piece)
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29,) * 2);"
+        f" from reports.cli import main; raise SystemExit(main(['show', {str(path)!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == Exit.COULD_NOT_RUN, done.stderr
+    assert "This is no run of kernel-bridge" in done.stderr or "lines of this file are damaged" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_no_file_is_said(runs):
+    os.mkfifo(runs / "pipe.jsonl")
+    (runs / "folder.jsonl").mkdir()
+    (runs / "gone.jsonl").symlink_to(runs / "nowhere")
+    (runs / "plain").mkdir()
+    for name, words in (
+        ("pipe.jsonl", "is no regular file"),
+        ("pipe", "is no regular file"),
+        ("folder", "is a folder"),
+        ("folder.jsonl", "is a folder"),
+        ("plain", "is a folder. Name a run in it, or give the folder with --runs, as in: show latest --runs "),
+        ("gone", "No such file or directory"),
+        ("x" * 5000, "no run 'xxx"),
+        ("a\0b", r"no run 'a\x00b'"),
+    ):
+        code, errors = shown(None, "show", str(runs / name) if "." in name or name == "plain" else name)
+        assert (code, len(errors)) == (Exit.COULD_NOT_RUN, 1), errors
+        assert words in errors[0]
+    assert shown(None, "list")[0] == Exit.COULD_NOT_RUN
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission_is_said(runs):
+    path = runs / "a.jsonl"
+    path.write_bytes(GOOD)
+    path.chmod(stat.S_IWUSR)
+    assert shown(path)[0] == Exit.COULD_NOT_RUN
+
+
+def test_a_full_disk_leaves_an_incomplete_run(runs):
+    """The limit for the size of a file stands for the size of the disk: the last line does not fit."""
+    program = (
+        "import resource, sys\n"
+        "from reports import RunUnwritable\n"
+        "from suites.unit.reports.test_damage import RECORDS, begun_run\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(GOOD) - 700},) * 2)\n"
+        f"begun_run({str(runs / 'a.jsonl')!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=100
+    )
+    assert "RunUnwritable" in done.stderr
+    assert "a.jsonl: cannot be written: File too large" in done.stderr
+    assert (runs / "a.jsonl").read_bytes().endswith(b"\n"), "what did not fit is cut off"
+    code, errors = shown(None, "show", "a")
+    assert code == Exit.COULD_NOT_RUN
+    assert any("INCOMPLETE" in line for line in errors)
+
+
+def begun_run(path):
+    """Writes a run of the records above."""
+    from reports import CellResult, RunWriter
+
+    names = CellResult.__struct_fields__
+    with RunWriter(path, RECORDS[0].run) as writer:
+        writer.begin([record.cell for record in RECORDS])
+        for record in RECORDS:
+            writer.append(CellResult(**{name: getattr(record, name) for name in names}))
+        writer.end(0)
