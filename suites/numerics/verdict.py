@@ -126,9 +126,10 @@ def _compare(got: Array, expected: Expected) -> _Comparison:
         infinite = (np.isinf(got) | ~np.isfinite(truth)) & ~right_infinity & (is_complex | ~np.isnan(truth))
         settled = right_infinity | unknown | (np.isnan(got) & np.isnan(truth))
         zero = np.zeros(got.shape, bool)
-        if np.any(expected.signed_zero):  # for all elements, or for each
+        if np.any(expected.signed_zero):
             for one, other in ((got.real, truth.real), (got.imag, truth.imag)) if is_complex else ((got, truth),):
-                zero |= expected.signed_zero & (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
+                zero |= (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
+            zero &= expected.signed_zero
         value = ~settled & ~(share <= 1)
         problem = np.select([unknown, nan, infinite, zero, value], [0, 4, 3, 2, 1], 0).astype(np.int8)
         share = np.where(settled, 0.0, np.where(problem > 1, np.inf, share)).astype(np.float64)

@@ -1,8 +1,8 @@
 """Computes true derivatives of drawn inputs, and tells which of their elements are decided.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
-any of the one-sided derivatives is right, and what lies between. A kink shows if the inputs are moved by a few roundings
-and the derivative changes much. Such an element must only be of a size that derivatives around it have.
+any of the one-sided derivatives is right, and what lies between. A kink shows if the inputs are moved by a few
+roundings and the derivative changes much. Such an element must only be of a size that derivatives around it have.
 """
 
 from __future__ import annotations

@@ -151,6 +151,22 @@ def rounded(
     return Estimate(value, np.broadcast_to(total, value.shape), dtype)
 
 
+def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimate:
+    """The estimate of a result that comparisons select, such as a maximum or a sorted element.
+
+    Threads that flush subnormal numbers compare them as zeros, and may still return them as they are. So the selected
+    number may be another one, as far from zero on the other side.
+
+    Args:
+        value: Truth.
+        error: The largest error of the numbers that may be selected; None if all are exact.
+        dtype: The dtype of the result.
+    """
+    if error is not None and dtype.name in WIDE and dtype.kind != "c":
+        error = np.where(np.abs(value) <= float(finfo(dtype).tiny), 2 * error, error)
+    return Estimate(value, error, dtype)
+
+
 def unknown(*operands: Estimate) -> Any:
     """True where nothing is known of one of the operands, which are broadcast together."""
     where: Any = False

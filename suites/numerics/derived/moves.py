@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, selected
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
 from suites.numerics.error_model import significand_bits
@@ -101,7 +101,7 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         # The error of any sorted element is at most the largest error of all.
         (x,) = operands
         error = x.errors.max(axis=axis, keepdims=True, initial=0)
-        return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
+        return [selected(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
     exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
     arrays: list[Any] = [*exact, *_positions(operands[:1])]
     with in_double():
@@ -207,7 +207,7 @@ def _scatter_extreme(function: Any) -> Rule:
         error = None
         if source.error is not None or updates.error is not None:
             error = taken(np.maximum, source.errors, updates.errors)
-        return [Estimate(taken(function, source.value, updates.value), error, outs[0].dtype)]
+        return [selected(taken(function, source.value, updates.value), error, outs[0].dtype)]
 
     return apply
 

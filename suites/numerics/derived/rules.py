@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, selected, unknown
 from suites.numerics.derived.functions import (
     ATAN2,
     COMPLEX_DIVISION,
@@ -256,7 +256,7 @@ def _extreme(function: Any, sign: int) -> Rule:
             return [Estimate(value, None, x.dtype)]
         ahead, reach = sign * (x.value - y.value), x.errors + y.errors
         error = np.maximum(np.where(ahead < -reach, 0, x.errors), np.where(ahead > reach, 0, y.errors))
-        return [Estimate(value, np.broadcast_to(error, value.shape), x.dtype)]
+        return [selected(value, np.broadcast_to(error, value.shape), x.dtype)]
 
     return apply
 

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, selected, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
 from suites.numerics.error_model import WIDE, finfo, significand_bits, sum_error
 from suites.numerics.partial_sums import drift, few_values, partial_sums, running_sums
@@ -148,7 +148,7 @@ def _reduce_extreme(function: Any, sign: int) -> Rule:
         value, error = np.asarray(function(x.value, axis=axes, initial=lowest)), None
         if x.error is not None:
             error = np.where(_candidates(x, axes, sign), x.error, 0).max(axis=axes, initial=0)
-        return [Estimate(value, error, x.dtype)]
+        return [selected(value, error, x.dtype)]
 
     return apply
 
@@ -174,7 +174,7 @@ def _running_extreme(function: Any) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands
         error = None if x.error is None else _along(np.maximum.accumulate, params)(x.error)
-        return [Estimate(_along(function.accumulate, params)(x.value), error, x.dtype)]
+        return [selected(_along(function.accumulate, params)(x.value), error, x.dtype)]
 
     return apply
 
