@@ -84,11 +84,10 @@ def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[l
 
 def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:
     """Yields the inputs in float64, moved by a few roundings of their dtype in random directions."""
-    assert operator.gradient is not None
     random = np.random.default_rng(SEEDS)
     reaches = {
         index: ROUNDINGS * float(finfo(inputs[index].dtype).eps) * np.maximum(np.abs(inputs[index].astype(float)), 1e-3)
-        for index in operator.gradient.terms
+        for index in operator.differentiated(inputs)
     }
     for move in range(MOVES):
         direction = {

@@ -89,7 +89,7 @@ def _exact_where_derived(
     operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], expected: list[Expected]
 ) -> list[Expected]:
     assert operator.gradient is not None
-    indices, count = list(operator.gradient.terms), len(inputs)
+    indices, count = list(operator.gradient.terms or ()), len(inputs)
     real = [each for each in cotangents if each.dtype.kind == "f"]
 
     def derivative(*arrays: jax.Array) -> list[jax.Array]:
