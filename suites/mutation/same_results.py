@@ -17,7 +17,7 @@ from suites.backends.backend import Backend
 from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import edges_of
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs
+from suites.numerics.arrays import Array, Inputs
 from suites.numerics.precision import precision
 
 COMPARED_SIZES = (
@@ -31,7 +31,9 @@ SPECIAL_SIZES = (7, 33, 257, 4097, 65_537, 100_003)
 
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
 _LARGE = 30_000
-_SECONDS = 30.0
+COMPARISON_S = 30.0
+"""Seconds of processor time after which a comparison takes no further inputs."""
+
 _MOST_ELEMENTS = 1 << 21
 _IDENTITY = re.compile(r"identity\\22:\\22([^\\]+)")
 """Finds the identities of kernels in a lowered program, which holds their descriptions as escaped JSON."""
@@ -92,7 +94,7 @@ def same_results(right: Operator, changed: Operator, backend: Backend, platform:
     for dtype in runnable(right, backend, platform):
         calls: dict[Any, list[Any]] = {}
         for name, inputs in _inputs(right, dtype):
-            if time.process_time() - started > _SECONDS and compared:
+            if time.process_time() - started > COMPARISON_S and compared:
                 return compared
             key = tuple((array.shape, array.dtype) for array in inputs)
             if key not in calls:
@@ -121,9 +123,9 @@ def _inputs(operator: Operator, dtype: str) -> Iterator[tuple[str, Inputs]]:
 
 def _with_some(inputs: Inputs, value: float, random: np.random.Generator) -> Inputs:
     """Returns inputs whose long arrays of floats have a value in three places."""
-    changed = []
+    changed: list[Array] = []
     for given in inputs:
-        array = given.copy()
+        array: Array = given.copy()
         if array.dtype.kind == "f" and array.size > 1:
             array.flat[random.integers(0, array.size, 3)] = value
         changed.append(array)

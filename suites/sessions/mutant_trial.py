@@ -41,7 +41,7 @@ from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, checks
 from suites.declare.operator import Operator
 from suites.mutation.mutated import Mutant, built, only
-from suites.mutation.same_results import Code, code_of, runnable, same_results
+from suites.mutation.same_results import COMPARISON_S, Code, code_of, runnable, same_results
 from suites.sessions.preparation import make_cpu_devices
 
 _SOURCE = "kernel_bridge_mutant"
@@ -96,6 +96,10 @@ class Step:
         """Identifies the cell; it is equal in both profiles."""
         return self.operator, self.backend, self.check, self.cell
 
+    def allowed(self, limit_s: float) -> float:
+        """Returns the seconds that it may take if a cell may take ``limit_s``. What is no cell has several parts."""
+        return limit_s if self.cell else 4 * limit_s + 2 * COMPARISON_S
+
 
 def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
     """Runs a trial, as the main function of a process, and sends what happens.
@@ -116,7 +120,6 @@ def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
     runner = _Runner(connection.send, trial)
     connection.send(runner.control() if trial.mutant is None else runner.mutant(trial.mutant))
     connection.close()
-    os._exit(0)  # without the destructors of a process whose memory may be damaged
 
 
 def _prepare(trial: Trial) -> None:
@@ -258,7 +261,7 @@ class _Runner:
         """Says what comes next, and has the system end this process if that takes too long."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        soft = int(used.ru_utime + used.ru_stime + self._trial.limit_s) + 1
+        soft = int(used.ru_utime + used.ru_stime + step.allowed(self._trial.limit_s)) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
         self._send(step)
 
@@ -270,7 +273,7 @@ def result_of(mutant: Mutant, **facts: Any) -> MutantResult:
     """Returns the result of a mutant with these facts."""
     return MutantResult(
         name=mutant.name, language=mutant.language, kind=mutant.fault.kind, file=mutant.file, line=mutant.fault.line,
-        diff=mutant.fault.diff(mutant.source), **facts,
+        diff=mutant.fault.diff(mutant.source), before=mutant.fault.before, after=mutant.fault.after, **facts,
     )  # fmt: skip
 
 

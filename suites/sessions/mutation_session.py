@@ -44,10 +44,14 @@ PROFILE = "mutation"
 _WALL, _LEAST_WALL_S = 6, 120.0
 """How much longer than its processor time a cell may take, and the least of it: others use the machine too."""
 
+_EXIT_S = 5.0
+"""Seconds that a process has to end after its result."""
+
 _VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # many processes share a GPU
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYTHONWARNINGS": "ignore:resource_tracker",  # a process that is killed leaves its semaphores to the tracker
 }
 
 
@@ -257,7 +261,8 @@ class _Pool:
                 self._close(connection, work)
                 yield from self._judged(work)
         for work in self._running.values():
-            if time.monotonic() - work.since > max(_WALL * self._plan.limit_s, _LEAST_WALL_S):
+            limit_s = work.step.allowed(self._plan.limit_s) if work.step else self._plan.limit_s
+            if time.monotonic() - work.since > max(_WALL * limit_s, _LEAST_WALL_S):
                 work.is_stuck = True
                 work.process.kill()
                 work.since = time.monotonic()
@@ -297,14 +302,17 @@ class _Pool:
     def _close(self, connection: Any, work: _Work) -> None:
         del self._running[connection]
         connection.close()
-        work.process.join()
+        work.process.join(_EXIT_S)
+        if work.process.is_alive():  # a thread of the mutant goes on
+            work.process.kill()
+            work.process.join()
 
 
 def _reviewed(result: MutantResult) -> MutantResult:
     """Returns a survivor that somebody has read with the reason why it is no fault."""
     if result.outcome not in ("survived", "same results"):
         return result
-    why = why_no_fault(result.name)
+    why = why_no_fault(Path(result.file).stem, result.kind, result.before, result.after)
     return result if why is None else msgspec.structs.replace(result, outcome="reviewed", reason=why)
 
 

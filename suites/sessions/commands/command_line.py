@@ -151,6 +151,7 @@ def _mutated(options: argparse.Namespace) -> Any:
     from suites.sessions.validate_command import default_jobs
 
     _announce(f"putting faults into right kernels, and running the checks on each, on {options.device}")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # this process must leave the GPU to the others
     selection = Selection.of(options)
     require_sound(selection)
     plan = Plan(

@@ -15,6 +15,7 @@ from suites.mutation.mutated import Mutant
 from suites.ops import operators
 from suites.sessions.commands.command_line import main
 from suites.sessions.mutation_session import Plan, mutate
+from suites.unit.processes import output
 
 LINE = "        out[i] = zero if value <= zero else value"
 """The line of the Numba kernel of relu that does the work."""
@@ -126,6 +127,16 @@ def test_a_session_goes_on_where_it_ended(monkeypatch, capsys):
     append_line(other, header.__class__(run=header.run, made=1, chosen=["another"]))
     assert main([*arguments, "--resume", str(other)]) == Exit.COULD_NOT_RUN
     assert "chose other mutants" in capsys.readouterr().err
+
+
+def test_the_process_that_others_are_forked_from_has_no_threads_and_no_backends():
+    """A forked process has neither: an import that starts one, such as in a new check, would break every mutant."""
+    program = (
+        "import os; import suites.sessions.mutation_warmup; "
+        "from jax._src.xla_bridge import backends_are_initialized as started; "
+        "print(len(os.listdir('/proc/self/task')), started())"
+    )
+    assert output("-c", program, JAX_PLATFORMS="cpu", OPENBLAS_NUM_THREADS="1") == "1 False"
 
 
 def test_mistakes_are_one_line(capsys):
