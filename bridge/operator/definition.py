@@ -17,7 +17,7 @@ from bridge.operator.tuning.toolchain import Toolchain
 from bridge.operator.tuning.winners import Winners
 
 
-class Definition:
+class OperatorDefinition:
     """The kernels, defaults and rules of an operator; :class:`~bridge.operator.custom_kernel.CustomKernel` calls it.
 
     Args:
