@@ -40,7 +40,7 @@ from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, checks
 from suites.declare.operator import Operator
-from suites.mutation.mutated import Mutant, built, only
+from suites.mutation.mutated import SourceMutant, built, only
 from suites.mutation.same_results import COMPARISON_S, Code, code_of, runnable, same_results
 from suites.sessions.preparation import make_cpu_devices
 
@@ -58,23 +58,23 @@ class Trial:
         limit_s: Seconds of processor time that one cell may take.
         scratch: A folder for the files of all processes.
         folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
-        sound: Cells that the right kernel is known to pass, as :attr:`Step.key`.
+        sound: Cells that the right kernel is known to pass, as :attr:`TrialStep.key`.
         codes: The code of right kernels, by the operator, the backend and the dtype, as far as it is known.
         control: The cell of the right kernel, where ``mutant`` is None.
     """
 
-    mutant: Mutant | None
+    mutant: SourceMutant | None
     device: str
     limit_s: float
     scratch: str
     folders: str | None = None
     sound: frozenset[tuple[str, ...]] = frozenset()
     codes: Mapping[tuple[str, str, str], Code] = field(default_factory=dict)
-    control: Step | None = None
+    control: TrialStep | None = None
 
 
 @dataclass(frozen=True)
-class Step:
+class TrialStep:
     """One cell that a process is about to run.
 
     Attributes:
@@ -104,8 +104,9 @@ class Step:
 def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
     """Runs a trial, as the main function of a process, and sends what happens.
 
-    It sends each :class:`Step` before it runs it, the :class:`Code` of a right kernel with its key in ``codes``, and at
-    the end a :class:`MutantResult`; for a control a list of the keys of the cells that the right kernel passes.
+    It sends each :class:`TrialStep` before it runs it, and the :class:`Code` of a right kernel with its key in
+    ``codes``. At the end it sends a :class:`MutantResult`; for a control a list of the keys of the cells that the right
+    kernel passes.
 
     Args:
         connection: Where it sends to.
@@ -148,14 +149,14 @@ class _Runner:
         assert step is not None
         return [step.key] if self._right_kernel_passes(step) else []
 
-    def mutant(self, mutant: Mutant) -> MutantResult:
+    def mutant(self, mutant: SourceMutant) -> MutantResult:
         with tempfile.TemporaryDirectory(prefix="kernel-bridge-mutant-") as folder:
             return self._mutant(mutant, Path(folder))
 
-    def _mutant(self, mutant: Mutant, folder: Path) -> MutantResult:
+    def _mutant(self, mutant: SourceMutant, folder: Path) -> MutantResult:
         result = functools.partial(self._result, mutant)
         faulty: dict[tuple[str, str], Operator] = {}
-        self._watch(Step(*mutant.targets[0], "build", "", ""))
+        self._watch(TrialStep(*mutant.targets[0], "build", "", ""))
         for target in mutant.targets:
             try:
                 faulty[target] = built(mutant, target, folder)
@@ -178,7 +179,7 @@ class _Runner:
                     return found
         return self._survivor(mutant, faulty)
 
-    def _has_same_code(self, mutant: Mutant, target: tuple[str, str], faulty: Operator) -> bool:
+    def _has_same_code(self, mutant: SourceMutant, target: tuple[str, str], faulty: Operator) -> bool:
         """Whether the compiler made the same code of the fault, in every dtype."""
         right, backend = _right(target)
         device = self._trial.device
@@ -193,7 +194,7 @@ class _Runner:
                 return False
         return mutant.fault.in_kernel
 
-    def _survivor(self, mutant: Mutant, faulty: dict[tuple[str, str], Operator]) -> MutantResult:
+    def _survivor(self, mutant: SourceMutant, faulty: dict[tuple[str, str], Operator]) -> MutantResult:
         result = functools.partial(self._result, mutant)
         notes = "; ".join(self._unsound)
         if self._unjudged:
@@ -201,7 +202,7 @@ class _Runner:
         inputs = 0
         for target, operator in faulty.items():
             right, backend = _right(target)
-            self._watch(Step(*target, "comparison", "", ""))
+            self._watch(TrialStep(*target, "comparison", "", ""))
             compared = same_results(right, operator, backend, self._trial.device)
             if isinstance(compared, str):
                 return result(
@@ -213,11 +214,16 @@ class _Runner:
         return result(outcome="same results", operator=first[0], backend=first[1], inputs=inputs, reason=notes or None)
 
     def _caught(
-        self, mutant: Mutant, target: tuple[str, str], operator: Operator, profile: str, done: set[tuple[str, ...]]
+        self,
+        mutant: SourceMutant,
+        target: tuple[str, str],
+        operator: Operator,
+        profile: str,
+        done: set[tuple[str, ...]],
     ) -> MutantResult | None:
         """Runs the cells of a profile that have not run yet. Returns the result if one of them fails."""
         for check, case in self._cells_of(operator, profile):
-            step = Step(*target, check.name, case.id, profile)
+            step = TrialStep(*target, check.name, case.id, profile)
             if step.key in done:
                 continue
             done.add(step.key)
@@ -249,7 +255,7 @@ class _Runner:
                     continue  # the reference, a skip or a known limitation
                 yield check, case
 
-    def _right_kernel_passes(self, step: Step) -> bool:
+    def _right_kernel_passes(self, step: TrialStep) -> bool:
         right, backend = _right((step.operator, step.backend))
         for check, case in self._cells_of(only(right, backend), step.profile):
             if (check.name, case.id) == (step.check, step.cell):
@@ -257,7 +263,7 @@ class _Runner:
                 return _run(check, case)[0] is Status.PASSED
         return False
 
-    def _watch(self, step: Step) -> None:
+    def _watch(self, step: TrialStep) -> None:
         """Says what comes next, and has the system end this process if that takes too long."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
@@ -265,11 +271,11 @@ class _Runner:
         resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
         self._send(step)
 
-    def _result(self, mutant: Mutant, **facts: Any) -> MutantResult:
+    def _result(self, mutant: SourceMutant, **facts: Any) -> MutantResult:
         return result_of(mutant, cells=self._cells, seconds=time.process_time(), **facts)
 
 
-def result_of(mutant: Mutant, **facts: Any) -> MutantResult:
+def result_of(mutant: SourceMutant, **facts: Any) -> MutantResult:
     """Returns the result of a mutant with these facts."""
     return MutantResult(
         name=mutant.name, language=mutant.language, kind=mutant.fault.kind, file=mutant.file, line=mutant.fault.line,

@@ -33,10 +33,10 @@ from reports.records.store import runs_directory
 from suites.bench import run_header
 from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
-from suites.mutation.mutated import Mutant, mutants
+from suites.mutation.mutated import SourceMutant, mutants
 from suites.mutation.reviewed import why_no_fault
 from suites.mutation.same_results import Code
-from suites.sessions.mutant_trial import Step, Trial, result_of, try_in_process
+from suites.sessions.mutant_trial import Trial, TrialStep, result_of, try_in_process
 
 PROFILE = "mutation"
 """The profile that the header of such a run names."""
@@ -56,7 +56,7 @@ _VARIABLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class MutationPlan:
     """What to try.
 
     Attributes:
@@ -78,7 +78,7 @@ class Plan:
     resume: str | None = None
 
 
-def mutate(plan: Plan, show: Callable[[int, int, MutantResult], None]) -> Path:
+def mutate(plan: MutationPlan, show: Callable[[int, int, MutantResult], None]) -> Path:
     """Tries the mutants of a plan.
 
     Args:
@@ -118,17 +118,17 @@ def mutate(plan: Plan, show: Callable[[int, int, MutantResult], None]) -> Path:
     return path
 
 
-def _spread(fitting: Sequence[Mutant], sample: int | None, seed: int) -> list[Mutant]:
+def _spread(fitting: Sequence[SourceMutant], sample: int | None, seed: int) -> list[SourceMutant]:
     """Chooses mutants at random, as many of each language and kind as possible, so that rare kinds are not missed."""
     if sample is None or sample >= len(fitting):
         return list(fitting)
     draw = random.Random(seed)
-    groups: dict[tuple[str, str], list[Mutant]] = {}
+    groups: dict[tuple[str, str], list[SourceMutant]] = {}
     for mutant in fitting:
         groups.setdefault((mutant.language, mutant.fault.kind), []).append(mutant)
     for group in groups.values():
         draw.shuffle(group)
-    chosen: list[Mutant] = []
+    chosen: list[SourceMutant] = []
     while len(chosen) < sample:
         for group in [groups[key] for key in sorted(groups)]:
             if group and len(chosen) < sample:
@@ -177,7 +177,7 @@ class _Work:
     trial: Trial
     process: Any
     noise: Path
-    step: Step | None = None
+    step: TrialStep | None = None
     since: float = field(default_factory=time.monotonic)
     started: float = field(default_factory=time.monotonic)
     cells: int = 0
@@ -187,7 +187,7 @@ class _Work:
 class _Pool:
     """Runs trials in forked processes. A cell that brings its process down is run with the right kernel afterwards."""
 
-    def __init__(self, plan: Plan, scratch: str):
+    def __init__(self, plan: MutationPlan, scratch: str):
         self._plan, self._scratch = plan, Path(scratch)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["suites.sessions.mutation_warmup"])
@@ -197,7 +197,7 @@ class _Pool:
         self._suspects: dict[tuple[str, ...], list[MutantResult]] = {}
         self._count = 0
 
-    def results(self, chosen: Sequence[Mutant]) -> Iterator[MutantResult]:
+    def results(self, chosen: Sequence[SourceMutant]) -> Iterator[MutantResult]:
         """Yields the result of each mutant as it ends."""
         waiting = deque(self._trial(mutant=mutant) for mutant in chosen)
         try:
@@ -216,7 +216,7 @@ class _Pool:
                 work.process.kill()
                 work.process.join()
 
-    def _trial(self, mutant: Mutant | None = None, control: Step | None = None) -> Trial:
+    def _trial(self, mutant: SourceMutant | None = None, control: TrialStep | None = None) -> Trial:
         device, limit_s = self._plan.selection.device, self._plan.limit_s
         return Trial(
             mutant=mutant, device=device, limit_s=limit_s, control=control, scratch=str(self._scratch),
@@ -232,7 +232,7 @@ class _Pool:
         sending.close()
         self._running[receiving] = _Work(trial, process, noise)
 
-    def _ended(self) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _ended(self) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         """Waits for a message, and yields the results of mutants whose processes have ended.
 
         A cell that brought its process down comes with the result: it says nothing before the right kernel has run it.
@@ -245,7 +245,7 @@ class _Pool:
             except (EOFError, OSError):
                 yield from self._died(connection, work)
                 continue
-            if isinstance(message, Step):
+            if isinstance(message, TrialStep):
                 work.step, work.since = message, time.monotonic()
                 work.cells += 1
             elif isinstance(message, MutantResult):
@@ -267,7 +267,7 @@ class _Pool:
                 work.process.kill()
                 work.since = time.monotonic()
 
-    def _died(self, connection: Any, work: _Work) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _died(self, connection: Any, work: _Work) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         self._close(connection, work)
         mutant, step = work.trial.mutant, work.step
         if mutant is None:  # the right kernel brings the process down as well
@@ -288,7 +288,7 @@ class _Pool:
         )  # fmt: skip
         yield result, step
 
-    def _judged(self, work: _Work) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _judged(self, work: _Work) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         """Yields the mutants that brought a cell down, as the right kernel has shown that cell to be sound or not."""
         step = work.trial.control
         assert step is not None

@@ -146,7 +146,7 @@ def _mutated(options: argparse.Namespace) -> Any:
     """Tries the mutants that the options choose; returns the file with the results."""
     from rich.console import Console
 
-    from suites.sessions.mutation_session import Plan, mutate
+    from suites.sessions.mutation_session import MutationPlan, mutate
     from suites.sessions.preflight import require_sound
     from suites.sessions.validate_command import default_jobs
 
@@ -154,7 +154,7 @@ def _mutated(options: argparse.Namespace) -> Any:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # this process must leave the GPU to the others
     selection = Selection.of(options)
     require_sound(selection)
-    plan = Plan(
+    plan = MutationPlan(
         selection=selection, sample=options.sample, seed=options.seed, only=options.only,
         jobs=options.jobs or default_jobs(), limit_s=options.timeout, resume=options.resume,
     )  # fmt: skip

@@ -11,10 +11,10 @@ from suites.cells import catalogue
 from suites.cells.selection import Selection, SelectionError
 from suites.mutation.fault import Fault
 from suites.mutation.kernel_functions import source_of
-from suites.mutation.mutated import Mutant
+from suites.mutation.mutated import SourceMutant
 from suites.ops import operators
 from suites.sessions.commands.command_line import main
-from suites.sessions.mutation_session import Plan, mutate
+from suites.sessions.mutation_session import MutationPlan, mutate
 from suites.unit.processes import output
 
 LINE = "        out[i] = zero if value <= zero else value"
@@ -35,7 +35,7 @@ def changed(name, text):
     source = source_of("suites.ops.relu")
     start = source.index(LINE)
     fault = Fault("statement", source.count("\n", 0, start) + 1, start, start + len(LINE), text, LINE.strip(), name)
-    return Mutant("suites.ops.relu", fault, (("relu", "numba"),), "numba")
+    return SourceMutant("suites.ops.relu", fault, (("relu", "numba"),), "numba")
 
 
 CHANGES = {
@@ -53,7 +53,8 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
     monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: mutants)
     shown = []
     path = mutate(
-        Plan(selection=Selection(), jobs=2, limit_s=4.0), lambda done, count, result: shown.append((done, count))
+        MutationPlan(selection=Selection(), jobs=2, limit_s=4.0),
+        lambda done, count, result: shown.append((done, count)),
     )
     found = read_mutation(path)
     assert found.is_complete
@@ -89,7 +90,7 @@ def test_a_cell_that_the_right_kernel_fails_proves_nothing(monkeypatch, tmp_path
     )
     monkeypatch.setenv("KERNEL_BRIDGE_CHECKS", str(checks))
     monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: [changed("wrong", CHANGES["wrong"])])
-    path = mutate(Plan(selection=Selection()), lambda *_: None)
+    path = mutate(MutationPlan(selection=Selection()), lambda *_: None)
     (result,) = read_mutation(path).results.values()
     assert (result.outcome, result.check) == ("caught", "eager")
 
@@ -121,7 +122,7 @@ def test_a_session_goes_on_where_it_ended(monkeypatch, capsys):
     assert main([*arguments, "--require", "0", "--resume", str(path)]) == Exit.FINE
     assert set(read_mutation(path).results) == set(whole.results)
     with pytest.raises(SelectionError, match="is complete"):
-        mutate(Plan(selection=Selection(operators=("relu",)), resume=str(path)), lambda *_: None)
+        mutate(MutationPlan(selection=Selection(operators=("relu",)), resume=str(path)), lambda *_: None)
     header = whole.header
     other = Path(f"other{SUFFIX}")
     append_line(other, header.__class__(run=header.run, made=1, chosen=["another"]))
