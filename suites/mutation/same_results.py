@@ -31,9 +31,6 @@ SPECIAL_SIZES = (7, 33, 257, 4097, 65_537, 100_003)
 
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
 _LARGE = 30_000
-COMPARISON_S = 30.0
-"""Seconds of processor time after which a comparison takes no further inputs."""
-
 _MOST_ELEMENTS = 1 << 21
 _IDENTITY = re.compile(r"identity\\22:\\22([^\\]+)")
 """Finds the identities of kernels in a lowered program, which holds their descriptions as escaped JSON."""
@@ -79,10 +76,19 @@ def runnable(operator: Operator, backend: Backend, platform: str) -> list[str]:
     return [dtype for dtype in operator.dtypes if operator.unsupported(backend, platform, dtype) is None]
 
 
-def same_results(right: Operator, changed: Operator, backend: Backend, platform: str) -> int | str:
+def same_results(
+    right: Operator, changed: Operator, backend: Backend, platform: str, most_s: float = 30.0
+) -> int | str:
     """Compares the bits of the results of two kernels on many inputs.
 
     They are samples of many sizes, some of them with special values in drawn places, and all edge cases.
+
+    Args:
+        right: The operator with the right kernel.
+        changed: The operator with the other one.
+        backend: The backend of both kernels.
+        platform: ``cpu`` or ``cuda``.
+        most_s: Seconds of processor time after which it takes no further inputs.
 
     Returns:
         The number of inputs if all results have the same bits; else the inputs that give other ones, in words.
@@ -94,7 +100,7 @@ def same_results(right: Operator, changed: Operator, backend: Backend, platform:
     for dtype in runnable(right, backend, platform):
         calls: dict[Any, list[Any]] = {}
         for name, inputs in _inputs(right, dtype):
-            if time.process_time() - started > COMPARISON_S and compared:
+            if time.process_time() - started > most_s and compared:
                 return compared
             key = tuple((array.shape, array.dtype) for array in inputs)
             if key not in calls:

@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -41,11 +41,11 @@ from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, checks
 from suites.declare.operator import Operator
 from suites.mutation.mutated import SourceMutant, built, only
-from suites.mutation.same_results import COMPARISON_S, Code, code_of, runnable, same_results
+from suites.mutation.same_results import Code, code_of, runnable, same_results
 from suites.sessions.preparation import make_cpu_devices
 
 _SOURCE = "kernel_bridge_mutant"
-_PROFILES = ("quick", "full")
+_PROFILES = ("quick", "full", "deep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,7 @@ class Trial:
     Attributes:
         mutant: The mutant; None to run one cell of the right kernel.
         device: ``cpu`` or ``cuda``.
+        profile: The largest profile whose cells run. The cells of smaller ones run first.
         limit_s: Seconds of processor time that one cell may take.
         scratch: A folder for the files of all processes.
         folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
@@ -65,6 +66,7 @@ class Trial:
 
     mutant: SourceMutant | None
     device: str
+    profile: str
     limit_s: float
     scratch: str
     folders: str | None = None
@@ -98,7 +100,7 @@ class TrialStep:
 
     def allowed(self, limit_s: float) -> float:
         """Returns the seconds that it may take if a cell may take ``limit_s``. What is no cell has several parts."""
-        return limit_s if self.cell else 4 * limit_s + 2 * COMPARISON_S
+        return limit_s if self.cell else 6 * limit_s
 
 
 def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
@@ -141,7 +143,7 @@ class _Runner:
         self._send, self._trial = send, trial
         self._cells = 0
         self._unsound: list[str] = []
-        self._unjudged: str | None = None
+        self._unjudged: dict[TrialStep, str] = {}
 
     def control(self) -> list[tuple[str, ...]]:
         """Returns the key of the control's cell if the right kernel passes it."""
@@ -172,7 +174,7 @@ class _Runner:
         if is_same:
             return result(outcome="same code", operator=first[0], backend=first[1])
         done: set[tuple[str, ...]] = set()
-        for profile in _PROFILES:
+        for profile in _PROFILES[: _PROFILES.index(self._trial.profile) + 1]:
             for target, operator in faulty.items():
                 found = self._caught(mutant, target, operator, profile, done)
                 if found is not None:
@@ -197,13 +199,14 @@ class _Runner:
     def _survivor(self, mutant: SourceMutant, faulty: dict[tuple[str, str], Operator]) -> MutantResult:
         result = functools.partial(self._result, mutant)
         notes = "; ".join(self._unsound)
-        if self._unjudged:
-            return result(outcome="undecided", reason=self._unjudged)
+        for step, reason in self._unjudged.items():
+            if self._right_kernel_passes(step):
+                return result(outcome="undecided", reason=_short(f"{step.check} of {step.cell}: {reason}"))
         inputs = 0
         for target, operator in faulty.items():
             right, backend = _right(target)
             self._watch(TrialStep(*target, "comparison", "", ""))
-            compared = same_results(right, operator, backend, self._trial.device)
+            compared = same_results(right, operator, backend, self._trial.device, self._trial.limit_s)
             if isinstance(compared, str):
                 return result(
                     outcome="survived", operator=target[0], backend=target[1],
@@ -232,7 +235,7 @@ class _Runner:
             status, reason, error = _run(check, case)
             if not status.wrong:
                 if status.failed:
-                    self._unjudged = f"{check.name} of {case.id}: {status}: {reason}"
+                    self._unjudged[step] = f"{status}: {reason}"
                 continue
             if error is not None and _is_refusal(error):
                 return self._result(mutant, outcome="invalid", reason=f"does not compile: {reason}")
@@ -245,15 +248,18 @@ class _Runner:
             )  # fmt: skip
         return None
 
-    def _cells_of(self, operator: Operator, profile: str) -> Iterator[tuple[Check, Case]]:
+    def _cells_of(self, operator: Operator, profile: str) -> list[tuple[Check, Case]]:
+        """Returns the cells of an operator that can run, of every check in the order of the checks."""
         _use(operator)
         selection = Selection(sources=(_SOURCE,), device=self._trial.device, profile=profile)
-        for check in checks():
-            for cell in check.cells.chosen(selection):
-                case = cell.values[0]
-                if case.backend is Backend.JNP or cell.marks or marks_of_check(case, check.name):
-                    continue  # the reference, a skip or a known limitation
-                yield check, case
+        cells = [(check, cell) for check in checks() for cell in check.cells.chosen(selection)]
+        return [
+            (check, cell.values[0])
+            for check, cell in cells
+            if cell.values[0].backend is not Backend.JNP
+            and not cell.marks  # a skip or a known limitation
+            and not marks_of_check(cell.values[0], check.name)
+        ]
 
     def _right_kernel_passes(self, step: TrialStep) -> bool:
         right, backend = _right((step.operator, step.backend))

@@ -60,7 +60,7 @@ class MutationPlan:
     """What to try.
 
     Attributes:
-        selection: The device, backends and operators.
+        selection: The device, backends and operators, and the largest profile whose cells run.
         sample: How many mutants to choose at random; all by default.
         seed: Seed of the choice.
         only: Parts of the names of the mutants to try; all by default.
@@ -219,7 +219,7 @@ class _Pool:
     def _trial(self, mutant: SourceMutant | None = None, control: TrialStep | None = None) -> Trial:
         device, limit_s = self._plan.selection.device, self._plan.limit_s
         return Trial(
-            mutant=mutant, device=device, limit_s=limit_s, control=control, scratch=str(self._scratch),
+            mutant=mutant, device=device, profile=self._plan.selection.profile, limit_s=limit_s, control=control, scratch=str(self._scratch),
             folders=os.environ.get(folders.VARIABLE),
         )  # fmt: skip
 

@@ -300,6 +300,7 @@ def parser() -> Parser:
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
         (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores"),
         (mutants, "full", "full: all cells (default)"),
+        (mutate, "full", "full: all cells, for mutants that no cell of the quick profile catches (default)"),
     ):
         each.add_argument("--profile", "--cells", choices=("quick", "full"), default=profile, help=text)
     for each in (bench, validate):
