@@ -217,10 +217,10 @@ class _Pool:
                 work.process.join()
 
     def _trial(self, mutant: SourceMutant | None = None, control: TrialStep | None = None) -> Trial:
-        device, limit_s = self._plan.selection.device, self._plan.limit_s
+        plan = self._plan
         return Trial(
-            mutant=mutant, device=device, profile=self._plan.selection.profile, limit_s=limit_s, control=control, scratch=str(self._scratch),
-            folders=os.environ.get(folders.VARIABLE),
+            mutant=mutant, device=plan.selection.device, profile=plan.selection.profile, limit_s=plan.limit_s,
+            control=control, scratch=str(self._scratch), folders=os.environ.get(folders.VARIABLE),
         )  # fmt: skip
 
     def _start(self, trial: Trial) -> None:
