@@ -119,7 +119,8 @@ def _inputs(operator: Operator, dtype: str) -> Iterator[tuple[str, Inputs]]:
         yield name, inputs
     for size in sorted(COMPARED_SIZES, key=lambda size: (size < _LARGE, size)):
         inputs = operator.sample(dtype, size, size)
-        if sum(array.size for array in (*inputs, *operator.outputs(*inputs))) > _MOST_ELEMENTS:
+        arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
+        if sum(array.size for array in arrays) > _MOST_ELEMENTS:
             continue
         yield f"a sample of {size}", inputs
         if size in SPECIAL_SIZES:
