@@ -10,6 +10,7 @@ PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kb-profile",
         choices=("quick", "full"),
-        default="quick",
-        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells",
+        default=None,
+        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells (default: full with "
+        "--kb-operators, else quick)",
     )
     group.addoption(
         "--kb-examples",
@@ -60,11 +62,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Prepares JAX for a session of checks before a ``conftest.py`` of the user is imported."""
+    if _is_judged(early_config):
+        from suites.sessions.pytest_line import prepare_early
+
+        prepare_early()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Makes a session for all checks work as ``kernel-bridge validate`` does, before other plugins read options."""
+    if _is_judged(config):
+        from suites.sessions.pytest_line import work_like_validate
+
+        work_like_validate(config)
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     require_own_packages()
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
+    if config.option.kb_profile is None:
+        config.option.kb_profile = "full" if config.option.kb_operators else "quick"
+    if _is_judged(config):
+        from suites.sessions.preflight import require_variables
+        from suites.sessions.pytest_line import leave_warnings
+
+        require_variables()
+        leave_warnings(config)
+        if is_worker:
+            # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
+            # process ends its workers.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
@@ -145,4 +178,5 @@ def pytest_runtest_makereport(
 
 def _is_judged(config: pytest.Config) -> bool:
     """Tells whether the checks of a session are judged as ``validate`` judges them."""
-    return bool(config.option.kb_record or config.option.kb_operators) and not config.option.kb_bench
+    option = config.known_args_namespace
+    return bool(option.kb_record or option.kb_operators) and not option.kb_bench

@@ -10,6 +10,7 @@ from suites.cells.runnable import require_device, require_known_names
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.limitations import require_known_checks
 from suites.sessions.refusal import refusal
+from suites.sessions.variables import require_known_variables
 
 
 def use_operators(config: pytest.Config) -> None:
@@ -21,6 +22,18 @@ def use_operators(config: pytest.Config) -> None:
     try:
         catalogue.use(config.option.kb_operators)
     except CatalogueError as error:
+        raise refusal(str(error)) from error
+
+
+def require_variables() -> None:
+    """Requires, in a pytest session, that the environment variables of this project are known.
+
+    Raises:
+        pytest.UsageError: One is not.
+    """
+    try:
+        require_known_variables()
+    except SelectionError as error:
         raise refusal(str(error)) from error
 
 
