@@ -101,10 +101,17 @@ def test_a_right_kernel_passes_and_the_line_alone_leaves_nothing(hers):
 
 
 def test_a_session_without_a_check_is_not_fine(hers):
-    for more in (["-k", "none_has_this_name"], ["--kb-backend", "warp"], ["-o", "python_functions=check_*"]):
+    for more in (["-k", "none_has_this_name"], ["--kb-backend", "warp"]):
         code, output = ended(hers, "pytest", *line(), *more, "-n", "0", "-p", "no:cacheprovider")
         assert code == Exit.COULD_NOT_RUN, output
         assert "Traceback" not in output
+
+
+def test_settings_that_hide_the_checks_are_an_error(hers):
+    more = ["-o", "python_functions=check_*", "-n", "0", "-p", "no:cacheprovider"]
+    code, output = ended(hers, "pytest", *line(), *more)
+    assert code == pytest.ExitCode.INTERRUPTED, output
+    assert "ERROR collecting" in output
 
 
 def test_a_misspelt_variable_is_refused(hers, monkeypatch):
