@@ -69,6 +69,19 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def mutate(session: nox.Session) -> None:
+    """Put small faults into right kernels, and count how many the checks catch (`-- --sample 400`)."""
+    command(session, "mutate")
+
+
+@nox.session(python=False)
+def sanitize(session: nox.Session) -> None:
+    """Run the kernels on a GPU under compute-sanitizer: memory, races, barriers (`-- --mutants` proves the tools)."""
+    session.posargs.append("--device=cuda")
+    command(session, "sanitize")
+
+
+@nox.session(python=False)
 def dispatch(session: nox.Session) -> None:
     """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
     command(session, "dispatch")

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
+    from suites.backends.custom_kernel import CustomKernel
     from suites.backends.kernel import Kernel
+    from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.custom_operators import operator_of
+    from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
@@ -27,15 +31,21 @@ if TYPE_CHECKING:
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
     from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
+    from suites.numerics.partial_sums import partial_sums, partial_sums_at, running_sums
+    from suites.numerics.quanta import quantum
     from suites.numerics.sparse import SOME_LONG_ROWS, csr, row_lengths
 
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
+    "backends.custom_kernel": ("CustomKernel",),
     "backends.kernel": ("Kernel",),
+    "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
+    "declare.domain": ("Domain",),
+    "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
     "declare.limitation": ("Limitation",),
@@ -47,6 +57,8 @@ _MODULES = {
     "numerics.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
     "numerics.blocked_sums": ("blocked_terms",),
     "numerics.derived": ("derived_truth",),
+    "numerics.partial_sums": ("partial_sums", "partial_sums_at", "running_sums"),
+    "numerics.quanta": ("quantum",),
     "numerics.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -57,12 +69,15 @@ __all__ = [
     "CatalogueError",
     "CudaCallable",
     "CudaKernel",
+    "CustomKernel",
+    "Domain",
     "ErrorCase",
     "Expected",
     "Failure",
     "Gradient",
     "Kernel",
     "Limitation",
+    "NumbaKernel",
     "Operator",
     "OperatorError",
     "PallasKernel",
@@ -78,8 +93,13 @@ __all__ = [
     "exact",
     "gamma",
     "no_sums",
+    "operator_of",
+    "partial_sums",
+    "partial_sums_at",
+    "quantum",
     "register_backend",
     "row_lengths",
+    "running_sums",
     "sums_of_products",
     "total_bytes",
     "values",

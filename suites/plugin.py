@@ -10,6 +10,7 @@ PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 
+import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
+from suites.checks.drawn import depth, session_seed
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
@@ -42,10 +45,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
     group.addoption(
         "--kb-profile",
-        choices=("quick", "full"),
+        choices=("quick", "full", "deep"),
         default=None,
-        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells (default: full with "
-        "--kb-operators, else quick)",
+        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells; deep: also all dtypes and "
+        "sizes of each check, and many more drawn inputs (default: full with --kb-operators, else quick)",
+    )
+    group.addoption(
+        "--kb-seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="repeats the random choices of the session with this seed (default: a new one)",
     )
     group.addoption(
         "--kb-examples",
@@ -98,6 +108,10 @@ def pytest_configure(config: pytest.Config) -> None:
             # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
             # process ends its workers.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if config.option.kb_seed is None:
+        config.option.kb_seed = secrets.randbelow(session_seed.MOST)  # workers get it with the other options
+    session_seed.use(config.option.kb_seed)
+    depth.use(config.option.kb_profile)
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
@@ -156,6 +170,17 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 
     request.node.stash[_EVIDENCE] = Evidence()
     return request.node.stash[_EVIDENCE]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does."""
+    result = yield
+    if pyfuncitem.path.parent in folders():
+        from suites.checks.judging.evidence import Evidence
+
+        pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

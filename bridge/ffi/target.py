@@ -10,10 +10,11 @@ leaves the process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -136,6 +137,28 @@ class Target:
             self._native = (resolver, native)
             assert self._trampoline is not None
             self._trampoline.point_at(native.address)
+
+    @contextlib.contextmanager
+    def replaced_by(self, function: int) -> Iterator[int]:
+        """Makes XLA call another function in the place of the handler, inside the ``with`` block.
+
+        Calls of every thread go there, so the caller waits for the end of its programs before it leaves the block.
+
+        Args:
+            function: Address of a function of the same type, which lives as long as the process.
+
+        Yields:
+            The address of the handler.
+        """
+        self.install()
+        assert self._native is not None
+        assert self._trampoline is not None
+        handler_address = int(self._native[1].address)
+        self._trampoline.point_at(function)
+        try:
+            yield handler_address
+        finally:
+            self._trampoline.point_at(handler_address)
 
     def _first_call(self, frame_address: int) -> int:
         """Stands in for the handler until it is compiled: answers XLA's questions, and compiles it when called."""

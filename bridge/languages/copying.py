@@ -44,6 +44,18 @@ def copied_as_a_call(form: Callable[[Any], Any] = _unchanged) -> Callable[[Calla
     return decorate
 
 
+def call_of(wrapper: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
+    """The call of a public function that made a wrapper: the function, its arguments and its keyword arguments.
+
+    None for anything that is not the wrapper of a kernel.
+    """
+    reduced = getattr(wrapper, "__dict__", {}).get("__reduce_ex__")
+    if not isinstance(reduced, functools.partial) or reduced.func is not _reduced:
+        return None
+    made, _, args, keywords = reduced.args
+    return made, tuple(args), dict(keywords)
+
+
 def _referred(reference: weakref.ref[Any], memo: Any) -> Any:
     return reference()
 

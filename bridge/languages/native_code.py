@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -53,12 +54,18 @@ class NativeCode:
         definition: The kernel.
         options: Its options.
         signature: The types of the call.
+        settings: The settings of the compiler when this was made. Calls under other settings are other calls. So JAX
+            does not run a program that it compiled under earlier settings.
     """
 
     language: NativeLanguage[Any, Any]
     definition: Definition
     options: Any
     signature: Signature
+    settings: Hashable = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", self.language.settings(self.definition))
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def _wrapper(
     name = definition.name
     writable = frozenset(index for index, _ in aliases)
     parameters, variadic = _input_names(definition, declared)
-    codes: dict[Signature, NativeCode] = {}  # keeps the machine code while the wrapper lives
+    codes: dict[NativeCode, NativeCode] = {}  # keeps the machine code while the wrapper lives
 
     def check(args: Sequence[Any]) -> None:
         check_arrays(args, name, parameters)
@@ -81,7 +81,8 @@ def _wrapper(
         check_aliased_types(aliases, inputs, outputs.specs, name)
         signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
         language.check(definition, options, signature)
-        code = codes.setdefault(signature, NativeCode(language, definition, options, signature))
+        made_now = NativeCode(language, definition, options, signature)
+        code = codes.setdefault(made_now, made_now)
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)  # compiles, if that is done now
         if definition.source_function is not None:
             shapes = [spec.shape for spec in outputs.specs]

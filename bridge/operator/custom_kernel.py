@@ -14,7 +14,7 @@ from bridge.operator.choice.explanation import Explanation, explain, preference_
 from bridge.operator.choice.preference import DEFAULT, preferred_backends
 from bridge.operator.choice.registry import Snapshot, canonical_platform
 from bridge.operator.debugging import in_current_mode
-from bridge.operator.definition import Definition
+from bridge.operator.definition import OperatorDefinition
 from bridge.operator.rules.application import apply
 from bridge.operator.tuning.entrants import check_alone, device_of, entrants
 from bridge.operator.tuning.outcome import Tuning
@@ -22,7 +22,7 @@ from bridge.operator.tuning.race import race
 from bridge.operator.tuning.winners import Request
 
 
-class CustomKernel(Definition):
+class CustomKernel(OperatorDefinition):
     """An operator whose kernels may be in any language; :class:`bridge.XLACustomKernel` names the languages.
 
     Args:
@@ -70,6 +70,11 @@ class CustomKernel(Definition):
         rules = self._declarations.rules
         call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
         return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
+
+    @property
+    def outs(self) -> Callable[..., Any] | None:
+        """The function that returns ``outs`` for calls that do not pass it; None if each call has to pass it."""
+        return self._interface.outs
 
     def tune(
         self,

@@ -12,12 +12,12 @@ from bridge.errors import SignatureError
 from bridge.languages.language import Language, Standing
 from bridge.operator.call.declared import Declarations, Rule, Rules
 from bridge.operator.call.dimensions import Dimensions
-from bridge.operator.choice.registry import Configurations, Generator, Registry, canonical_platform
+from bridge.operator.choice.registry import Configurations, Generator, Registry, Snapshot, canonical_platform
 from bridge.operator.tuning.toolchain import Toolchain
 from bridge.operator.tuning.winners import Winners
 
 
-class Definition:
+class OperatorDefinition:
     """The kernels, defaults and rules of an operator; :class:`~bridge.operator.custom_kernel.CustomKernel` calls it.
 
     Args:
@@ -50,6 +50,16 @@ class Definition:
     def defaults(self) -> dict[str, str]:
         """The default backend of each platform; a copy. Change it with :meth:`set_default`."""
         return dict(self._registry.snapshot.defaults)
+
+    @property
+    def registered(self) -> Snapshot:
+        """The kernels that are registered now, with their configurations and defaults; later changes do not show."""
+        return self._registry.snapshot
+
+    @property
+    def rules(self) -> Rules:
+        """The rules for JAX's transformations that are declared now; later changes do not show."""
+        return self._declarations.rules
 
     def def_kernel(
         self,

@@ -41,7 +41,7 @@ _DEFINITION = re.compile(
 
 
 @dataclass(frozen=True)
-class Definition:
+class LlvmDefinition:
     """One function, constant, variable, type or group of attributes of a module.
 
     Attributes:
@@ -53,7 +53,7 @@ class Definition:
     text: str
 
 
-def portable_code(modules: Sequence[str], root: str, replace: Callable[[Definition], str | None]) -> str:
+def portable_code(modules: Sequence[str], root: str, replace: Callable[[LlvmDefinition], str | None]) -> str:
     """The code of a function and of everything that it refers to, the same in every process.
 
     Args:
@@ -116,9 +116,9 @@ def _rewritten(text: str, module: int, number: Callable[[int, str], str]) -> str
     return re.sub(r"\s+", " ", _TOKEN.sub(token, text))
 
 
-def _definitions(module: str) -> Iterator[Definition]:
+def _definitions(module: str) -> Iterator[LlvmDefinition]:
     for match in _DEFINITION.finditer(module):
         assert match.lastgroup is not None
         last = "\n}" if match.lastgroup == "function" else "\n"
         end = module.find(last, match.start())
-        yield Definition(match[match.lastgroup], module[match.start() : len(module) if end < 0 else end])
+        yield LlvmDefinition(match[match.lastgroup], module[match.start() : len(module) if end < 0 else end])

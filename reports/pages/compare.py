@@ -94,7 +94,8 @@ def header_differences(base: Run, head: Run) -> list[str]:
         ("affinity", base.host.affinity, head.host.affinity),
     ]
     facts += _entries("threads", base.host.threads, head.host.threads)
-    facts += _entries("flag", base.flags, head.flags)
+    flags = [{name: value for name, value in run.flags.items() if name != "session_seed"} for run in (base, head)]
+    facts += _entries("flag", *flags)
     return _different(facts)
 
 

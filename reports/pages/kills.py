@@ -14,6 +14,7 @@ LETTERS = {
     Status.WRONG_SHAPE: "s",
     Status.WRONG_DTYPE: "d",
     Status.INPUT_MUTATED: "m",
+    Status.OUT_OF_BOUNDS: "b",
     Status.UNWRITTEN_OUTPUT: "u",
     Status.NONDETERMINISTIC: "n",
     Status.COMPILE_ERROR: "c",

@@ -17,10 +17,13 @@ From then on an operator may declare ``kernels={"c": ...}``.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import jax
 
 from suites.backends.kernel import Kernel
 from suites.errors import OperatorError
@@ -106,13 +109,21 @@ class Backend(metaclass=_Registered):
             outs: A ``jax.ShapeDtypeStruct`` for each output.
             inputs: Anything with shape and dtype for each input; a launch may depend on them.
 
+        Returns:
+            A function of the inputs that returns a list of outputs.
+
         Raises:
-            OperatorError: The kernel is not a kernel of this backend.
+            OperatorError: The kernel is not a kernel of this backend, or makes no function.
         """
         accepted = kernel if isinstance(kernel, Kernel) else self.accept(kernel)
         if accepted is None:
             raise OperatorError(f"{self.id}: got a {type(kernel).__name__}, expected {self.expected}. {self.cure}")
-        return accepted.build(inputs, outs)
+        try:
+            call = accepted.build(inputs, outs)
+        except Exception as error:
+            error.add_note(f"(raised while the backend {self.id!r} made a JAX callable of its kernel)")
+            raise
+        return call if accepted.returns_list else _listed(call)
 
     def unsupported(self, platform: str, dtype: str) -> str | None:
         """Why no kernel of this backend can run there, or None if one can."""
@@ -146,6 +157,21 @@ def register_backend(backend: Backend) -> Backend:
     if _registered.setdefault(backend.id, backend) is not backend:
         raise OperatorError(f"Backend {backend.id!r}: the id is taken (registered: {', '.join(_registered)}).")
     return backend
+
+
+@functools.lru_cache(maxsize=1024)
+def _listed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its results in a list; the same one for the same function, so that JAX compiles it once."""
+    if not callable(call):
+        raise OperatorError(
+            f"the method build of a kernel returned a {type(call).__name__}, expected a function of JAX arrays."
+        )
+
+    @functools.wraps(call, updated=())
+    def listed(*arrays: Any) -> list[Any]:
+        return jax.tree.leaves(call(*arrays))
+
+    return listed
 
 
 def _of_id(id_: str) -> Backend:

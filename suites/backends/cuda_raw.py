@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from bridge import cuda_raw_kernel
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel, Same
+from suites.backends.wrapped import arguments_of, launch_of, outs_function
 
 NO_CUDA_CORE = (
     None
@@ -39,17 +40,29 @@ class RawKernel(Kernel):
     Attributes:
         source: The text; its ``__global__`` function may be a template of the element type.
         name: Takes the name of a dtype and returns the name of the function, or of its instance for that dtype.
-        launch: Takes the inputs and outputs of a call. Returns the launch arguments of :func:`bridge.cuda_raw_kernel`.
+        launch: Takes the inputs and outputs of a call. Returns the launch arguments of :func:`bridge.cuda_raw_kernel`:
+            besides the launch also ``scalars``, ``options``, ``shared_mem``, ``input_output_aliases``, ``vmap_method``.
+        outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
     """
 
     source: str
     name: Callable[[str], str]
     launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
+    outs: Callable[..., Any] | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.cuda_raw_kernel`."""
         name = self.name(str(inputs[0].dtype))
-        return cuda_raw_kernel(self.source, name, outs, **self.launch(inputs, outs))
+        return cuda_raw_kernel(self.source, name, self.outs or outs, **self.launch(inputs, outs))
+
+    @property
+    def returns_list(self) -> bool:
+        """It does for the operator's outputs, which are a list."""
+        return self.outs is None
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """Those among the launch arguments."""
+        return self.launch(inputs, outs).get("input_output_aliases") or {}
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its pointers, if it is declared as plain source text."""
@@ -94,6 +107,10 @@ def _instance(dtype: str) -> str:
 def _accept(given: Any) -> Kernel | None:
     if isinstance(given, RawKernel):
         return given if isinstance(given.source, str) and callable(given.name) else None
+    wrapped = arguments_of(given, cuda_raw_kernel)
+    if wrapped is not None:
+        how = launch_of("cuda_raw_kernel", wrapped, "RawKernel(source, name, launch)")
+        return RawKernel(wrapped["source"], Same(wrapped["name"]), how, outs_function(wrapped["outs"]))
     if not isinstance(given, str):
         return None
     functions = _GLOBAL.findall(_COMMENT.sub(" ", given))

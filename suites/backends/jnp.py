@@ -20,6 +20,11 @@ class JaxFunction(Kernel):
         """The function itself."""
         return self.function
 
+    @property
+    def returns_list(self) -> bool:
+        """The reference of an operator returns one."""
+        return True
+
 
 JNP = register_backend(
     Backend(

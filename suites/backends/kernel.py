@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 DeclaredDtypes = list[tuple[str | None, ...]]
 """The dtypes of inputs and outputs, None for any dtype, of each signature that a kernel is declared with."""
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A number of custom calls of which only the least is known.
+
+    Attributes:
+        calls: The least number of custom calls in a program that calls the kernel.
+        transformed: The least number after a transformation, for which an operator may have a rule without kernels.
+    """
+
+    calls: int
+    transformed: int
+
+    def __rmul__(self, times: int) -> AtLeast:
+        return self
+
+    def __str__(self) -> str:
+        return f"at least {self.calls}"
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """Says in which modes JAX can differentiate a kernel's callable.
+
+    Attributes:
+        reverse: Whether ``jax.vjp`` works.
+        forward: Whether ``jax.jvp`` works.
+        inputs: The indices of the inputs that have a derivative; None for all inputs of real floats.
+        generated: Whether a compiler makes the derivative from the kernel alone. Its author may never have meant it.
+    """
+
+    reverse: bool
+    forward: bool = False
+    inputs: tuple[int, ...] | None = None
+    generated: bool = False
 
 
 class Kernel(ABC):
@@ -28,9 +64,26 @@ class Kernel(ABC):
         """
 
     @property
-    def custom_calls(self) -> int:
+    def custom_calls(self) -> int | AtLeast:
         """How many custom calls one call of the callable makes."""
         return 1
+
+    @property
+    def returns_list(self) -> bool:
+        """Whether the callable returns a list of arrays; if not, its results are put into one."""
+        return False
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """Pairs of input and output that share a buffer, by index: the kernel updates these inputs in place."""
+        return {}
+
+    def derivative(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Derivative | None:
+        """How the callable can be differentiated; None if the kernel does not say."""
+        return None
+
+    def unsupported(self, platform: str) -> str | None:
+        """Why this kernel cannot run on a platform that its backend has code for; None if it can."""
+        return None
 
     @property
     def direct(self) -> bool:
@@ -40,6 +93,15 @@ class Kernel(ABC):
     @property
     def atomic(self) -> bool:
         """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
+        return False
+
+    def with_bounds_checks(self) -> Kernel | None:
+        """A copy of the kernel in which an index out of bounds is an IndexError; None if its language has none."""
+        return None
+
+    @property
+    def parallel(self) -> bool:
+        """Whether Numba runs loops of the kernel on several threads of the CPU."""
         return False
 
     def declared_dtypes(self) -> DeclaredDtypes | None:

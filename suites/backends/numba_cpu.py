@@ -5,7 +5,7 @@ It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from numba.core.registry import CPUDispatcher
 from numba.np.numpy_support import as_dtype
 
 from bridge import numba_kernel
+from bridge.signature.call_options import check_aliases
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
+from suites.backends.numba_bounds import with_bounds_checks
 from suites.backends.numba_cpu_blocks import (
     ONE_THREAD_BELOW,
     block_count,
@@ -29,6 +31,7 @@ from suites.backends.numba_cpu_blocks import (
     copy_to,
     rows_of_part,
 )
+from suites.backends.wrapped import arguments_of, outs_function
 from suites.numerics.blocked_sums import BLOCK
 
 __all__ = [
@@ -53,13 +56,49 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NumbaKernel(Kernel):
-    """A function decorated with ``numba.njit`` that takes the inputs, then the outputs."""
+    """A Numba kernel for the CPU with the options of :func:`bridge.numba_kernel`.
+
+    Attributes:
+        dispatcher: A function decorated with ``numba.njit`` that takes the inputs, then the outputs.
+        input_output_aliases: Pairs of input and output index that share a buffer: the kernel updates such an input in
+            place. Callers see no change of it.
+        vmap_method: How ``jax.vmap`` runs the kernel.
+        outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
+    """
 
     dispatcher: Any
+    input_output_aliases: Any = ()
+    vmap_method: str | None = None
+    outs: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        given = self.input_output_aliases or {}
+        aliases = check_aliases(dict(given) if isinstance(given, tuple) else given, "NumbaKernel")
+        object.__setattr__(self, "input_output_aliases", aliases)
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_kernel`."""
-        return numba_kernel(self.dispatcher, outs)
+        aliases = dict(self.input_output_aliases) or None
+        declared = self.outs or outs
+        return numba_kernel(self.dispatcher, declared, vmap_method=self.vmap_method, input_output_aliases=aliases)
+
+    @property
+    def returns_list(self) -> bool:
+        """It does for the operator's outputs, which are a list."""
+        return self.outs is None
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """The declared ones."""
+        return dict(self.input_output_aliases)
+
+    def with_bounds_checks(self) -> NumbaKernel:
+        """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
+        return NumbaKernel(with_bounds_checks(self.dispatcher))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it is decorated with ``parallel=True``."""
+        return bool(self.dispatcher.targetoptions.get("parallel"))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its explicit signatures; None if Numba compiles it for any arguments."""
@@ -78,7 +117,11 @@ def _dtype(given: Any) -> str | None:
 
 def _accept(kernel: Any) -> Kernel | None:
     if isinstance(kernel, NumbaKernel):
-        return kernel
+        return kernel if isinstance(kernel.dispatcher, CPUDispatcher) else None
+    wrapped = arguments_of(kernel, numba_kernel)
+    if wrapped is not None:
+        wrapped["outs"] = outs_function(wrapped["outs"])
+        return NumbaKernel(wrapped.pop("kernel"), **wrapped)
     return NumbaKernel(kernel) if isinstance(kernel, CPUDispatcher) else None
 
 
@@ -89,7 +132,7 @@ NUMBA = register_backend(
         id="numba",
         targets={"cpu": "bridge_cpu"},
         accept=_accept,
-        expected="a function decorated with numba.njit",
+        expected="a function decorated with numba.njit, or a suites.NumbaKernel of one",
         cure="Decorate it with numba.njit.",
         missing_dtypes=_NO_HALF,
     )

@@ -5,13 +5,13 @@ It also exports the building blocks of :mod:`suites.backends.numba_cuda_blocks` 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
 from bridge import numba_cuda_callable, numba_cuda_kernel
+from bridge.signature.call_options import check_aliases
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 from suites.backends.numba_cuda_blocks import (
@@ -38,6 +38,7 @@ from suites.backends.numba_cuda_blocks import (
     tiles,
     widened,
 )
+from suites.backends.wrapped import ThreadPerElement, arguments_of, launch_of, outs_function
 
 __all__ = [
     "LOADS",
@@ -77,17 +78,29 @@ class CudaKernel(Kernel):
     Attributes:
         dispatcher: The kernel, decorated with ``numba.cuda.jit``.
         launch: Takes the inputs and outputs of a call (anything with shape and dtype). Returns the launch arguments of
-            :func:`bridge.numba_cuda_kernel`.
+            :func:`bridge.numba_cuda_kernel`: besides the launch also ``shared_mem``, ``input_output_aliases`` and
+            ``vmap_method``.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
+        outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
     """
 
     dispatcher: Any
     launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
     atomic: bool = False
+    outs: Callable[..., Any] | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_cuda_kernel`."""
-        return numba_cuda_kernel(self.dispatcher, outs, **self.launch(inputs, outs))
+        return numba_cuda_kernel(self.dispatcher, self.outs or outs, **self.launch(inputs, outs))
+
+    @property
+    def returns_list(self) -> bool:
+        """It does for the operator's outputs, which are a list."""
+        return self.outs is None
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """Those among the launch arguments."""
+        return self.launch(inputs, outs).get("input_output_aliases") or {}
 
 
 @dataclass(frozen=True)
@@ -98,20 +111,52 @@ class CudaCallable(Kernel):
         function: The function, as :func:`bridge.numba_cuda_callable` takes it. Its launches depend only on shapes and
             dtypes, so that they can be replayed.
         replay: Whether its launches are recorded once and then replayed without Python. The backend sets it.
+        input_output_aliases: Pairs of input and output index that share a buffer.
+        vmap_method: How ``jax.vmap`` runs the function.
+        outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
     function: Callable[..., None]
     replay: bool = False
+    input_output_aliases: Any = ()
+    vmap_method: str | None = None
+    outs: Callable[..., Any] | None = None
+    atomic: bool = False
+
+    def __post_init__(self) -> None:
+        given = self.input_output_aliases or {}
+        aliases = check_aliases(dict(given) if isinstance(given, tuple) else given, "CudaCallable")
+        object.__setattr__(self, "input_output_aliases", aliases)
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_cuda_callable`."""
-        return numba_cuda_callable(self.function, outs, replay=self.replay)
+        return numba_cuda_callable(
+            self.function,
+            self.outs or outs,
+            replay=self.replay,
+            vmap_method=self.vmap_method,
+            input_output_aliases=dict(self.input_output_aliases) or None,
+        )
+
+    @property
+    def returns_list(self) -> bool:
+        """It does for the operator's outputs, which are a list."""
+        return self.outs is None
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """The declared ones."""
+        return dict(self.input_output_aliases)
 
 
 def _accept_kernel(given: Any) -> Kernel | None:
     if isinstance(given, CudaKernel):
         return given if _is_kernel(given.dispatcher) and callable(given.launch) else None
-    return CudaKernel(given, _thread_per_element) if _is_kernel(given) else None
+    wrapped = arguments_of(given, numba_cuda_kernel)
+    if wrapped is not None:
+        launch = launch_of("numba_cuda_kernel", wrapped, "CudaKernel(kernel, launch)")
+        return CudaKernel(wrapped["kernel"], launch, outs=outs_function(wrapped["outs"]))
+    return CudaKernel(given, ThreadPerElement()) if _is_kernel(given) else None
 
 
 def _is_kernel(given: Any) -> bool:
@@ -121,14 +166,14 @@ def _is_kernel(given: Any) -> bool:
     return type(given).__module__.startswith("numba.cuda") and callable(given) and not is_device_function
 
 
-def _thread_per_element(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """The launch of a bare kernel: a thread for each element of the first output."""
-    return {"launch_dims": math.prod(outs[0].shape)}
-
-
 def _accept_callable(given: Any) -> CudaCallable | None:
     if isinstance(given, CudaCallable):
         return replace(given, replay=False) if isinstance(given.function, FunctionType) else None
+    wrapped = arguments_of(given, numba_cuda_callable)
+    if wrapped is not None:
+        wrapped.pop("replay", None)  # the backend says whether launches are replayed
+        wrapped["outs"] = outs_function(wrapped["outs"])
+        return CudaCallable(wrapped.pop("func"), **wrapped)
     return CudaCallable(given) if isinstance(given, FunctionType) else None
 
 

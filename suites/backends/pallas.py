@@ -25,19 +25,26 @@ class PallasKernel(Kernel):
     """A kernel in Pallas.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
+            or a list of them.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., list[jax.Array]]]
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The function that was made, compiled."""
         return _call(self, specs(inputs), specs(outs))
 
+    @property
+    def returns_list(self) -> bool:
+        """The compiled function returns one."""
+        return True
+
 
 @functools.lru_cache(maxsize=1024)
 def _call(kernel: PallasKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
-    return jax.jit(kernel.make(inputs, outs))
+    made = kernel.make(inputs, outs)
+    return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax
 from bridge import jax_kernel
 from bridge.languages.warp.compiled import has_adjoint
 from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import DeclaredDtypes, Kernel, Same
+from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
 from suites.backends.warp_blocks import (
     LANES,
     PARTS,
@@ -34,6 +34,8 @@ from suites.backends.warp_blocks import (
     wp,
     zeros,
 )
+from suites.backends.wrapped import arguments_of
+from suites.errors import OperatorError
 from suites.numerics.arrays import specs
 
 __all__ = [
@@ -67,14 +69,15 @@ class WarpKernel(Kernel):
         kernel: Takes the name of the first input's dtype and returns the ``warp.Kernel``: the same object each time.
             A ``warp.Kernel`` by itself serves all dtypes.
         options: Takes the inputs and outputs of a call (anything with shape and dtype). Returns the options of
-            :func:`bridge.jax_kernel`.
+            :func:`bridge.jax_kernel`. Or options that serve all calls, such as ``{"in_out_argnames": ["state"]}``;
+            without launch dimensions among them, a ``warp.Kernel`` runs a thread for each element of the first output.
         initial: Takes the outputs and returns the initial values of those that the kernel accumulates into
             (``in_out_argnames``). In the kernel these arguments follow the inputs.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
     kernel: Callable[[str], Any]
-    options: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]] = lambda inputs, outs: {}
+    options: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]] | Mapping[str, Any] = lambda inputs, outs: {}
     initial: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     atomic: bool = False
 
@@ -86,6 +89,33 @@ class WarpKernel(Kernel):
     def direct(self) -> bool:
         """Whether there are no initial values to be made."""
         return self.initial is None
+
+    @property
+    def returns_list(self) -> bool:
+        """Warp's callables return one."""
+        return True
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """The in/out arguments, which come first among the outputs; none if the kernel makes their initial values."""
+        names = list(self.options_of(inputs, outs).get("in_out_argnames") or ())
+        if self.initial is not None or not names:
+            return {}
+        labels = [each.label for each in self._of(inputs).adj.args]
+        return {index: place for place, index in enumerate(sorted(map(labels.index, names)))}
+
+    def derivative(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Derivative | None:
+        """Reverse mode, if Warp generates an adjoint that the options do not switch off."""
+        options = self.options_of(inputs, outs)
+        switched_off = options.get("enable_backward") is False or options.get("has_side_effect")
+        kernel = self._of(inputs)
+        return Derivative(reverse=not switched_off and has_adjoint(kernel), generated=not _has_own_adjoint(kernel.adj))
+
+    def options_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        """The options of :func:`bridge.jax_kernel` for a call."""
+        return dict(self.options) if isinstance(self.options, Mapping) else self.options(inputs, outs)
+
+    def _of(self, inputs: Sequence[Any]) -> Any:
+        return self.kernel(str(inputs[0].dtype))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes of its annotations, if it is one kernel for all dtypes."""
@@ -100,7 +130,7 @@ class WarpKernel(Kernel):
 
 @functools.lru_cache(maxsize=1024)
 def _kernel_call(kernel: WarpKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
-    options = {"num_outputs": len(outs)} | kernel.options(inputs, outs)
+    options = {"num_outputs": len(outs)} | kernel.options_of(inputs, outs)
     call = jax_kernel(kernel.kernel(str(inputs[0].dtype)), **options)
     initial = kernel.initial
     if initial is None:
@@ -114,12 +144,13 @@ class WarpCallable(Kernel):
     """A JAX function that calls Warp kernels, such as two of them with a temporary array in between.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns a list of outputs.
+        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
+            or a list of them.
         calls: How many kernels the function calls.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
+    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
     calls: int
     atomic: bool = False
 
@@ -133,6 +164,11 @@ class WarpCallable(Kernel):
         return self.calls
 
     @property
+    def returns_list(self) -> bool:
+        """The compiled function returns one."""
+        return True
+
+    @property
     def direct(self) -> bool:
         """It is a function around calls of the bridge."""
         return False
@@ -140,20 +176,52 @@ class WarpCallable(Kernel):
 
 @functools.lru_cache(maxsize=1024)
 def _function_call(kernel: WarpCallable, inputs: Any, outs: Any) -> Callable[..., Any]:
-    return jax.jit(kernel.make(inputs, outs))
+    made = kernel.make(inputs, outs)
+    return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
+
+
+def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a kernel calls a function with an adjoint by its author: ``warp.func_grad``, or a native one."""
+    if id(adjoint) in seen:
+        return False
+    functions = adjoint.get_references()[2]
+    return any(
+        getattr(each, "custom_grad_func", None) is not None
+        or getattr(each, "adj_native_snippet", None) is not None
+        or (getattr(each, "adj", None) is not None and _has_own_adjoint(each.adj, seen | {id(adjoint)}))
+        for each in functions
+    )
 
 
 def _accept(given: Any) -> Kernel | None:
     if isinstance(given, WarpCallable):
         return given
     if isinstance(given, WarpKernel):
+        if isinstance(given.options, Mapping):
+            own = given.kernel if isinstance(given.kernel, wp.Kernel) else None
+            given = replace(given, options=_Fixed(tuple(given.options.items()), own and _output_shapes(own)))
         if isinstance(given.kernel, wp.Kernel):
-            return replace(given, kernel=Same(given.kernel))
+            known: WarpKernel = replace(given, kernel=Same(given.kernel))
+            return known
         return given if callable(given.kernel) else None
-    if not isinstance(given, wp.Kernel):
-        return None
-    parameters = [(each.label, _inner_rank(each.type)) for each in given.adj.args]
-    return WarpKernel(Same(given), _OutputShapes(tuple(parameters)))
+    wrapped = arguments_of(given, jax_kernel)
+    if wrapped is not None:
+        return _of_wrapper(wrapped)
+    return WarpKernel(Same(given), _output_shapes(given)) if isinstance(given, wp.Kernel) else None
+
+
+def _of_wrapper(arguments: dict[str, Any]) -> WarpKernel:
+    """The kernel of a wrapper that :func:`bridge.jax_kernel` made, with the options of the wrapper and no others."""
+    fixed = [name for name in ("launch_dims", "output_dims") if arguments.get(name) is not None]
+    if fixed:
+        raise OperatorError(
+            f"the kernel {arguments['kernel'].key} is wrapped by jax_kernel with "
+            f"{', '.join(f'{name}={arguments[name]!r}' for name in fixed)}, which does not say how the sizes of the "
+            "checks are launched. Declare suites.WarpKernel(kernel, options), with a function of inputs and outputs "
+            "that returns these options."
+        )
+    kernel = arguments.pop("kernel")
+    return WarpKernel(Same(kernel), _Fixed(tuple({"num_outputs": 1, **arguments}.items()), None))
 
 
 def _accept_tile(given: Any) -> Kernel | None:
@@ -173,6 +241,29 @@ def _dtype(given: Any) -> str | None:
     return name if re.fullmatch(r"bool|u?int\d+|float\d+", name) else None
 
 
+def _output_shapes(kernel: Any) -> _OutputShapes:
+    return _OutputShapes(tuple((each.label, _inner_rank(each.type)) for each in kernel.adj.args))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fixed:
+    """Returns options that serve all calls, and launch dimensions if they have none.
+
+    Attributes:
+        options: The options, as pairs.
+        launch: Makes the launch dimensions; None if :func:`bridge.jax_kernel` takes its own.
+    """
+
+    options: tuple[tuple[str, Any], ...]
+    launch: _OutputShapes | None
+
+    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+        options = dict(self.options)
+        if self.launch is None or "launch_dims" in options:
+            return options
+        return {**self.launch(inputs, outs, options.get("in_out_argnames") or ()), **options}
+
+
 @dataclass(frozen=True)
 class _OutputShapes:
     """Makes the options of a bare kernel: a thread for each element of the first output.
@@ -183,12 +274,19 @@ class _OutputShapes:
 
     parameters: tuple[tuple[str, int], ...]
 
-    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-        if len(self.parameters) != len(inputs) + len(outs):
+    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any], in_out: Sequence[str] = ()) -> dict[str, Any]:
+        pure = outs[len(in_out) :]
+        if len(self.parameters) != len(inputs) + len(pure):
             return {}  # jax_kernel says how many it expects
-        named = zip(self.parameters[len(inputs) :], outs, strict=True)
-        shapes = {name: tuple(out.shape[: len(out.shape) - rank]) or (1,) for (name, rank), out in named}
-        return {"launch_dims": next(iter(shapes.values())), "output_dims": shapes}
+        ranks = dict(self.parameters)
+        first = next((name for name, _ in self.parameters if name in in_out), None)
+        named = zip(self.parameters[len(inputs) :], pure, strict=True)
+        shapes = {name: self._threads(out, rank) for (name, rank), out in named}
+        launch = next(iter(shapes.values())) if first is None else self._threads(outs[0], ranks[first])
+        return {"launch_dims": launch, "output_dims": shapes} if shapes else {"launch_dims": launch}
+
+    def _threads(self, out: Any, rank: int) -> tuple[int, ...]:
+        return tuple(out.shape[: len(out.shape) - rank]) or (1,)
 
 
 WARP = register_backend(

@@ -8,7 +8,9 @@ import jax
 
 from reports import Status, Timing
 from suites.bench.first_call import stages
+from suites.bench.plausible import ClockError
 from suites.bench.sampling import PerCallClock, sample
+from suites.bench.still_right import StillRight
 from suites.bench.timing_plan import plan
 from suites.cells.case import Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE
@@ -54,11 +56,19 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
         }
         if verdict.status is not Status.PASSED:
             return found
+        # XLA's own code is no suspect; and truth for the largest inputs would take seconds.
+        watched = case.backend.compiled and case.size <= REPEATED_ABOVE
         try:
+            still_right = StillRight(case, inputs) if watched else None
             how = plan(case.operator, case.backend, inputs)
             seconds, stop = sample(benchmark, clock, how, limit_s)
+            after = still_right.verdict(how) if still_right is not None else verdict
+        except ClockError as error:
+            return found | {"status": Status.UNCHECKED, "reason": str(error)}
         except Exception as error:
             return found | {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+    if after.status is not Status.PASSED:
+        return found | {"status": after.status, "reason": after.reason}
     samples_ns = [1e9 * each for each in seconds]
     return found | {
         "timing": Timing(method=how.method, cache=how.cache, samples_ns=samples_ns, loops=how.loops, stop=stop)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reports import median_relative_error
+from suites.bench import two_clocks
+from suites.bench.plausible import require_elapsed
 from suites.bench.timing_plan import Plan
 
 LEAST_SAMPLES = 30
@@ -50,7 +51,7 @@ class PerCallClock:
 
     def now(self) -> float:
         """Returns the time, in seconds of one call."""
-        return time.perf_counter() / self._loops if self._advanced_s is None else self._advanced_s
+        return two_clocks.wall() / self._loops if self._advanced_s is None else self._advanced_s
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,9 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
         clock: The clock.
         plan: How the cell is timed.
         limit_s: Seconds that sampling may take.
+
+    Raises:
+        ClockError: Another clock says that the samples took far longer than they claim.
     """
     run: Callable[[], Any]
     if plan.device_seconds is None:
@@ -124,21 +128,25 @@ def sample(benchmark: Any, clock: PerCallClock, plan: Plan, limit_s: float) -> t
             clock.advance(next(seconds))
 
     chosen = rounds(pilot, sample_s, limit_s, spent_s=spent_s, batch=plan.batch)
+    begin = two_clocks.system()
     benchmark.pedantic(run, rounds=chosen.count)
+    elapsed = two_clocks.system() - begin
     samples = list(benchmark.stats.stats.data)
+    if plan.device_seconds is None:
+        require_elapsed(sum(samples) * plan.loops, elapsed)
     return samples, stop_reason(samples, chosen)
 
 
 def _pilot(take: Callable[[], float], batch: int, limit_s: float) -> tuple[list[float], float]:
     """Takes a few samples; returns them, and how long one takes in all."""
-    start = time.perf_counter()
+    start = two_clocks.wall()
     taken = [take() for _ in range(batch)]
-    while len(taken) < LEAST_SAMPLES and time.perf_counter() - start < _PILOT_SHARE * limit_s:
+    while len(taken) < LEAST_SAMPLES and two_clocks.wall() - start < _PILOT_SHARE * limit_s:
         taken.append(take())
-    return taken, (time.perf_counter() - start) / len(taken)
+    return taken, (two_clocks.wall() - start) / len(taken)
 
 
 def _timed(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = two_clocks.wall()
     run()
-    return time.perf_counter() - start
+    return two_clocks.wall() - start

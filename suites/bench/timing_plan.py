@@ -20,6 +20,7 @@ import jax
 from suites.backends.backend import Backend
 from suites.bench import gpu
 from suites.bench.chained_calls import UNCHANGED, can_chain, chain
+from suites.checks.judging.refilled_memory import RefilledMemory
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
 
@@ -44,6 +45,8 @@ class Plan:
         cache: State of the caches before a call: ``hot`` (its data lies there, as far as it fits) or ``cold``.
         device_seconds: Yields measured times of single calls, without end; None where the time of ``run`` counts.
         batch: How many times ``device_seconds`` measures together; 1 without it.
+        on_other: Runs the timed program on other inputs, which take the addresses of the timed ones, and returns its
+            results. The timed inputs are gone then, so nothing can be timed afterwards.
     """
 
     method: str
@@ -52,26 +55,41 @@ class Plan:
     cache: str = "hot"
     device_seconds: Iterator[float] | None = None
     batch: int = 1
+    on_other: Callable[[Inputs], Any] = lambda inputs: None
 
 
 def plan(operator: Operator, backend: Backend, inputs: Inputs) -> Plan:
     """Decides how a cell is timed, and compiles the program for it."""
     call = operator.build(backend, inputs)
-    arguments = [jax.device_put(array) for array in inputs]
+    (device,) = jax.device_put(0).devices()
+    memory = RefilledMemory(inputs, device)
+    arguments = memory.fill(inputs)
     outs = operator.outputs(*inputs)
-    if any(device.platform != "cpu" for device in jax.device_put(0).devices()):
-        return _device_plan(operator, call, inputs, arguments)
+    if device.platform != "cpu":
+        return _device_plan(operator, call, inputs, memory, arguments)
     declared_bytes = operator.bytes_read(*inputs) + operator.bytes_written(*inputs)
     if declared_bytes >= CHAINED_BELOW_BYTES or not can_chain(outs, inputs):
         function = jax.jit(lambda *arrays: call(*arrays))
         jax.block_until_ready(function(*arguments))
-        return Plan("wall", lambda: jax.block_until_ready(function(*arguments)), 1)
-    chained = functools.partial(chain(call, outs, inputs), changes=jax.device_put(UNCHANGED), arguments=arguments)
-    loops = _loops(chained)
-    return Plan("carried_loop", lambda: jax.block_until_ready(chained(loops)), loops)
+        return Plan(
+            "wall",
+            lambda: jax.block_until_ready(function(*arguments)),
+            1,
+            on_other=lambda inputs: function(*memory.fill(inputs)),
+        )
+    chained = functools.partial(chain(call, outs, inputs), changes=jax.device_put(UNCHANGED))
+    loops = _loops(functools.partial(chained, arguments=arguments))
+    return Plan(
+        "carried_loop",
+        lambda: jax.block_until_ready(chained(loops, arguments=arguments)),
+        loops,
+        on_other=lambda inputs: chained(loops, arguments=memory.fill(inputs)),
+    )
 
 
-def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, arguments: list[Any]) -> Plan:
+def _device_plan(
+    operator: Operator, call: Callable[..., Any], inputs: Inputs, memory: RefilledMemory, arguments: list[Any]
+) -> Plan:
     """Plans device times of single calls, a batch at a time."""
     function = jax.jit(lambda *arrays: call(*arrays))
     written = operator.bytes_written(*inputs)
@@ -83,7 +101,15 @@ def _device_plan(operator: Operator, call: Callable[..., Any], inputs: Inputs, a
         while True:
             yield from measure(function, arguments, batch)
 
-    return Plan(method, lambda: jax.block_until_ready(function(*arguments)), 1, cache, seconds(), batch)
+    return Plan(
+        method,
+        lambda: jax.block_until_ready(function(*arguments)),
+        1,
+        cache,
+        seconds(),
+        batch,
+        on_other=lambda inputs: function(*memory.fill(inputs)),
+    )
 
 
 def _loops(chained: Callable[[int], Any]) -> int:

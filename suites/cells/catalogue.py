@@ -64,6 +64,11 @@ def operators() -> dict[str, Operator]:
     return found
 
 
+def sources() -> tuple[str, ...]:
+    """Returns the files and modules that :func:`use` was given; none for the operators of this package."""
+    return _sources
+
+
 def check(platform: str) -> None:
     """Refuses a user's operators that contradict themselves or cannot run, before any cell runs.
 

@@ -7,7 +7,7 @@ from suites.cells.tables.differentiable import GRADIENTS
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import random_cotangents
-from suites.checks.pullback import judge_cotangents, pullback
+from suites.checks.pullback import judge_cotangents, pullback, require_derivative
 from suites.checks.register import check
 from suites.numerics.precision import precision
 
@@ -21,5 +21,6 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
         program = function.lower(inputs, cotangents).compile()
         outs, found = program(jax.device_put(inputs), jax.device_put(cotangents))
     evidence.require_calls(program, case, times=2)  # each kernel and its adjoint
-    evidence.require(judge_results(operator, inputs, outs), "value")
-    evidence.require(judge_cotangents(operator, inputs, cotangents, found), "derivative")
+    evidence.require(judge_results(operator, inputs, outs), "value", whole=True)
+    verdict = judge_cotangents(operator, inputs, cotangents, found)
+    require_derivative(evidence, case, verdict, "derivative", whole=True)

@@ -14,4 +14,4 @@ from suites.checks.register import check
     order=30,
 )
 def test_compiled_program_calls_the_kernel_and_writes_every_element_right(case: Case, evidence: Evidence) -> None:
-    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device))
+    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device), whole=True)

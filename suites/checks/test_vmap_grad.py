@@ -22,4 +22,4 @@ def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
     with precision(case.dtype), jax.default_device(case.device):
         call = operator.build(case.backend, elements[0][0])
         _, found = jax.jit(jax.vmap(pullback(call, operator)))(inputs, cotangents)
-    require_each(evidence, operator, elements, found)
+    require_each(evidence, case, elements, found)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
+from bridge.languages.copying import call_of
 from suites.backends.backend import Backend
+from suites.backends.custom_kernel import custom_kernel
 from suites.backends.kernel import Kernel
 from suites.errors import OperatorError
 
@@ -17,12 +19,17 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
     Args:
         where: The operator and its field, with which an error begins.
         backend: The backend that the kernel is declared for.
-        kernel: A bare kernel of the backend's language, or one in the class that says how it is launched.
+        kernel: A bare kernel of the backend's language, one in the class that says how it is launched, or the wrapper
+            that a function of the bridge made of it. For every backend also a ``bridge.XLACustomKernel``.
 
     Raises:
         OperatorError: It is something else.
     """
-    found = backend.accept(kernel)
+    try:
+        custom = custom_kernel(kernel)
+        found = custom.of([backend.id, backend.language]) if custom is not None else backend.accept(kernel)
+    except OperatorError as error:
+        raise OperatorError(f"{where}: {error}") from error
     if isinstance(found, Kernel):
         return found
     if found is not None:
@@ -39,6 +46,13 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
 
 def refuse_kernel(where: str, reference: Any) -> None:
     """Raises an OperatorError if the reference is a kernel: it must be a function of JAX arrays."""
+    name = getattr(reference, "name", None) or getattr(reference, "__name__", "a kernel")
+    if custom_kernel(reference) is not None or call_of(reference) is not None:
+        raise OperatorError(
+            f"{where} is {name}, which calls a kernel of the bridge, expected a function of JAX's arrays: a kernel "
+            "proves nothing about itself. Write it with jax.numpy, or pass an XLACustomKernel with a jnp kernel to "
+            "suites.operator_of."
+        )
     others = [] if isinstance(reference, FunctionType) else _accepting(reference)
     if others:
         raise OperatorError(

@@ -9,10 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from reports import Status
+from suites.backends.backend import Backend
+from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
+from suites.numerics.verdict import judge
 
 
 def verify(operator: Operator) -> None:
@@ -38,11 +42,26 @@ def verify(operator: Operator) -> None:
                     f"{operator.name}: edges({dtype!r})[{name!r}] has {len(case)} inputs, expected {len(inputs)} as in "
                     "the sample."
                 )
+        _check_domains(operator, inputs)
         _compare_outputs(operator, inputs)
         for work in ("bytes_read", "bytes_written", "flops"):
             with _telling(operator, work):
                 getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
+    _refuse_kernels_in_reference(operator)
+    _refuse_truth_that_accepts_zeros(operator)
+
+
+def _check_domains(operator: Operator, inputs: Inputs) -> None:
+    names = input_names(operator.reference, len(inputs))
+    for index, array in enumerate(inputs):
+        with _telling(operator, "domains"):
+            outside = operator.domain_of(index).outside(array, inputs)
+        if outside is not None:
+            raise OperatorError(
+                f"{operator.name}: the sample of {names[index]} has {outside}, expected the domain that domains "
+                f"declares: {operator.domain_of(index)}. Change one of them."
+            )
 
 
 def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
@@ -67,10 +86,52 @@ def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
 
 def _check_gradient(operator: Operator, inputs: Inputs) -> None:
     floats = [index for index, array in enumerate(inputs) if array.dtype.kind == "f"]
-    for index in operator.gradient.terms if operator.gradient else ():
+    gradient = operator.gradient
+    field = "terms" if gradient and gradient.terms else "inputs"
+    for index in (gradient.terms or gradient.inputs or ()) if gradient else ():
         if index >= len(inputs) or (inputs and floats and index not in floats):
             raise OperatorError(
-                f"{operator.name}: gradient.terms has input {index}, expected one of the inputs of floats: {floats}."
+                f"{operator.name}: gradient.{field} has input {index}, expected one of the inputs of floats: {floats}."
+            )
+
+
+def _refuse_kernels_in_reference(operator: Operator) -> None:
+    """Refuses a reference that calls a kernel of the bridge: the kernel would be compared with itself."""
+    dtype = operator.dtypes[0]
+    inputs = operator.sample(dtype, operator.sizes.check[0], 0)
+    with _telling(operator, "reference"), precision(*(array.dtype for array in inputs)):
+        program = jax.jit(operator.reference).lower(*inputs).as_text()
+    for target in {target for backend in Backend for target in backend.targets.values() if target}:
+        if f"@{target}(" in program:
+            raise OperatorError(
+                f"{operator.name}: reference calls a kernel ({target}), expected JAX's own operations, which the "
+                "kernel is compared with. Write it with jax.numpy."
+            )
+
+
+def _refuse_truth_that_accepts_zeros(operator: Operator) -> None:
+    """Refuses a declared truth or tolerance whose margin is so wide that a result of zeros is right.
+
+    An output that is zero nearly everywhere, or nearly zero beside its terms, says nothing; another sample may.
+    """
+    if operator.derives_truth and operator.tolerance is None:
+        return
+    for dtype in operator.dtypes:
+        accepted = []
+        for size in operator.sizes.check:
+            with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
+                inputs = operator.sample(dtype, size, 0)
+            with _telling(operator, "truth"):
+                truth = operator.truth(*inputs)
+            zeros = [np.zeros(each.value.shape, each.dtype) for each in truth.outputs]
+            ones = [np.ones(each.value.shape, each.dtype) for each in truth.outputs]
+            wrong = (judge(zeros, truth), judge(ones, truth))
+            accepted.append(all(verdict.status is Status.PASSED for verdict in wrong) and any(map(np.size, zeros)))
+        if all(accepted):
+            what = "truth" if operator.tolerance is None else f"tolerance {operator.tolerance:g}"
+            raise OperatorError(
+                f"{operator.name}: {what} accepts zeros as well as ones for every sample in {dtype}, expected a margin "
+                "that only right results keep. Lower it, or leave it out to have it derived from the reference."
             )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from reports import Status
 from suites.declare import fields
 from suites.declare.answer import Answer, Declared, Given
 from suites.declare.given_inputs import described, inputs_of, inputs_of_dtype
@@ -16,7 +15,6 @@ from suites.errors import OperatorError
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.edges import values
 from suites.numerics.precision import precision
-from suites.numerics.verdict import judge
 
 
 class Sample(Answer):
@@ -73,28 +71,15 @@ class Edges(Answer):
             name: tuple(np.roll(vector, index) for index in range(count))
             for name, vector in special_vectors(dtype).items()
         }
-        return {name: inputs for name, inputs in cases.items() if self._is_decided(inputs)}
+        return {name: inputs for name, inputs in cases.items() if self._has_truth(inputs)}
 
-    def _is_decided(self, inputs: Inputs) -> bool:
-        """Whether inputs have one right result.
-
-        A reference may refuse empty inputs: an empty vector has no maximum. XLA's threads flush subnormal numbers to
-        zero, so that the quotient of two of them has no right value.
-        """
-        tiny = {array.dtype: float(np.finfo(array.dtype).tiny) for array in inputs if array.dtype.kind == "f"}
-        flushed = [
-            np.where(np.abs(array) < tiny[array.dtype], np.copysign(0, array), array).astype(array.dtype)
-            if array.dtype in tiny
-            else array
-            for array in inputs
-        ]
+    def _has_truth(self, inputs: Inputs) -> bool:
+        """Whether the reference takes these inputs. It may refuse empty ones: an empty vector has no maximum."""
         try:
-            truth, other = self.operator.truth(*inputs), self.operator.truth(*flushed)
+            self.operator.truth(*inputs)
         except Exception:
             return False
-        with np.errstate(over="ignore"):
-            results = [expected.value.astype(expected.dtype) for expected in other.outputs]
-        return judge(results, truth).status is Status.PASSED
+        return True
 
 
 def special_vectors(dtype: str) -> dict[str, Array]:

@@ -5,6 +5,7 @@ An operator needs a name, a reference and kernels. All other fields have default
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +15,16 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.backends.jnp import JaxFunction
-from suites.backends.kernel import Kernel
+from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, refuse_kernel, takes
+from suites.declare.differentiation import differentiated_inputs, why_no_gradient
+from suites.declare.domain import Domain
 from suites.declare.error_case import ErrorCase
 from suites.declare.gradient import Gradient
+from suites.declare.guessed_domain import guessed
 from suites.declare.input_answers import Edges, Sample
+from suites.declare.input_names import input_names
 from suites.declare.limitation import Limitation
 from suites.declare.result_answers import Outputs, Reference, TruthOf
 from suites.declare.sizes import Sizes
@@ -30,6 +35,9 @@ from suites.numerics.error_model import Truth
 
 _ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
 """The fields that are functions. The default of each follows from fields that come before it."""
+
+MOST_TOLERANCE = 0.1
+"""The largest tolerance: with more, results that have not one right digit would pass."""
 
 _DEFAULT: Any = None
 """The value of a field that the operator fills in by itself."""
@@ -62,6 +70,9 @@ class Operator:
         sample: Takes the name of a dtype, a nominal size and a seed. Returns typical inputs. The default is a vector of
             that size for each parameter of the reference that has no default: normal numbers, integers from 0 to 99, or
             mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
+        domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
+            them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
+            the extent that the samples stay below, see :mod:`suites.declare.guessed_domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
             default. The default sample has empty vectors, vectors of one element, and special values.
         errors: Inputs that must be refused.
@@ -70,7 +81,9 @@ class Operator:
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
         sizes: The nominal sizes that it is checked and timed at.
         limitations: Known limitations.
-        gradient: How it is differentiated; None if its derivative is undefined or zero everywhere.
+        gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
+            undefined or zero everywhere. By default kernels that can be differentiated must have the derivative of the
+            reference; an adjoint that Warp generates, and that is wrong, is then only reported.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
             inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.checks.judging.repetition`.
@@ -93,6 +106,7 @@ class Operator:
     tolerance: float | None = None
     dtypes: Sequence[Any] = ("float32", "float64")
     sample: Callable[[str, int, int], Inputs] = _DEFAULT
+    domains: Mapping[str | int, Domain] = field(default_factory=dict)
     edges: Callable[[str], Mapping[str, Inputs]] = _DEFAULT
     bytes_read: Callable[..., int] = _DEFAULT
     bytes_written: Callable[..., int] = _DEFAULT
@@ -100,7 +114,7 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: Sequence[Limitation] = ()
-    gradient: Gradient | None = None
+    gradient: Gradient | None = field(default_factory=Gradient.assumed)
     batchable: bool = True
     elementwise: bool = False
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
@@ -140,9 +154,17 @@ class Operator:
             raise OperatorError(f"{self.name}: sizes is {self.sizes!r}, expected suites.Sizes(...).")
         if not isinstance(self.gradient, Gradient | None):
             raise OperatorError(f"{self.name}: gradient is {self.gradient!r}, expected suites.Gradient(...).")
+        if not isinstance(self.domains, Mapping) or not all(isinstance(d, Domain) for d in self.domains.values()):
+            raise OperatorError(
+                f"{self.name}: domains is {self.domains!r}, expected a dict by the name or index of an input, such as "
+                "{'x': suites.Domain(finite=True)}."
+            )
         if self.tolerance is not None:
-            if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance < 1:
-                raise OperatorError(f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5.")
+            if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance <= MOST_TOLERANCE:
+                raise OperatorError(
+                    f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5, at most "
+                    f"{MOST_TOLERANCE}: a larger one accepts wrong results."
+                )
             if getattr(self.truth, "given", None) is not None:
                 raise OperatorError(f"{self.name}: tolerance is for a derived truth. Leave one of the two out.")
         fields.function(f"{self.name}: shape", self.shape, "the nominal size")
@@ -160,23 +182,57 @@ class Operator:
         """Whether truth comes from the reference, because the author declares none."""
         return getattr(self.truth, "given", None) is None
 
+    def domain_of(self, index: int) -> Domain:
+        """The values that an input may take: the declared domain, or the one that its samples suggest.
+
+        Raises:
+            OperatorError: ``domains`` names no input of the operator.
+        """
+        return self.effective_domains[index]
+
+    @functools.cached_property
+    def effective_domains(self) -> tuple[Domain, ...]:
+        """The domain of each input."""
+        dtype, sizes = self.dtypes[0], self.sizes.check
+        count = len(self.sample(dtype, sizes[0], 0))
+        names = input_names(self.reference, count)
+        declared: dict[int, Domain] = {}
+        for key, domain in self.domains.items():
+            index = names.index(key) if key in names else key
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+                raise OperatorError(
+                    f"{self.name}: domains has {key!r}, expected one of the inputs {', '.join(names)} or its index."
+                )
+            declared[index] = domain
+        # A default sample draws integers of 0 to 99 whatever their meaning, so it suggests nothing.
+        suggests = getattr(self.sample, "given", None) is not None
+        return tuple(
+            declared[index]
+            if index in declared
+            else guessed(index, self.sample, self.outputs, self.reference, dtype, sizes)
+            if suggests
+            else Domain()
+            for index in range(count)
+        )
+
     def backends(self) -> tuple[Backend, ...]:
         """The backends that it is implemented in, with the reference, in the order of the registry."""
         return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
 
     def has_gradient(self, backend: Backend, dtype: str) -> bool:
-        """Whether a backend's callable can be differentiated in a dtype."""
-        if self.gradient is None or backend not in self.backends() or np.dtype(dtype).kind != "f":
-            return False
-        declared = self.gradient.backends
-        kernels = backend.has_adjoints if declared is None else backend in declared
-        return (kernels or backend is Backend.JNP) and dtype in (self.gradient.dtypes or self.dtypes)
+        """Whether a backend's callable can be differentiated in a dtype, and must have the derivative of the truth."""
+        return why_no_gradient(self, backend, dtype) is None
+
+    def differentiated(self, inputs: Sequence[Any]) -> list[int]:
+        """The indices of the inputs that have a derivative; empty if there are none."""
+        return differentiated_inputs(self, inputs)
 
     def unsupported(self, backend: Backend, platform: str, dtype: str) -> str | None:
         """Why a backend cannot run it on a platform in a dtype, or None if it can."""
         if backend not in self.backends():
             return f"{self.name} has no {backend.id} kernel"
-        return backend.unsupported(platform, dtype) or self._undeclared(backend, dtype)
+        why = backend.unsupported(platform, dtype) or self.kernel(backend).unsupported(platform)
+        return why or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
         """Why a dtype is unsupported: the kernel is declared only for other dtypes of the operator. Otherwise None.
@@ -213,7 +269,7 @@ class Operator:
         """Whether the callable of a backend is the bridge's own, rather than a function around it."""
         return self.kernel(backend).direct
 
-    def calls(self, backend: Backend) -> int:
+    def calls(self, backend: Backend) -> int | AtLeast:
         """How many custom calls one call of a backend's callable makes."""
         return self.kernel(backend).custom_calls if backend.compiled else 0
 

@@ -14,9 +14,21 @@ section 4.2). So the error of the computed sum is at most ``gamma_k * S``, where
 ``k = b + n/b``. An operator declares the longest chain that its kernels may have, see
 :func:`suites.blocked_terms`.
 
-A result is accepted when ``|got - truth| <= C u |truth| + gamma_k S + f * tiny``. ``C`` is the limit for elementwise
-functions; a correctly rounded result has C = 1. ``tiny`` is the smallest normal number. It allows for ``f`` operands or
-results that are flushed to zero: XLA's threads flush subnormal numbers.
+That is the worst case. A second bound is smaller for long sums: ``4 u sqrt(k) T``, where ``T`` says how large the
+partial sums are (:mod:`suites.numerics.partial_sums` has the theorem, its assumptions and the 4). ``T`` is about as
+large as the result or as the root of the sum of squares, whichever is larger, and ``S`` of terms with both signs is
+``sqrt(k)`` times as large. A sum of whole numbers that all fit is not rounded at all
+(:mod:`suites.numerics.quanta`).
+
+A result is accepted when ``|got - truth| <= C u |truth| + min(gamma_k S, 4 u sqrt(k) T) + f * tiny``. ``C`` is the
+limit for elementwise functions; a correctly rounded result has C = 1. ``tiny`` is the smallest normal number. It allows
+for ``f`` operands or results that are flushed to zero: XLA's threads flush subnormal numbers. No sum is granted more
+than a quarter of ``S`` or ``T``: a type that would lose more is too narrow to add up so many terms in one chain, and a
+kernel must add in blocks or in a wider type.
+
+A complex result is off by at most the margin in the complex plane. The model holds with ``|.|`` for the modulus: an
+addition has ``C = 1``, a product ``C = 2 sqrt(2)``, and a quotient by the usual formula ``4 sqrt(2)`` (Higham, section
+3.6).
 
 Truth has at least 11 more bits than the result. For float32 it is a float64. For float64 it is a ``np.longdouble``,
 which has 64 bits of significand on x86-64 and more on other 64-bit Linux. Where ``np.longdouble`` is no wider than
@@ -32,12 +44,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.numerics.arrays import Array
+from suites.numerics.partial_sums import MOST, probable_factor
+from suites.numerics.quanta import nothing_rounded
 
-WIDE: dict[str, type[np.floating[Any]]] = {
+WIDE: dict[str, type[np.inexact[Any]]] = {
     "bfloat16": np.float64,
     "float16": np.float64,
     "float32": np.float64,
     "float64": np.longdouble,
+    "complex64": np.complex128,
+    "complex128": np.clongdouble,
 }
 """The type that truth is computed in, by the dtype of the inputs."""
 
@@ -59,6 +75,23 @@ def gamma(terms: int, dtype: np.dtype[Any] | str) -> float:
     return ku / (1 - ku) if ku < 1 else float("inf")
 
 
+def sum_error(sizes: Any, partial: Any, roundings: Any, unit: float) -> Any:
+    """The error of a sum: the smaller one of the worst case and of the probabilistic bound of the model above.
+
+    Args:
+        sizes: ``S``, the sum of the absolute values.
+        partial: ``T``, how large partial sums are; None or infinite if that is unknown.
+        roundings: ``k``, a number or an array.
+        unit: The unit roundoff u.
+    """
+    with np.errstate(all="ignore"):
+        sizes, ku = np.asarray(sizes), np.asarray(roundings) * unit
+        error = np.where(sizes > 0, np.minimum(np.where(ku < 1, ku / (1 - ku), np.inf), MOST) * sizes, 0)
+        if partial is None:
+            return error
+        return np.fmin(error, probable_factor(roundings, unit) * np.asarray(partial))
+
+
 @dataclass(frozen=True)
 class Expected:
     """The true value of one output, with its error bound.
@@ -68,13 +101,13 @@ class Expected:
         dtype: Dtype of the output.
         margin: Accepted absolute error of each element; None if every bit counts. Integers and booleans have a margin
             if they depend on a rounded number, for instance on whether it is above a threshold.
-        signed_zero: Whether a zero must have the sign of the true zero.
+        signed_zero: Whether a zero must have the sign of the true zero; for all elements, or for each.
     """
 
     value: Array
     dtype: np.dtype[Any]
     margin: Array | None
-    signed_zero: bool = False
+    signed_zero: bool | Array = False
 
 
 @dataclass(frozen=True)
@@ -104,9 +137,11 @@ def bounded(
     *,
     ulps: float = 0.0,
     condition: Array | float = 0.0,
-    terms: int = 0,
-    flushed: float = 1.0,
+    terms: int | Array = 0,
+    flushed: float | Array = 1.0,
     signed_zero: bool = False,
+    partial: Array | float | None = None,
+    quantum: Array | float = 0.0,
 ) -> Expected:
     """A rounded result, with the error bound of the model above.
 
@@ -115,14 +150,26 @@ def bounded(
         dtype: Dtype of the output.
         ulps: ``C`` of the error model, in units of u: 1 is half a unit in the last place, a correctly rounded result.
         condition: ``S`` of the error model.
-        terms: ``k`` of the error model.
+        terms: ``k`` of the error model, for all elements or for each.
         flushed: ``f`` of the error model: how many operands and results may be flushed to zero.
         signed_zero: Whether a zero must have the sign of the true zero.
+        partial: ``T`` of the error model, from :func:`suites.partial_sums`; None for the worst case alone.
+        quantum: For a result that takes only additions and multiplications, a power of two that divides all terms, from
+            :func:`suites.quantum`. Where ``condition`` shows that nothing is rounded, the result must then be exact.
     """
     info = finfo(dtype)
     with np.errstate(all="ignore"):
         # NaN and infinities have no margin: the judge compares their places and signs.
         rounded = np.where(np.isfinite(value), ulps * float(info.eps) / 2 * np.abs(value), 0)
-        accumulated = np.where(np.isfinite(condition), gamma(terms, dtype) * np.asarray(condition), 0)
-        margin = rounded + accumulated + flushed * float(info.tiny)
+        accumulated = sum_error(condition, partial, terms, float(info.eps) / 2)
+        margin = rounded + np.where(np.isfinite(condition), accumulated, 0) + flushed * float(info.tiny)
+        if np.any(quantum):
+            # A truth that was rounded itself is not exact.
+            whole = nothing_rounded(condition, quantum, significand_bits(dtype), float(info.tiny))
+            margin = np.where(whole & (np.abs(value) <= condition), 0, margin)
     return Expected(value, np.dtype(dtype), np.asarray(margin), signed_zero)
+
+
+def significand_bits(dtype: np.dtype[Any] | str) -> int:
+    """The bits of a significand, with the leading one: 24 for float32, 53 for float64, 8 for bfloat16."""
+    return 1 - int(np.log2(float(finfo(dtype).eps)))

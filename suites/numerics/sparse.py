@@ -10,6 +10,9 @@ from suites.numerics.edges import values
 MEAN = 32
 """Non-zeros of a row on average."""
 
+LEAST_ROWS = 7
+"""Rows of a small matrix: a matrix of one row and one column says nothing of either."""
+
 SOME_LONG_ROWS = (*[1] * 200, 31, 32, 33, 47, 64, 65, 100)
 """Lengths of rows, some of them just above and below those that a whole block of a GPU shares.
 
@@ -20,9 +23,10 @@ See :mod:`suites.backends.numba_cuda_blocks`.
 def row_lengths(count: int, random: np.random.Generator) -> Array:
     """Lengths of rows that have ``count`` non-zeros together, ``MEAN`` on average.
 
-    They spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
+    There are at least :data:`LEAST_ROWS` rows, if there are as many non-zeros. They
+    spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
     """
-    rows = max(1, count // MEAN)
+    rows = max(min(count, LEAST_ROWS), count // MEAN, 1)
     weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
     weights = weights if weights.any() else np.ones(rows)
     return random.multinomial(count, weights / weights.sum())

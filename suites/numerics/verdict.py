@@ -1,6 +1,9 @@
 """Judges results by their true values: says whether they are right, and how much of the error budget they use.
 
-The error bounds come from :mod:`suites.numerics.error_model`.
+The error bounds come from :mod:`suites.numerics.error_model`. An element whose bound is infinite cannot be judged. If
+there is one and no other is wrong, the verdict is UNCHECKED. The error of a complex number is its distance in the
+complex plane. If a part of its truth is infinite or NaN, a part of the result must be so as well; which of the two
+depends on how it is computed.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ class Verdict:
     """Whether results are right.
 
     Attributes:
-        status: PASSED, or the kind of the error.
+        status: PASSED, the kind of the error, or UNCHECKED if nothing is known of an element.
         reason: The error in words; None if they passed.
         accuracy: How far results are off; None if shapes or dtypes are wrong.
+        judged: The elements that were judged. An output without elements counts as one that was judged.
     """
 
     status: Status
     reason: str | None
     accuracy: Accuracy | None
+    judged: int = 1
 
 
 def judge(results: list[Array], truth: Truth) -> Verdict:
@@ -35,13 +40,16 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
     mismatch = _declared(results, truth.outputs)
     if mismatch:
         return mismatch
-    first = [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
-    if truth.undecided is not None:
-        second = [_compare(got, expected) for got, expected in zip(results, truth.alternative, strict=True)]
-        other = truth.undecided & _all_right(second) & ~_all_right(first)
-        first = [a.where(other, b) for a, b in zip(first, second, strict=True)]
+    first = _comparisons(results, truth)
     worst = max(range(len(first)), key=lambda index: _severity(first[index]), default=0)
     return _verdict(worst, results, truth, first)
+
+
+def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
+    """Returns for each output where its elements are wrong: everywhere if shapes or dtypes are."""
+    if _declared(results, truth.outputs):
+        return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
+    return [comparison.problem > 0 for comparison in _comparisons(results, truth)]
 
 
 _PROBLEMS = (
@@ -55,15 +63,18 @@ _PROBLEMS = (
 
 @dataclass(frozen=True)
 class _Comparison:
-    """For each element: an index of ``_PROBLEMS``, the share of the error budget, and the distance in ulps."""
+    """For each element: an index of ``_PROBLEMS``, the share of the error budget, the distance in ulps, and whether
+    its bound is infinite.
+    """
 
     problem: Array
     share: Array
     ulp: Array
+    unknown: Array
 
     def where(self, mask: Array, other: _Comparison) -> _Comparison:
-        pairs = ((other.problem, self.problem), (other.share, self.share), (other.ulp, self.ulp))
-        return _Comparison(*(np.where(mask, theirs, ours) for theirs, ours in pairs))
+        mine, others = ((each.problem, each.share, each.ulp, each.unknown) for each in (self, other))
+        return _Comparison(*(np.where(mask, theirs, ours) for ours, theirs in zip(mine, others, strict=True)))
 
 
 def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | None:
@@ -78,32 +89,52 @@ def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | 
     return None
 
 
+def _comparisons(results: list[Array], truth: Truth) -> list[_Comparison]:
+    first = [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
+    if truth.undecided is None:
+        return first
+    second = [_compare(got, expected) for got, expected in zip(results, truth.alternative, strict=True)]
+    other = truth.undecided & _all_right(second) & ~_all_right(first)
+    return [a.where(other, b) for a, b in zip(first, second, strict=True)]
+
+
 def _compare(got: Array, expected: Expected) -> _Comparison:
     if got.dtype.name not in WIDE:
         wrong = got != expected.value
         if expected.margin is not None:
-            wrong &= ~(np.abs(got.astype(np.float64) - expected.value.astype(np.float64)) <= expected.margin)
+            # A float64 would lose the last bits of large integers.
+            apart = np.abs(got.astype(np.longdouble) - expected.value.astype(np.longdouble))
+            wrong &= ~(apart <= expected.margin)
         share = np.where(wrong, np.inf, 0.0)
-        return _Comparison(wrong.astype(np.int8), share, share)
+        return _Comparison(wrong.astype(np.int8), share, share, np.zeros(got.shape, bool))
     truth = expected.value
     margin = np.zeros(truth.shape) if expected.margin is None else np.broadcast_to(expected.margin, truth.shape)
-    info = finfo(got.dtype)
+    info, is_complex = finfo(got.dtype), got.dtype.kind == "c"
     with np.errstate(all="ignore"):
+        unknown = np.isfinite(truth) & ~np.isfinite(margin)
         difference = np.abs(got.astype(truth.dtype) - truth)
         share = np.where(difference == 0, 0.0, difference / margin)
-        ulp = difference / np.spacing(np.maximum(np.abs(truth), info.tiny).astype(got.dtype))
-        same_sign = np.sign(got) == np.sign(truth)
-        # An infinity is right if a result within the margin may overflow.
-        right_infinity = np.isinf(got) & same_sign & (np.isinf(truth) | (np.abs(truth) + margin > info.max))
-        nan = np.isnan(got) != np.isnan(truth)
-        infinite = (np.isinf(got) | np.isinf(truth)) & ~right_infinity & ~np.isnan(truth)
-        settled = right_infinity | (np.isnan(got) & np.isnan(truth))
-        zero = expected.signed_zero & (got == 0) & (truth == 0) & (np.signbit(got) != np.signbit(truth))
+        ulp = difference / np.spacing(np.maximum(np.abs(truth), info.tiny).astype(got.real.dtype))
+        fits = np.isfinite(truth) & ~(np.abs(truth) + margin > info.max)
+        if is_complex:
+            right_infinity = ~np.isfinite(got) & ~np.isfinite(truth) | np.isinf(got) & ~fits
+            nan = np.isnan(got) & ~right_infinity
+        else:
+            # An infinity is right if a result within the margin may overflow.
+            right_infinity = np.isinf(got) & (np.sign(got) == np.sign(truth)) & ~fits & ~np.isnan(truth)
+            nan = np.isnan(got) != np.isnan(truth)
+        infinite = (np.isinf(got) | ~np.isfinite(truth)) & ~right_infinity & (is_complex | ~np.isnan(truth))
+        settled = right_infinity | unknown | (np.isnan(got) & np.isnan(truth))
+        zero = np.zeros(got.shape, bool)
+        if np.any(expected.signed_zero):
+            for one, other in ((got.real, truth.real), (got.imag, truth.imag)) if is_complex else ((got, truth),):
+                zero |= (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
+            zero &= expected.signed_zero
         value = ~settled & ~(share <= 1)
-        problem = np.select([nan, infinite, zero, value], [4, 3, 2, 1], 0).astype(np.int8)
+        problem = np.select([unknown, nan, infinite, zero, value], [0, 4, 3, 2, 1], 0).astype(np.int8)
         share = np.where(settled, 0.0, np.where(problem > 1, np.inf, share)).astype(np.float64)
         ulp = np.where(settled, 0.0, np.where(problem > 2, np.inf, ulp)).astype(np.float64)
-    return _Comparison(problem, share, ulp)
+    return _Comparison(problem, share, ulp, unknown)
 
 
 def _all_right(comparisons: list[_Comparison]) -> Array:
@@ -119,6 +150,7 @@ def _severity(comparison: _Comparison) -> tuple[int, float]:
 
 def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_Comparison]) -> Verdict:
     comparison, got = comparisons[worst], results[worst]
+    judged = sum(int((~each.unknown).sum()) if each.unknown.size else 1 for each in comparisons)
     if not got.size:
         return Verdict(Status.PASSED, None, Accuracy(max_ulp=0.0, budget_used=0.0))
     problem, share = _severity(comparison)
@@ -133,13 +165,25 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
         truth=_number(true),
     )
     if not problem:
-        return Verdict(Status.PASSED, None, accuracy)
+        for number, each in enumerate(comparisons):
+            if each.unknown.any():
+                return Verdict(Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged)
+        return Verdict(Status.PASSED, None, accuracy, judged)
     wrong = int((comparison.problem > 0).sum())
     reason = (
         f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s} "
         f"({share:.3g} of the error budget; {wrong} of {got.size} elements are wrong)"
     )
-    return Verdict(Status.WRONG_VALUE, reason, accuracy)
+    return Verdict(Status.WRONG_VALUE, reason, accuracy, judged)
+
+
+def _unknown(number: int, unknown: Array, got: Array) -> str:
+    place = [int(i) for i in np.unravel_index(int(unknown.argmax()), got.shape)]
+    return (
+        f"output {number}{place}: no error bound is known, so that any finite result would pass "
+        f"({int(unknown.sum())} of {got.size} elements). Pass tolerance= or truth=, or samples without such elements, "
+        "for instance smaller ones, or without numbers near a pole"
+    )
 
 
 def _number(value: Any) -> float | str:

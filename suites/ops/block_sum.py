@@ -16,6 +16,8 @@ from suites import (
     WarpKernel,
     bounded,
     exact,
+    partial_sums,
+    quantum,
     total_bytes,
     values,
     vectors,
@@ -112,7 +114,8 @@ def _truth(x):
     with np.errstate(invalid="ignore"):
         rows = wide(_padded(x))
         value, condition = rows.sum(axis=1), np.abs(rows).sum(axis=1)
-    return Truth((bounded(value, x.dtype, condition=condition, terms=BLOCK, flushed=BLOCK + 1),))
+    bound = {"condition": condition, "partial": partial_sums(rows, 1), "quantum": quantum(rows, axis=1)}
+    return Truth((bounded(value, x.dtype, **bound, terms=BLOCK, flushed=BLOCK + 1),))
 
 
 OPERATOR = Operator(

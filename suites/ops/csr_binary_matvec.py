@@ -21,6 +21,8 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    partial_sums_at,
+    quantum,
     row_lengths,
     total_bytes,
     vectors,
@@ -125,8 +127,8 @@ def _truth(data, indices, indptr, spikes):
     with np.errstate(invalid="ignore", over="ignore"):
         np.add.at(value, rows, active)
         np.add.at(condition, rows, np.abs(active))
-    longest = int(lengths.max(initial=0))
-    return Truth((bounded(value, data.dtype, condition=condition, terms=longest, flushed=longest + 1),))
+    bound = {"condition": condition, "partial": partial_sums_at(active, rows, lengths.size), "quantum": quantum(active)}
+    return Truth((bounded(value, data.dtype, **bound, terms=lengths, flushed=lengths + 1),))
 
 
 def _sample(dtype, size, seed):

@@ -24,6 +24,7 @@ from suites import (
     WarpCallable,
     bounded,
     csr,
+    quantum,
     row_lengths,
     total_bytes,
     values,
@@ -231,14 +232,15 @@ def _reference(data, indices, indptr, X):
 def _truth(data, indices, indptr, X):
     """A product is rounded once and passes through fewer additions than its row has non-zeros, in any order."""
     lengths = np.diff(indptr)
-    filled, longest = lengths > 0, int(lengths.max(initial=0))
+    filled = lengths > 0
     with np.errstate(invalid="ignore", over="ignore"):
         products = wide(data)[:, None] * wide(X)[indices]
         value, condition = (np.zeros((lengths.size, X.shape[1]), products.dtype) for _ in range(2))
         if products.size:
             value[filled] = np.add.reduceat(products, indptr[:-1][filled], axis=0)
             condition[filled] = np.add.reduceat(np.abs(products), indptr[:-1][filled], axis=0)
-    return Truth((bounded(value, data.dtype, ulps=1, condition=condition, terms=longest + 1, flushed=longest + 1),))
+    bound = {"condition": condition, "quantum": quantum(data) * quantum(X)}
+    return Truth((bounded(value, data.dtype, **bound, terms=lengths[:, None] + 1, flushed=lengths[:, None] + 1),))
 
 
 def _sample(dtype, size, seed):

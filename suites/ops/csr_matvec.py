@@ -23,6 +23,8 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    partial_sums_at,
+    quantum,
     row_lengths,
     total_bytes,
     values,
@@ -130,8 +132,9 @@ def _truth(data, indices, indptr, x):
         value, condition = (np.zeros(lengths.size, products.dtype) for _ in range(2))
         np.add.at(value, rows, products)
         np.add.at(condition, rows, np.abs(products))
-    longest = int(lengths.max(initial=0))
-    return Truth((bounded(value, data.dtype, ulps=1, condition=condition, terms=longest + 1, flushed=longest + 1),))
+    partial = partial_sums_at(products, rows, lengths.size)
+    bound = {"condition": condition, "partial": partial, "quantum": quantum(data) * quantum(x)}
+    return Truth((bounded(value, data.dtype, **bound, terms=lengths + 1, flushed=lengths + 1),))
 
 
 def _sample(dtype, size, seed):

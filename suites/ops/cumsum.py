@@ -18,6 +18,8 @@ from suites import (
     WarpCallable,
     bounded,
     exact,
+    quantum,
+    running_sums,
     total_bytes,
     values,
     vectors,
@@ -253,10 +255,18 @@ def _truth(x):
     with np.errstate(invalid="ignore"):
         value, condition = np.cumsum(wide(x)), np.cumsum(np.abs(wide(x)))
     count = np.arange(1, x.size + 1)
-    # gamma is convex and zero for no roundings. So a share of the longest chain has at most this share of its gamma.
-    share = _chains(count) / max(chain_of(x.size), 1)
     return Truth(
-        (bounded(value, x.dtype, condition=condition * share, terms=chain_of(x.size), flushed=float(x.size + 1)),)
+        (
+            bounded(
+                value,
+                x.dtype,
+                condition=condition,
+                terms=_chains(count),
+                flushed=count + 1.0,
+                partial=running_sums(x),
+                quantum=quantum(x),
+            ),
+        )
     )
 
 

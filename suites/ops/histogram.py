@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 import bridge
-from suites import CudaKernel, Operator, Sizes, Truth, WarpCallable, exact, total_bytes, vectors
+from suites import CudaKernel, Domain, Operator, Sizes, Truth, WarpCallable, exact, total_bytes, vectors
 from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, copy_to
 from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
 from suites.backends.warp import scalar, wp
@@ -242,9 +242,11 @@ OPERATOR = Operator(
     },
     dtypes=("float32", "float64", "int32"),
     sample=_sample,
+    domains={"counts": Domain()},
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda x, counts: total_bytes(counts),
+    gradient=None,  # counts are integers
     flops=lambda x, counts: 2 * x.size,
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
 )

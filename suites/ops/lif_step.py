@@ -173,6 +173,7 @@ OPERATOR = Operator(
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
+    gradient=None,  # it is undefined at the threshold, where users put a surrogate
     flops=lambda V, *_: 6 * V.size,
     elementwise=True,
 )

@@ -22,6 +22,8 @@ from suites import (
     blocked_terms,
     bounded,
     exact,
+    partial_sums,
+    quantum,
     total_bytes,
     values,
     vectors,
@@ -160,9 +162,8 @@ def _truth(A, x):
         product = products.sum(axis=1)
         condition = np.abs(products).sum(axis=1)
     count = x.size
-    return Truth(
-        (bounded(product, A.dtype, ulps=1, condition=condition, terms=blocked_terms(count), flushed=count + 1),)
-    )
+    bound = {"condition": condition, "partial": partial_sums(products, 1), "quantum": quantum(A, axis=1) * quantum(x)}
+    return Truth((bounded(product, A.dtype, ulps=1, **bound, terms=blocked_terms(count), flushed=count + 1),))
 
 
 def _sample(dtype, size, seed):

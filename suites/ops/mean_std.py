@@ -20,6 +20,7 @@ from suites import (
     blocked_terms,
     bounded,
     gamma,
+    partial_sums,
     total_bytes,
     values,
     vectors,
@@ -214,14 +215,17 @@ def _truth(x):
         mean = values_.mean(keepdims=True)
         variance = np.square(values_ - mean).mean(keepdims=True)
         terms = blocked_terms(count)
-        condition = np.abs(values_).mean()
+        condition, partial = np.abs(values_).mean(), partial_sums(values_) / count
         flushed = float(np.finfo(dtype).tiny) * (count + 1)
-        error = gamma(terms + 1, dtype) * condition + flushed
-        spread = error**2 + gamma(terms + 4, dtype) * (variance + error**2) + flushed
+        # The division by n is rounded once.
+        mean_expected = bounded(mean, dtype, condition=condition, partial=partial, terms=terms + 1, flushed=count + 1)
+        error = mean_expected.margin
+        squares = np.square(values_ - mean)
+        summed = bounded(variance, dtype, condition=variance, partial=partial_sums(squares) / count, terms=terms)
+        spread = error**2 + summed.margin + gamma(4, dtype) * (variance + error**2) + flushed
         std = np.sqrt(variance)
         margin = np.maximum(np.sqrt(variance + spread) - std, std - np.sqrt(np.maximum(variance - spread, 0)))
         margin = np.where(np.isfinite(margin), margin, 0) + gamma(1, dtype) * np.where(np.isfinite(std), std, 0)
-    mean_expected = bounded(mean, dtype, condition=condition, terms=terms + 1, flushed=count + 1)
     return Truth((mean_expected, Expected(std, dtype, margin)))
 
 

@@ -261,7 +261,7 @@ OPERATOR = Operator(
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
-    # No gradient: the derivative of the root is infinite between a point and itself.
+    gradient=None,  # the derivative of the root is infinite between a point and itself
     bytes_read=total_bytes,
     bytes_written=lambda X: X.shape[0] ** 2 * X.dtype.itemsize,
     flops=lambda X: 3 * X.size * X.shape[0],

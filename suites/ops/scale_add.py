@@ -17,6 +17,7 @@ from suites import (
     WarpKernel,
     bounded,
     exact,
+    quantum,
     total_bytes,
     values,
     vectors,
@@ -81,7 +82,8 @@ def _truth(a, b, c):
         condition = np.abs(product) + np.abs(wide(c))
         # The product with a factor that is flushed to zero is zero.
         factor = np.maximum(np.abs(wide(a)), np.abs(wide(b))).max(initial=0, where=np.isfinite(product))
-    return Truth((bounded(value, a.dtype, condition=condition, terms=2, flushed=3 + float(factor)),))
+    whole = np.minimum(quantum(a) * quantum(b), quantum(c))
+    return Truth((bounded(value, a.dtype, condition=condition, terms=2, flushed=3 + float(factor), quantum=whole),))
 
 
 def _sample(dtype, size, seed):

@@ -21,6 +21,8 @@ from suites import (
     WarpKernel,
     bounded,
     exact,
+    partial_sums_at,
+    quantum,
     total_bytes,
     vectors,
     wide,
@@ -127,8 +129,12 @@ def _truth(values, targets, scale, acc):
         value, condition = wide(acc), np.abs(wide(acc))
         np.add.at(value, targets, products)
         np.add.at(condition, targets, np.abs(products))
-    terms = most_values(targets) + 1
-    return Truth((bounded(value, acc.dtype, condition=condition, terms=terms, flushed=terms + 1),))
+    places = np.concatenate([np.arange(acc.size), targets])
+    partial = partial_sums_at(np.concatenate([wide(acc), products]), places, acc.size)
+    terms = np.bincount(targets, minlength=acc.size) + 1
+    bound = {"condition": condition, "partial": partial}
+    bound["quantum"] = np.minimum(quantum(values) * quantum(scale), quantum(acc))
+    return Truth((bounded(value, acc.dtype, **bound, terms=terms, flushed=terms + 1),))
 
 
 def most_values(targets):

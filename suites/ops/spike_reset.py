@@ -140,6 +140,7 @@ OPERATOR = Operator(
     edges=_edges,
     bytes_read=total_bytes,
     bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
+    gradient=None,  # it is undefined at the threshold, where users put a surrogate
     flops=lambda V, *_: V.size,
     elementwise=True,
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),

@@ -209,6 +209,15 @@ def _condition(pullback, inputs, cotangents):
     return cotangent + rate * (_around(np.pad(inner, 1)) + 4 * inner), np.sum(inner[1:-1, 1:-1] * laplacian)
 
 
+def _squares(pullback, inputs, cotangents):
+    """The squares of the same terms."""
+    (u, rate), cotangent = inputs, cotangents[0]
+    inner = np.zeros_like(cotangent)
+    inner[1:-1, 1:-1] = cotangent[1:-1, 1:-1] ** 2
+    laplacian = _around(u**2) + 16 * u[1:-1, 1:-1] ** 2
+    return cotangent**2 + rate**2 * (_around(np.pad(inner, 1)) + 16 * inner), np.sum(inner[1:-1, 1:-1] * laplacian)
+
+
 def _shape(size):
     columns = math.isqrt(size)
     return size // columns, columns
@@ -259,7 +268,7 @@ OPERATOR = Operator(
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
-    gradient=Gradient({0: 5 + _CHAIN, 1: lambda u, rate: u.size + _CHAIN}, _condition),
+    gradient=Gradient({0: 5 + _CHAIN, 1: lambda u, rate: u.size + _CHAIN}, _condition, _squares),
     bytes_read=total_bytes,
     bytes_written=lambda u, rate: total_bytes(u),
     flops=lambda u, rate: 7 * u.size,

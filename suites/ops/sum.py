@@ -16,6 +16,8 @@ from suites import (
     blocked_terms,
     bounded,
     exact,
+    partial_sums,
+    quantum,
     total_bytes,
     values,
     vectors,
@@ -67,8 +69,8 @@ def _truth(x):
         return Truth((exact(x.sum(keepdims=True, dtype=x.dtype)),))  # integers wrap around
     with np.errstate(invalid="ignore"):
         value = wide(x).sum(keepdims=True)
-    terms = blocked_terms(x.size)
-    return Truth((bounded(value, x.dtype, condition=np.abs(wide(x)).sum(), terms=terms, flushed=x.size + 1),))
+    bound = {"condition": np.abs(wide(x)).sum(), "partial": partial_sums(x), "quantum": quantum(x)}
+    return Truth((bounded(value, x.dtype, **bound, terms=blocked_terms(x.size), flushed=x.size + 1),))
 
 
 OPERATOR = Operator(

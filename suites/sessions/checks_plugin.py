@@ -31,6 +31,7 @@ from suites.cells.case import SEED
 from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection, SelectionError
+from suites.checks.drawn.session_seed import SEED_FLAG
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of, worst
@@ -71,6 +72,7 @@ class ChecksSession:
             run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}", False)
         except RuntimeError as error:
             raise pytest.UsageError(no_device(self._selection.device, error)) from error
+        run.flags[SEED_FLAG] = config.option.kb_seed
         resumed = config.option.kb_resume
         self._scratch = None if config.option.kb_record else tempfile.mkdtemp(prefix="kernel-bridge-")
         try:
@@ -299,9 +301,13 @@ class ChecksSession:
         else:
             for line in judgement.lines:
                 write(visible(line), red=True)
+        for note in judgement.notes:
+            write(note)
         seconds = time.monotonic() - self._begun
         place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
         write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
+        seed = self._config.option.kb_seed
+        write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
         summary = self._config.option.kb_summary or (
             os.environ.get(SUMMARY_VARIABLE) if self._config.option.kb_record else None
         )

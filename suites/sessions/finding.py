@@ -14,6 +14,7 @@ from suites.cells.case import Case, input_types
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, check_of_id
+from suites.sessions.untouched import replaced
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,8 @@ def finding(
         status, reason = Status.SKIPPED, f"known limitation: {known}"
     elif report.failed and status is Status.PASSED:
         status, reason = Status.RUNTIME_ERROR, str(report.longrepr)  # a strict xfail that passed
+    if status is Status.PASSED and (name := replaced()):
+        status, reason = Status.UNCHECKED, f"{name} was replaced while the checks ran, so no verdict can be trusted"
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
     found = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,

@@ -10,6 +10,7 @@ from suites.cells.runnable import require_device, require_known_names
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.limitations import require_known_checks
 from suites.sessions.refusal import refusal
+from suites.sessions.untouched import remember, require_untouched
 from suites.sessions.variables import require_known_variables
 
 
@@ -19,8 +20,10 @@ def use_operators(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: A source is at fault; the message says how.
     """
+    remember()
     try:
         catalogue.use(config.option.kb_operators)
+        require_untouched()
     except CatalogueError as error:
         raise refusal(str(error)) from error
 
@@ -55,7 +58,9 @@ def require_sound(selection: Selection) -> None:
     Raises:
         SelectionError: A source, a name, a limitation, the device or an operator is at fault; the message says which.
     """
+    remember()
     catalogue.use(selection.sources)
+    require_untouched()
     require_known_names(selection)
     require_known_checks(catalogue.operators().values())
     require_device(selection)

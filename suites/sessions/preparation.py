@@ -28,7 +28,7 @@ def prepare(config: pytest.Config) -> None:
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     make_cpu_devices()
     _require_cpu_devices(config)
-    register_profile(config.option.kb_examples)
+    register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
 
 
 def make_cpu_devices() -> None:

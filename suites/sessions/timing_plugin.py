@@ -28,6 +28,7 @@ from reports import (
 from reports.options import Exit, again
 from suites.bench import gpu, run_header
 from suites.bench.bandwidth import roof
+from suites.bench.plausible import fields_without_time, implausible
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
 from suites.cells.marks import no_device, why_skipped
@@ -69,13 +70,15 @@ class Recorder:
             found: Fields of :class:`reports.Record`: the status, and all that is known.
         """
         send = sender()
-        timing = found.get("timing")
-        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
-        moved = found.pop("moved", None)
+        timing, moved = found.get("timing"), found.pop("moved", None)
         if timing and moved:
             send(Busy("measuring the memory bandwidth"))
-            bandwidth, kind = (roof if case.platform == "cpu" else gpu.roof)(*moved)
-            found |= {"bandwidth_limit": bandwidth, "bandwidth_limit_kind": kind, "bytes": sum(moved)}
+            limit = (roof if case.platform == "cpu" else gpu.roof)(*moved)
+            found |= {"bandwidth_limit": limit.bandwidth, "bandwidth_limit_kind": limit.kind, "bytes": sum(moved)}
+            reason = implausible(case.platform, timing, moved, found.get("flops"), limit)
+            if reason is not None:
+                found, timing = fields_without_time(found, reason), None
+        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
         blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": SEED}
         record = self.writer.append(CellResult(cell=case.cell, **(blank | found)))
         send(Recorded())

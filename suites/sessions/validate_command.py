@@ -16,6 +16,7 @@ from rich.console import Console
 from reports import ReportError, find_run, last_by_cell
 from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
+from suites.checks.drawn.session_seed import SEED_FLAG
 from suites.sessions import isolation
 from suites.sessions.session_end import SessionEnd
 
@@ -51,6 +52,7 @@ def validate(
     verbose: bool = False,
     quietly: bool = False,
     summary: str | None = None,
+    seed: int | None = None,
     more: Sequence[str] = (),
 ) -> SessionEnd:
     """Runs all checks of the selection and records them.
@@ -62,6 +64,7 @@ def validate(
         verbose: Whether to show source and traceback of each failure; otherwise a failure is one line.
         quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
         summary: A file to append the grid to, as Markdown.
+        seed: Repeats the random choices of a session; None makes new ones, or those of the run that is continued.
         more: Further arguments of pytest.
 
     Raises:
@@ -85,6 +88,7 @@ def validate(
         given += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:
             given += _resumed(resume, scratch)
+        given += [] if seed is None else ["--kb-seed", str(seed)]
         code = pytest.main([*given, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
     return SessionEnd(
@@ -116,7 +120,9 @@ def _resumed(name: str, scratch: str) -> list[str]:
     records = opened(name, path).records
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(records)]), encoding="utf-8")
-    return ["--kb-resume", str(path.resolve()), "--kb-done", str(done)]
+    seed = records[0].run.flags.get(SEED_FLAG) if records else None
+    repeated = [] if seed is None else ["--kb-seed", str(seed)]
+    return ["--kb-resume", str(path.resolve()), "--kb-done", str(done), *repeated]
 
 
 class _Environment:

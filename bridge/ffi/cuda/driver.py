@@ -29,15 +29,6 @@ def library() -> ctypes.CDLL:
     raise PlatformError("the CUDA driver library could not be loaded. Install the NVIDIA driver to run CUDA kernels.")
 
 
-def is_present() -> bool:
-    """Whether this machine has the driver library."""
-    try:
-        library()
-    except PlatformError:
-        return False
-    return True
-
-
 def error_text(status: int) -> str:
     """CUDA's name and description of a status, such as ``CUDA_ERROR_INVALID_VALUE (invalid argument)``."""
     texts = []

@@ -65,6 +65,13 @@ class Header:
         fields = dict(self.types.typeof(struct).fields)
         return self.byte(struct, field) + int(self.types.sizeof(fields[field].type))
 
+    def names(self, enumeration: str) -> dict[int, str]:
+        """The enumerators of an enumeration by their values."""
+        try:
+            return dict(self.types.typeof(enumeration).elements)
+        except (cffi.CDefError, cffi.FFIError, AttributeError) as error:
+            raise _unknown(f"c_api.h has no enumeration {enumeration}") from error
+
     def constant(self, name: str) -> int:
         """Value of an enumerator."""
         value = getattr(self._constants, name, None)

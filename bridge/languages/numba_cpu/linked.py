@@ -10,7 +10,7 @@ from numba.core import types
 from bridge.ffi.built import Built
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba_cpu.entry import entry_code
-from bridge.languages.numba_cpu.linking import Code, may_raise_elsewhere
+from bridge.languages.numba_cpu.linking import LinkedCode, may_raise_elsewhere
 from bridge.languages.numba_cpu.read_only import changed_inputs
 from bridge.signature.array_types import Signature
 
@@ -30,7 +30,7 @@ class Linked:
 
     def __init__(self, compiled: Any, arrays: Sequence[types.Array], signature: Signature, name: str):
         self._compiled, self._arrays, self._signature, self._name = compiled, arrays, signature, name
-        self._code = Code(compiled)
+        self._code = LinkedCode(compiled)
         ranks = [array.ndim for array in arrays]
         read_only = [index for index, array in enumerate(arrays) if not array.mutable]
         with self._code.opened() as module:

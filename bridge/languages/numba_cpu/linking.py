@@ -22,7 +22,7 @@ from bridge.languages.numba_cpu.calling_convention import ENVIRONMENT, UNRESOLVE
 from bridge.languages.numba_cpu.loading import LOADER
 
 
-class Code:
+class LinkedCode:
     """The LLVM code of a compiled kernel and of everything that it calls, apart from Numba's own copy.
 
     Args:

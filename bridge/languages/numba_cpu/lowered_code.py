@@ -20,7 +20,7 @@ from numba.core import config
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.environment import lookup_environment
 
-from bridge.source.llvm_code import Definition, portable_code
+from bridge.source.llvm_code import LlvmDefinition, portable_code
 
 _lowered: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
 _add_llvm_module, _serialize = CPUCodeLibrary.add_llvm_module, CPUCodeLibrary.serialize_using_object_code
@@ -52,7 +52,7 @@ def code_of(compiled: Any) -> str | None:
     _collect(compiled.library, modules, set())
     local = False
 
-    def replace(definition: Definition) -> str | None:
+    def replace(definition: LlvmDefinition) -> str | None:
         nonlocal local
         name = definition.name.strip('@"')
         if name.startswith("numba.dynamic.globals"):
@@ -109,7 +109,7 @@ def _cleaned(module: str) -> str:
     return str(parsed)
 
 
-def _pickled(definition: Definition, modules: list[str]) -> str | None:
+def _pickled(definition: LlvmDefinition, modules: list[str]) -> str | None:
     """A Python value that compiled code holds pickled, such as an exception; None if only this process has it.
 
     Leaves out the place in the source that raises the exception: a kernel stays the same in another file.

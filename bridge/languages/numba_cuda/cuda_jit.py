@@ -96,8 +96,7 @@ def numba_cuda_kernel(
     require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
-    language = DEBUG_LANGUAGE if definition.is_debug else LANGUAGE
-    return wrap(language, definition, shape, outs, vmap_method, input_output_aliases)
+    return wrap(_language(definition.is_debug), definition, shape, outs, vmap_method, input_output_aliases)
 
 
 def define(kernel: Any) -> CudaDefinition:
@@ -113,8 +112,8 @@ def define(kernel: Any) -> CudaDefinition:
             f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.cuda.jit."
         )
-    language = DEBUG_LANGUAGE if kernel.targetoptions.get("debug") else LANGUAGE
-    return DEFINITIONS.define(language, id(kernel), lambda: CudaDefinition.of(kernel))
+    is_debug = bool(kernel.targetoptions.get("debug"))
+    return DEFINITIONS.define(_language(is_debug), id(kernel), lambda: CudaDefinition.of(kernel))
 
 
 class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
@@ -172,3 +171,7 @@ LANGUAGE = _NumbaCuda(
     compiler="Numba-CUDA",
     options_type=LaunchShape,
 )
+
+
+def _language(is_debug: bool) -> _NumbaCuda:
+    return DEBUG_LANGUAGE if is_debug else LANGUAGE

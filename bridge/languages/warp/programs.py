@@ -34,7 +34,7 @@ def passed_names(options: Options) -> list[str]:
     return [parameter.name for parameter in options.parameters if parameter.role is not Role.OUTPUT]
 
 
-class Found(NamedTuple):
+class FoundProgram(NamedTuple):
     """The program of a kernel that takes only arrays, and what tells that it is out of date.
 
     Attributes:
@@ -63,10 +63,10 @@ class Programs:
         # Programs by values of Python's own types: finding them here is faster than by the content of the values.
         self._recent: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
-    def of_arrays(self) -> Found:
+    def of_arrays(self) -> FoundProgram:
         """The program of a kernel that takes only arrays, under the present settings."""
         config, hashers = configured(), self._module.hashers
-        return Found(config, hashers, None if self._values else self._find(self._options, ()))
+        return FoundProgram(config, hashers, None if self._values else self._find(self._options, ()))
 
     def call(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[jax.Array]:
         """Runs the kernel on arrays and values, in the order of its parameters, with options for this call."""

@@ -32,6 +32,11 @@ class Interface:
         self._outs = outs
         self._argument_names = [] if outs is None else parameter_names(outs)[0]
 
+    @property
+    def outs(self) -> Callable[..., Any] | None:
+        """The function of the arrays and keyword parameters, if there is one."""
+        return self._outs
+
     def check_arguments(self, args: Sequence[Any]) -> None:
         """Raises SignatureError if an argument is no array."""
         check_arrays(args, self._name, self._argument_names)

@@ -54,7 +54,7 @@ class Request(NamedTuple):
         )
 
 
-class Found(NamedTuple):
+class FoundWinners(NamedTuple):
     """The winners for a call, by platform.
 
     Attributes:
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     reasons: Mapping[str, str]
 
 
-_NOTHING = Found(NO_WINNERS, MappingProxyType({}))
+_NOTHING = FoundWinners(NO_WINNERS, MappingProxyType({}))
 
 
 class _View:
@@ -75,7 +75,7 @@ class _View:
     def __init__(self, known: Mapping[str, Winner], snapshot: Snapshot):
         self.known, self.snapshot = known, snapshot
         self.contents: dict[str, str] = {}
-        self.found: dict[Request, Found] = {}
+        self.found: dict[Request, FoundWinners] = {}
 
 
 class Winners:
@@ -108,7 +108,7 @@ class Winners:
         args: Sequence[Any],
         outputs: tuple[jax.ShapeDtypeStruct, ...],
         parameters: Parameters,
-    ) -> Found:
+    ) -> FoundWinners:
         """The winners for a call on the devices of this process."""
         known = self.known()
         if not known:
@@ -122,7 +122,7 @@ class Winners:
             found = view.found[request] = self._search(view, request)
         return found
 
-    def _search(self, view: _View, request: Request) -> Found:
+    def _search(self, view: _View, request: Request) -> FoundWinners:
         if jax.process_count() > 1:  # each process has its own winners, but all must trace the same program
             return _NOTHING
         winners = {}
@@ -134,7 +134,7 @@ class Winners:
             if kinds and len(answers) == len(kinds) and len({answer.reference for answer in answers}) == 1:
                 winners[platform] = answers[0]
         references = {platform: winner.reference for platform, winner in winners.items()}
-        return Found(references, {platform: str(winner) for platform, winner in winners.items()})
+        return FoundWinners(references, {platform: str(winner) for platform, winner in winners.items()})
 
     def _key(
         self, snapshot: Snapshot, platform: str, device_kind: str, request: Request, contents: dict[str, str]

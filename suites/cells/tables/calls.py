@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from suites.backends.kernel import Kernel
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
-from suites.cells.marks import as_parameter, as_skip
+from suites.cells.marks import as_parameter
+
+OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING = "other_sizes", "other_dtypes", "batched", "failing"
+OTHER_CALLS = (OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING)
+"""The calls that come between two equal calls, see :mod:`suites.checks.test_between`."""
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
@@ -65,14 +71,28 @@ def sparse_kernels(platform: str) -> list[Any]:
     return [cell for cell in kernels(platform) if cell.values[0].operator.after_csr is not None]
 
 
-def repeatable_kernels(platform: str) -> list[Any]:
-    """Returns :func:`kernels`; kernels whose bits may vary between calls come as skips."""
-    cells = []
-    for cell in kernels(platform):
-        case = cell.values[0]
-        repeats = case.operator.deterministic(case.backend, platform)
-        cells.append(cell if repeats else as_skip(case, "adds floats up atomically, in an order that varies"))
-    return cells
+def checkable_kernels(platform: str) -> list[Any]:
+    """Returns the cells of :func:`kernels` whose language can check indices while a kernel runs."""
+    return [cell for cell in kernels(platform) if _can_check_bounds(cell.values[0])]
+
+
+def kernels_between(platform: str) -> list[Any]:
+    """Returns :func:`kernels`, once for each kind of other calls that may come in between.
+
+    Only an operator with error cases has calls that fail.
+    """
+    return [
+        as_parameter(replace(cell.values[0], variant=kind))
+        for cell in kernels(platform)
+        for kind in OTHER_CALLS
+        if kind != FAILING or any(cell.values[0].backend in error.failures for error in cell.values[0].operator.errors)
+        if kind != OTHER_DTYPES or len(cell.values[0].operator.dtypes) > 1
+    ]
+
+
+def _can_check_bounds(case: Case) -> bool:
+    kernel = case.operator.kernels[case.backend]
+    return isinstance(kernel, Kernel) and type(kernel).with_bounds_checks is not Kernel.with_bounds_checks
 
 
 SAMPLES = Table(cells=samples, at_sizes=samples)
@@ -83,4 +103,5 @@ ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 SPARSE_KERNELS = Table(cells=sparse_kernels)
-REPEATABLE_KERNELS = Table(cells=repeatable_kernels)
+CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
+KERNELS_BETWEEN = Table(cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True)

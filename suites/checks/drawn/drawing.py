@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE
+from suites.checks.drawn.session_seed import session_seed
 
 
 def for_drawn(body: Callable[[Any], None], *, share: int = 1) -> None:
@@ -26,4 +27,5 @@ def for_drawn(body: Callable[[Any], None], *, share: int = 1) -> None:
         max_examples=max(1, profile.max_examples // share),
         suppress_health_check=[HealthCheck.too_slow],
     )
-    few(given(st.data())(body))()
+    drawn = few(given(st.data())(body))
+    (drawn if few.derandomize else seed(session_seed())(drawn))()

@@ -14,10 +14,15 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from suites.checks.drawn.battery import is_parameter
+from suites.declare.domain import Domain
 from suites.numerics.arrays import Array, Inputs
 
 SIZES = (1, 5, 33, 257)
 """Nominal sizes, and numbers of non-zeros: one, fewer than a vector register holds, and just above powers of two."""
+
+FEW_SIZES = (5, 33)
+"""Nominal sizes of drawn samples; other checks try many sizes."""
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -31,8 +36,7 @@ class Sampled(Protocol):
     def sample(self) -> Callable[[str, int, int], Inputs]: ...
     @property
     def outputs(self) -> Callable[..., list[Any]]: ...
-    @property
-    def elementwise(self) -> bool: ...
+    def domain_of(self, index: int) -> Domain: ...
 
 
 def special_values(dtype: str) -> tuple[Any, ...]:
@@ -81,23 +85,22 @@ def vectors(dtype: str, sizes: Sequence[int] = SIZES) -> st.SearchStrategy[Array
 
 @st.composite
 def samples(
-    draw: st.DrawFn, operator: Sampled, dtypes: Sequence[str] | None = None, sizes: Sequence[int] = SIZES
+    draw: st.DrawFn, operator: Sampled, dtypes: Sequence[str] | None = None, sizes: Sequence[int] = FEW_SIZES
 ) -> Inputs:
-    """Typical inputs of an operator, in one of its dtypes.
+    """Inputs of an operator in one of its dtypes: samples with :func:`elements` in drawn places, within their domains.
 
-    The long inputs of an elementwise operator get :func:`elements` in drawn places. Its other inputs, which have one
-    element at every size, stay as they are. Infinite and subnormal numbers never come together: their product is
-    infinite, but NaN on XLA's threads, which flush subnormal numbers to zero.
+    Inputs of one element, while others have several, stay as they are. Infinite and subnormal numbers never come
+    together: their product is infinite, but NaN on XLA's threads, which flush subnormal numbers to zero.
     """
     dtype = draw(st.sampled_from(dtypes or operator.dtypes))
     size, seed = draw(st.sampled_from(sizes)), draw(SEEDS)
     inputs = operator.sample(dtype, size, seed)
-    if not operator.elementwise:
-        return inputs
     without = draw(st.sampled_from(["infinite", "subnormal"]))
     return tuple(
-        array if other.size == 1 else draw(_disturbed(array, without))
-        for array, other in zip(inputs, operator.sample(dtype, max(SIZES), seed), strict=True)
+        array
+        if is_parameter(array, inputs) or not array.size or operator.domain_of(index).fixed
+        else operator.domain_of(index).fitted(draw(_disturbed(array, without)), array, inputs)
+        for index, array in enumerate(inputs)
     )
 
 

@@ -9,8 +9,13 @@ EXAMPLES = 10
 """Inputs that are drawn for one check unless ``--kb-examples`` asks for another number."""
 
 
-def register_profile(examples: int | None = None) -> None:
+DEEP_EXAMPLES = 100
+"""Inputs that are drawn in the deep profile, other ones each time."""
+
+
+def register_profile(examples: int | None = None, *, deep: bool = False) -> None:
     """Registers the profile: :data:`EXAMPLES` inputs, the same each time; or ``examples`` random ones."""
+    examples = examples or (DEEP_EXAMPLES if deep else None)
     from hypothesis import settings  # late: importing it takes longer than the pytest plugin may
 
     settings.register_profile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,20 +16,39 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.judging.bits import fingerprint, same_bits
 from suites.checks.judging.custom_calls import missing_custom_call
+from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
 from suites.checks.judging.reasons import described, with_inputs
 from suites.checks.judging.repetition import judge_all
+from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs, specs
+from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
 
+ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
+"""Precedes the reason of a failure that another content of the heap makes."""
 
-def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None) -> Verdict:
+
+def judge_kernel(
+    operator: Operator,
+    backend: Backend,
+    inputs: Inputs,
+    device: jax.Device | None = None,
+    by: Callable[[list[Array]], Verdict] | None = None,
+) -> Verdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
-    It requires, in this order: the kernel compiles, the compiled program contains the custom call, it runs, its inputs
-    are unchanged, every output was written (and equal inputs give equal bits), results are right.
+    It requires, in this order: the kernel compiles, the compiled program contains the custom call, the kernel touches
+    nothing but its arrays, it runs, its inputs are unchanged, every output was written (and equal inputs give equal
+    bits), results are right, also where the memory that the kernel allocates is not zero.
+
+    Args:
+        operator: The operator.
+        backend: The backend.
+        inputs: The inputs.
+        device: Where it runs; None for JAX's default device.
+        by: Judges the results; by default they are compared with the operator's truth.
     """
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
@@ -38,7 +58,7 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         platform = "cpu" if on_host else "cuda"
         outs = operator.outputs(*inputs)
         try:
-            program = _program(operator, backend, specs(inputs), where)
+            program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
             return Verdict(Status.COMPILE_ERROR, described(error), None)
         # XLA drops a call whose results are all empty.
@@ -48,6 +68,9 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
             return Verdict(Status.COMPILE_ERROR, missing, None)
         before = fingerprint(inputs) if on_host else ""
         try:
+            guarded = _guarded(operator, backend, platform, program, arguments, inputs)
+            if guarded and guarded.fault:
+                return with_inputs(guarded.fault, operator, inputs)
             runs = [run_poisoned(program, outs, arguments, poison) for poison in POISONS]
         except Exception as error:
             return Verdict(Status.RUNTIME_ERROR, described(error), None)
@@ -56,7 +79,17 @@ def judge_kernel(operator: Operator, backend: Backend, inputs: Inputs, device: j
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))
-        return with_inputs(different or judge_all(operator, runs[0], inputs), operator, inputs)
+        judged = by or functools.partial(judge_all, operator, inputs=inputs)
+        verdict = different or judged(runs[0])
+        if guarded:
+            verdict = _judge_guarded(judged, guarded, runs[0], verdict)
+            if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
+                results = zeroed_run(lambda: run_poisoned(program, outs, arguments, POISONS[0]))
+                if not judged(results).status.failed:
+                    verdict = replace(verdict, reason=f"{ONLY_WITH_ZEROS}; {verdict.reason}")
+            elif not verdict.status.failed and calls and not guarded.calls:
+                verdict = guarded.unseen
+        return with_inputs(verdict, operator, inputs)
 
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
@@ -73,8 +106,38 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
     return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
 
 
+def _guarded(
+    operator: Operator, backend: Backend, platform: str, program: Any, arguments: Any, inputs: Inputs
+) -> GuardedRuns | None:
+    """Runs the program under guards, if there are guards for this backend."""
+    if why_unguarded(backend, platform):
+        return None
+    outs = operator.outputs(*inputs)
+    names = (
+        input_names(operator.reference, len(inputs)) if getattr(operator.kernels.get(backend), "direct", False) else []
+    )
+    return run_guarded(
+        lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
+        {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},
+    )
+
+
+def _judge_guarded(
+    judged: Callable[[list[Array]], Verdict], guarded: GuardedRuns, results: list[Any], verdict: Verdict
+) -> Verdict:
+    """Judges the results of guarded runs that differ from ``results``, if these are right."""
+    for others in guarded.results:
+        if not verdict.status.wrong and not same_bits(others, results):
+            found = judged(others)
+            verdict = found if found.status.wrong else verdict
+    return verdict
+
+
 @functools.lru_cache(maxsize=256)
-def _program(operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device) -> Any:
+def poisoned_program(
+    operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device
+) -> Any:
+    """Compiles a kernel for :func:`run_poisoned`, once in a process for inputs of these shapes and dtypes."""
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 

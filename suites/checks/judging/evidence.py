@@ -8,6 +8,7 @@ from typing import NoReturn
 import jax
 
 from reports import Accuracy, Status
+from suites.backends.kernel import AtLeast
 from suites.cells.case import Case
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.numerics.verdict import Verdict
@@ -26,25 +27,58 @@ class Evidence:
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.
+        count: How many results it has judged or seen. A check that ends with none has checked nothing.
     """
 
     def __init__(self) -> None:
         self.accuracy: Accuracy | None = None
+        self._count = 0
+        self._judged = 0
+        self._unchecked: CheckFailed | None = None
 
-    def require(self, verdict: Verdict, where: str = "") -> None:
+    def require(self, verdict: Verdict, where: str = "", *, whole: bool = False) -> None:
         """Requires that a verdict is PASSED, and keeps its accuracy if it is the worst.
+
+        Special and drawn inputs may have elements that cannot be judged. The others are judged then, and
+        :meth:`finish` requires that there were any.
 
         Args:
             verdict: The verdict.
             where: Precedes the reason of a failure, such as ``element 2``.
+            whole: Whether every element must have been judged, as in samples.
 
         Raises:
-            CheckFailed: The verdict is not PASSED.
+            CheckFailed: The verdict is not PASSED, or only a part was judged where ``whole`` asks for all.
         """
+        self._count += 1
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
             self.accuracy = verdict.accuracy
         if verdict.status is not Status.PASSED:
-            raise CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
+            failed = CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
+            if verdict.status is not Status.UNCHECKED or whole:
+                raise failed
+            self._unchecked = self._unchecked or failed
+        self._judged += verdict.judged
+
+    def seen(self, times: int = 1) -> None:
+        """Counts results that the check has compared by itself, such as an exception that had to be raised."""
+        self._count += times
+
+    def finish(self) -> None:
+        """Requires that a result was judged. The plugin calls it at the end of each check that ended well.
+
+        Raises:
+            CheckFailed: The check has judged no result, or nothing is known of any element of any result. The status is
+                UNCHECKED, because that says nothing of the kernel.
+        """
+        if not self._count:
+            self.fail(
+                Status.UNCHECKED,
+                "the check ended without judging a result. Call evidence.require(verdict), or evidence.seen() after a "
+                "comparison of its own",
+            )
+        if self._unchecked is not None and not self._judged:
+            raise self._unchecked
 
     def fail(self, status: Status, reason: str) -> NoReturn:
         """Raises :class:`CheckFailed` with this status and reason."""
@@ -62,6 +96,8 @@ class Evidence:
             CheckFailed: It does not; such a program proves nothing about the kernel.
         """
         calls = times * case.operator.calls(case.backend)
+        if isinstance(calls, AtLeast):
+            calls = replace(calls, calls=calls.transformed)
         missing = missing_custom_call(program.as_text() or "", case.backend, case.platform, calls)
         if missing:
             self.fail(Status.COMPILE_ERROR, missing)

@@ -28,7 +28,7 @@ def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdi
         [result.reshape(-1)[:period] for result in results],
         operator.truth(*[array.reshape(-1)[:period] if array.size == size else array for array in inputs]),
     )
-    if verdict.status is not Status.PASSED:
+    if verdict.status not in (Status.PASSED, Status.UNCHECKED):
         return verdict
     for index, result in enumerate(results):
         bits = result.reshape(-1).view(f"u{result.dtype.itemsize}")

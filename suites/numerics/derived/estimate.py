@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.error_model import WIDE, finfo
+from suites.numerics.error_model import WIDE, finfo, significand_bits
 
 
 class Underivable(Exception):
@@ -31,7 +31,8 @@ class Estimate:
     Attributes:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
         error: Bound of the absolute error, in the shape of ``value``; None if every kernel has exactly this value. An
-            infinite bound says that nothing is known. A value may then be infinite or NaN as well.
+            infinite bound says that nothing is known. A value may then be infinite or NaN as well. The error of a
+            complex number is its distance in the complex plane.
         dtype: The dtype of this result in a kernel.
     """
 
@@ -44,12 +45,22 @@ class Estimate:
         """The error as an array; read-only zeros if it is None."""
         if self.error is not None:
             return self.error
-        return np.broadcast_to(np.zeros((), self.value.dtype if self.is_float else np.float64), self.value.shape)
+        return np.broadcast_to(np.zeros((), self.value.real.dtype if self.is_float else np.float64), self.value.shape)
 
     @property
     def is_float(self) -> bool:
-        """Whether its dtype is a float."""
+        """Whether its dtype is a float, real or complex."""
         return self.dtype.name in WIDE
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its dtype is complex."""
+        return self.dtype.kind == "c"
+
+    @property
+    def exact(self) -> Any:
+        """True where every kernel has exactly this value."""
+        return True if self.error is None else self.error == 0
 
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
         """The estimate after ``move``, a function that only moves the elements of an array."""
@@ -64,9 +75,17 @@ def of_input(array: Array) -> Estimate:
             raise Underivable(f"no bound is derived for {dtype}")
         return Estimate(array, None, dtype)
     value = array.astype(WIDE[dtype.name])
+    if dtype.kind == "c":
+        lost = np.hypot(_flushed(value.real, dtype), _flushed(value.imag, dtype))
+    else:
+        lost = _flushed(value, dtype)
+    return Estimate(value, lost if lost.any() else None, dtype)
+
+
+def _flushed(value: Array, dtype: np.dtype[Any]) -> Array:
+    """What is lost where a subnormal number is flushed to zero."""
     size = np.abs(value)
-    subnormal = (size < float(finfo(dtype).tiny)) & (size > 0)
-    return Estimate(value, np.where(subnormal, size, 0) if subnormal.any() else None, dtype)
+    return np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
 
 
 def of_constant(array: Array) -> Estimate:
@@ -78,9 +97,11 @@ def of_constant(array: Array) -> Estimate:
     estimate = of_input(array)
     if not estimate.is_float:
         return estimate
-    half = 1 - int(np.log2(float(finfo(array.dtype).eps))) >> 1
-    fraction, _ = np.frexp(estimate.value)
-    whole = (fraction * 2**half % 1 == 0) | (estimate.value % 1 == 0) | ~np.isfinite(estimate.value)
+    half = significand_bits(array.dtype) >> 1
+    whole = np.ones(estimate.value.shape, bool)
+    for part in (estimate.value.real, estimate.value.imag) if estimate.is_complex else (estimate.value,):
+        fraction, _ = np.frexp(part)
+        whole &= (fraction * 2**half % 1 == 0) | (part % 1 == 0) | ~np.isfinite(part)
     if whole.all():
         return estimate
     rounding = np.where(whole, 0, unit(array.dtype) * np.abs(estimate.value))
@@ -128,6 +149,22 @@ def rounded(
     if np.any(unknown):
         total = np.where(unknown, np.inf, total)
     return Estimate(value, np.broadcast_to(total, value.shape), dtype)
+
+
+def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimate:
+    """The estimate of a result that comparisons select, such as a maximum or a sorted element.
+
+    Threads that flush subnormal numbers compare them as zeros, and may still return them as they are. So the selected
+    number may be another one, as far from zero on the other side.
+
+    Args:
+        value: Truth.
+        error: The largest error of the numbers that may be selected; None if all are exact.
+        dtype: The dtype of the result.
+    """
+    if error is not None and dtype.name in WIDE and dtype.kind != "c":
+        error = np.where(np.abs(value) <= float(finfo(dtype).tiny), 2 * error, error)
+    return Estimate(value, error, dtype)
 
 
 def unknown(*operands: Estimate) -> Any:

@@ -23,6 +23,11 @@ ROOT = 4.0
 POWER = 16.0
 """The 8 ulp of older releases of CUDA."""
 ATAN2 = 6.0
+COMPLEX_PRODUCT = 3.0
+"""``2 sqrt(2)`` in the complex plane (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.5)."""
+COMPLEX_DIVISION = 16.0
+"""``4 sqrt(2)`` by the usual formula, ``7 sqrt(2)`` by Smith's (as before), and some more by way of a reciprocal."""
+HYPOTENUSE = 6.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Function:
         value = np.asarray(self.value(operand.value))
         ulps = self.ulps(operand.value) if callable(self.ulps) else self.ulps
         if operand.error is None:
-            return rounded(value, np.zeros((), value.dtype), dtype, ulps)
+            return rounded(value, np.zeros((), value.real.dtype), dtype, ulps)
         bound = operand.error
         # At a pole the slope is infinite, but an exact argument does not change.
         change = np.where(bound > 0, self.change(operand.value, bound, value), 0)
@@ -75,6 +80,12 @@ def _sqrt_change(v: Any, b: Any, f: Any) -> Any:
     """``sqrt(v) - sqrt(v - b)`` without cancellation. A kernel's argument is taken as not negative where v is not."""
     below = np.where(v >= b, b / (f + np.sqrt(np.maximum(v - b, 0))), np.sqrt(np.abs(v) + b))
     return np.where((v < 0) & (v + b >= 0), np.inf, below)
+
+
+def _complex_sqrt_change(v: Any, b: Any, f: Any) -> Any:
+    """``|d| / |sqrt(v) + sqrt(v + d)|``. At the negative half of the real axis the root changes its sign."""
+    jumps = (v.real < b) & (np.abs(v.imag) <= b)
+    return np.where(jumps, np.inf, b / np.abs(f))
 
 
 def _tan_change(v: Any, b: Any, f: Any) -> Any:
@@ -135,6 +146,13 @@ FUNCTIONS: dict[str, Function] = {
         lambda v: 24 + np.minimum(v * v, 900),
     ),
 }
+
+COMPLEX_FUNCTIONS: dict[str, Function] = {
+    # exp(x) (cos y + i sin y): each of the three is off by four units, and the product is rounded.
+    "exp": Function(np.exp, lambda v, b, f: np.where(b < 1, np.abs(f) * np.expm1(b), np.exp(v.real + b)), 12),
+    "sqrt": Function(np.sqrt, lambda v, b, f: _complex_sqrt_change(v, b, f), 12, poles=True),
+}
+"""Functions of a complex number. Errors are distances in the complex plane."""
 
 LESS_ACCURATE_IN_DOUBLE = {"log1p": 256.0, "atanh": 256.0, "erf": 20.0}
 """The ``ulps`` of float64. For erf they allow for the error of truth, which is computed in float64 itself."""

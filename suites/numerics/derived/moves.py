@@ -13,9 +13,12 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, selected
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
+from suites.numerics.error_model import significand_bits
+from suites.numerics.partial_sums import partial_sums_at
+from suites.numerics.quanta import quantum
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
@@ -98,7 +101,7 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         # The error of any sorted element is at most the largest error of all.
         (x,) = operands
         error = x.errors.max(axis=axis, keepdims=True, initial=0)
-        return [Estimate(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
+        return [selected(np.sort(x.value, axis=axis), np.broadcast_to(error, x.value.shape), x.dtype)]
     exact = [_in_double(key, _exact(key, "the order of `sort`")) for key in keys]
     arrays: list[Any] = [*exact, *_positions(operands[:1])]
     with in_double():
@@ -178,7 +181,13 @@ def _scatter_add(sign: int) -> Rule:
         roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
         # The first addition to a zero is a copy.
         roundings = np.maximum(roundings - ((source.value == 0) & (source.errors == 0)), 0)
-        return [summed(value, sizes, errors, roundings, outs[0].dtype)]
+        if not source.is_float:
+            return [summed(value, sizes, errors, roundings, outs[0].dtype)]
+        terms = np.concatenate([source.value.reshape(-1), sign * updates.value.reshape(-1)[kept]])
+        places = np.concatenate([np.arange(source.value.size), targets])
+        partial = partial_sums_at(terms, places, source.value.size, significand_bits(outs[0].dtype))
+        partial = partial.reshape(source.value.shape)
+        return [summed(value, sizes, errors, roundings, outs[0].dtype, partial=partial, quanta=quantum(terms))]
 
     return apply
 
@@ -198,7 +207,7 @@ def _scatter_extreme(function: Any) -> Rule:
         error = None
         if source.error is not None or updates.error is not None:
             error = taken(np.maximum, source.errors, updates.errors)
-        return [Estimate(taken(function, source.value, updates.value), error, outs[0].dtype)]
+        return [selected(taken(function, source.value, updates.value), error, outs[0].dtype)]
 
     return apply
 
@@ -225,6 +234,9 @@ RULES: dict[str, Rule] = {
 
 FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
 """Primitives whose rules treat exact integers as XLA does, without compiling anything."""
+
+FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
+"""Primitives whose rules hold for complex numbers, besides those of :data:`SOURCES`."""
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {

@@ -25,24 +25,30 @@ from suites.numerics.arrays import Array
 from suites.numerics.derived import moves, rules, sums
 from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
+from suites.numerics.precision import needs_x64
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
 
-TOLERANCE = {"float16": 32, "bfloat16": 32, "float32": 1024, "float64": 1024}
-"""Default tolerances, in units of u: 1.6e-2 for float16, 1.2e-1 for bfloat16, 6.1e-5 for float32, 1.1e-13."""
+TOLERANCE = {"float16": 32, "bfloat16": 32, **dict.fromkeys(("float32", "float64", "complex64", "complex128"), 1024)}
+"""Default tolerances, in units of u: 1.6e-2 for float16, 1.2e-1 for bfloat16, 6.1e-5 for float32, 1.1e-13 for float64.
+"""
 
 Reference = Callable[..., Any]
 Arrays = tuple[Array, ...]
 
 
-def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None = None) -> Truth:
+def derived_truth(
+    reference: Reference, inputs: Arrays, tolerance: float | None = None, *, keeps_unknown: bool = False
+) -> Truth:
     """True results of a reference, with the error that any reasonable kernel may have.
 
     If the operands of an operation ``f`` have the errors ``b_i``, its result has the error
     ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.numerics.derived.functions`. A sum of k terms has the
-    error ``sum b_i + gamma_(k-1) sum |x_i|``. Integers and booleans are exact. Where one depends on a rounded number
-    that is within its error of a threshold, both answers are accepted.
+    error ``sum b_i + gamma_(k-1) sum |x_i|``, or less by :mod:`suites.numerics.partial_sums`. It has none if it adds
+    whole numbers that fit (:mod:`suites.numerics.quanta`). Integers and booleans are exact. Where one depends on a
+    rounded number that is within its error of a threshold, both answers are accepted. Where nothing is known of an
+    element, because a divisor may be zero for instance, its margin is infinite, and the judge leaves it out.
 
     If no bound can be derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64.
     The accepted error of an element is then ``tolerance * (|truth| + max |truth|)``, with the largest finite result of
@@ -52,15 +58,17 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
         reference: A function of arrays that returns an array or a pytree of arrays, written with ``jax.numpy``.
         inputs: Its arguments, in the tested dtypes.
         tolerance: Used instead of a derived bound.
+        keeps_unknown: Whether an element whose bound is infinite keeps it, for a judge that leaves such elements out.
+            Otherwise all elements get the tolerance then.
 
     Raises:
-        TypeError: An output is complex, or of another dtype that cannot be judged.
+        TypeError: An output has a dtype that cannot be judged, such as float8.
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., chapters 3 and 4.
     """
     if tolerance is None:
         try:
-            return Truth(_derived(reference, inputs))
+            return Truth(_derived(reference, inputs, keeps_unknown=keeps_unknown))
         except Underivable:
             pass
     return Truth(_tolerated(reference, inputs, tolerance))
@@ -69,36 +77,34 @@ def derived_truth(reference: Reference, inputs: Arrays, tolerance: float | None 
 def explain_truth(reference: Reference, inputs: Arrays) -> str:
     """Says whether a bound is derived for these inputs, and otherwise why a tolerance is used."""
     try:
-        _derived(reference, inputs)
+        outputs = _derived(reference, inputs)
     except Underivable as reason:
         for expected in _tolerated(reference, inputs, None):
             if expected.dtype.name in WIDE:
                 tolerance = f"{_default(expected.dtype):.1e}".replace("e-0", "e-")
                 return f"tolerance {tolerance} of the largest result, because {reason}"
         return f"equal to the reference bit for bit, because {reason}"
-    return "derived bound"
+    unknown = sum(int(np.isinf(each.margin).sum()) for each in outputs if each.margin is not None)
+    several = sum(each.value.size for each in outputs)
+    return f"derived bound, but none for {unknown} of {several} elements" if unknown else "derived bound"
 
 
-def _derived(reference: Reference, inputs: Arrays) -> tuple[Expected, ...]:
+def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = False) -> tuple[Expected, ...]:
     closed = _traced(reference, inputs)
     with np.errstate(all="ignore"):
         results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
-        return tuple(_expected(index, result) for index, result in enumerate(results))
+        return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 
 
-def _expected(index: int, result: Estimate) -> Expected:
+def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
     if result.error is None or not result.error.any():
         if not result.is_float:
             return exact(result.value)
         return Expected(result.value, result.dtype, np.zeros(result.value.shape))
-    if not np.isfinite(result.error).all():
-        place = [int(i) for i in np.unravel_index(np.argmin(np.isfinite(result.error)), result.error.shape)]
+    if not keeps_unknown and not result.is_float and np.isinf(result.error).any():
+        place = [int(i) for i in np.unravel_index(np.argmax(np.isinf(result.error)), result.error.shape)]
         raise Underivable(f"the bound of output {index}{place} is infinite")
     return Expected(result.value, result.dtype, result.error)
-
-
-def _needs_x64(inputs: Sequence[Any]) -> bool:
-    return any(np.dtype(array.dtype).name in ("float64", "int64", "uint64") for array in inputs)
 
 
 def _traced(reference: Reference, inputs: Arrays) -> Any:
@@ -111,7 +117,7 @@ def _traced(reference: Reference, inputs: Arrays) -> Any:
 
 
 def _trace(reference: Reference, specs: tuple[Any, ...]) -> Any:
-    with in_double(_needs_x64(specs)):
+    with in_double(needs_x64(*(each.dtype for each in specs))):
         try:
             # A new function each time, because JAX would keep the traces of a reference forever.
             return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*specs)
@@ -169,8 +175,11 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
         index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
         return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
     for out in outs:
-        if jnp.issubdtype(out.dtype, jax.dtypes.extended) or np.dtype(out.dtype).kind == "c":
+        if jnp.issubdtype(out.dtype, jax.dtypes.extended):
             raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
+    with_complex = any(np.dtype(out.dtype).kind == "c" for out in outs) or any(each.is_complex for each in operands)
+    if with_complex and primitive.name not in _FOR_COMPLEX:
+        raise Underivable(f"no bound is derived through `{primitive.name}` of complex numbers")
     if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
         results = by_jax(primitive, [operand.value for operand in operands], params)
         return [of_input(result) for result in results]
@@ -183,6 +192,8 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
 
 
 _RULES = rules.RULES | sums.RULES | moves.RULES
+
+_FOR_COMPLEX = rules.FOR_COMPLEX | sums.FOR_COMPLEX | moves.FOR_COMPLEX | set(moves.SOURCES)
 
 _FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
 
@@ -242,6 +253,10 @@ def _stacked(estimates: list[Estimate], aval: Any) -> Estimate:
     return Estimate(value, error, estimates[0].dtype)
 
 
+_IN_DOUBLE = {"f": np.float64, "V": np.float64, "c": np.complex128}
+"""The widest types of JAX, by the kind of a dtype. NumPy gives bfloat16 the kind of a structure."""
+
+
 def _default(dtype: np.dtype[Any]) -> float:
     return TOLERANCE[dtype.name] * float(finfo(dtype).eps) / 2
 
@@ -252,13 +267,13 @@ def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) ->
     def results(arrays: Sequence[Array]) -> list[Any]:
         return jax.tree.leaves(reference(*map(jnp.asarray, arrays)))
 
-    with in_double(_needs_x64(inputs)):
+    with in_double(needs_x64(*(each.dtype for each in inputs))):
         try:
             dtypes = [np.dtype(leaf.dtype) for leaf in jax.eval_shape(lambda: results(inputs))]
         except jax.errors.JAXTypeError:
             dtypes = [np.asarray(leaf).dtype for leaf in results(inputs)]
     with in_double():
-        widened = [array.astype(np.float64) if array.dtype.name in WIDE else array for array in inputs]
+        widened = [array.astype(_IN_DOUBLE.get(array.dtype.kind, array.dtype)) for array in inputs]
         values = [np.asarray(leaf) for leaf in results(widened)]
     return tuple(_near(value, dtype, tolerance) for value, dtype in zip(values, dtypes, strict=True))
 
@@ -266,7 +281,7 @@ def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) ->
 def _near(value: Array, dtype: np.dtype[Any], tolerance: float | None) -> Expected:
     if dtype.name not in WIDE:
         if dtype.kind not in "iub":
-            raise TypeError(f"an output of the reference is {dtype}, which cannot be judged; expected a real dtype.")
+            raise TypeError(f"an output of the reference is {dtype}, which cannot be judged; expected numbers.")
         return exact(value.astype(dtype))
     relative = _default(dtype) if tolerance is None else tolerance
     value = value.astype(WIDE[dtype.name])

@@ -10,9 +10,21 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, unknown
-from suites.numerics.derived.functions import ATAN2, DIVISION, FUNCTIONS, LESS_ACCURATE_IN_DOUBLE, POWER, nearest
-from suites.numerics.error_model import WIDE
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, selected, unknown
+from suites.numerics.derived.functions import (
+    ATAN2,
+    COMPLEX_DIVISION,
+    COMPLEX_FUNCTIONS,
+    COMPLEX_PRODUCT,
+    DIVISION,
+    FUNCTIONS,
+    HYPOTENUSE,
+    LESS_ACCURATE_IN_DOUBLE,
+    POWER,
+    nearest,
+)
+from suites.numerics.error_model import WIDE, finfo, significand_bits
+from suites.numerics.quanta import nothing_rounded, quantum
 
 Params = dict[str, Any]
 Operands = list[Estimate]
@@ -27,18 +39,33 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
     """The rule of one rounded operation. It rounds nothing if its operands are exact and the result fits the dtype."""
     if dtype.name not in WIDE:
         return of_integers(value, error, dtype)
-    if any(operand.error is not None for operand in operands):
-        return rounded(value, error, dtype, unknown=unknown(*operands))
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
-    fit = _fits(value, dtype)
-    if fit.all():
+    exact = _fits(value, dtype)
+    for operand in operands:
+        exact = exact & operand.exact
+    if np.all(exact):
         return Estimate(value, None, dtype)
-    return rounded(value, np.zeros((), value.dtype), dtype, np.where(fit, 0, 1))
+    return rounded(value, error, dtype, np.where(exact, 0, 1), unknown=unknown(*operands))
+
+
+def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: float) -> Estimate:
+    """The rule of a product, square or quotient of complex numbers, which takes several rounded operations."""
+    return rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4)
 
 
 def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
     """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
     return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
+
+
+def _whole_products(x: Estimate, y: Estimate, dtype: np.dtype[Any]) -> Any:
+    """True where the product of exact complex numbers is not rounded, because its four products and two sums fit."""
+    if not (np.all(x.exact) and np.all(y.exact)):
+        return False
+    sizes = (abs(x.value.real) + abs(x.value.imag)) * (abs(y.value.real) + abs(y.value.imag))
+    return nothing_rounded(
+        sizes, quantum(x.value) * quantum(y.value), significand_bits(dtype), float(finfo(dtype).tiny)
+    )
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -76,34 +103,46 @@ def _sub(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     error = np.abs(x.value) * y.errors + (np.abs(y.value) + y.errors) * x.errors
+    if outs[0].dtype.kind == "c":
+        ulps = np.where(_whole_products(x, y, outs[0].dtype), 0, COMPLEX_PRODUCT)
+        return [_complex_arithmetic(operands, outs[0].dtype, x.value * y.value, error, ulps)]
     return [_arithmetic(operands, outs[0].dtype, x.value * y.value, error)]
 
 
 def _square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,) = operands
+    if x.is_complex:
+        return _mul([x, x], params, outs)
     return [_arithmetic(operands, outs[0].dtype, x.value * x.value, (2 * np.abs(x.value) + x.errors) * x.errors)]
 
 
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     value = np.asarray(x.value / y.value)
-    if x.error is None and y.error is None:
+    ulps: Any = COMPLEX_DIVISION
+    if not x.is_complex:
         # A GPU may round a quotient even if it fits, unless the divisor is a power of two.
-        power = np.abs(np.frexp(y.value)[0]) == 0.5
-        if power.all():
-            return [_arithmetic(operands, outs[0].dtype, value, 0)]
-        return [rounded(value, np.zeros((), value.dtype), outs[0].dtype, DIVISION)]
+        ulps = np.where(np.abs(np.frexp(y.value)[0]) == 0.5, 1, DIVISION)
+        fit = (ulps == 1) & _fits(value.astype(WIDE[outs[0].dtype.name], copy=False), outs[0].dtype)
+        exact = fit & x.exact & y.exact
+        if exact.all():
+            return [Estimate(value, None, outs[0].dtype)]
+        ulps = np.where(exact, 0, ulps)
+    if x.error is None and y.error is None:
+        return [rounded(value, np.zeros((), value.real.dtype), outs[0].dtype, ulps)]
     error = (x.errors + np.abs(value) * y.errors) / nearest(y.value, y.errors)
     # An exact 1 / 0 is infinite in a kernel as well. But 0 / 0 need not be NaN there if one of the zeros has an error.
     zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.errors) & (x.errors > 0))
-    return [rounded(value, error, outs[0].dtype, DIVISION, unknown=unknown(x, y) | zero)]
+    return [rounded(value, error, outs[0].dtype, ulps, unknown=unknown(x, y) | zero)]
 
 
 def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), n = operands, params["y"]
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
-    if x.error is None:
+    if x.is_complex:
+        ulps = COMPLEX_PRODUCT * max(abs(n) - 1, 0) + (COMPLEX_DIVISION if n < 0 else 0)
+    elif x.error is None:
         # Nothing is rounded if all smaller powers fit, in whatever order a kernel multiplies.
         fit = np.all([_fits(x.value**k, outs[0].dtype) for k in range(2, n + 1)], axis=0) if 0 <= n <= 32 else False
         return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, np.where(fit, 0, ulps))]
@@ -154,6 +193,10 @@ def _of_one(name: str) -> Rule:
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         dtype = outs[0].dtype
+        if dtype.kind == "c":
+            if name not in COMPLEX_FUNCTIONS:
+                raise Underivable(f"no bound is derived through `{name}` of complex numbers")
+            return [COMPLEX_FUNCTIONS[name](operands[0], dtype)]
         return [(in_double if dtype == np.float64 else function)(operands[0], dtype)]
 
     return apply
@@ -170,6 +213,39 @@ def _unchanged(function: Callable[[Array], Array]) -> Rule:
     return apply
 
 
+def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """The rule of a magnitude. That of a complex number is rounded, and its square may be flushed to zero."""
+    (x,) = operands
+    if not x.is_complex:
+        return _unchanged(np.abs)(operands, params, outs)
+    value = np.abs(x.value)
+    lost = np.where(value < 2 * np.sqrt(float(finfo(x.dtype).tiny)), value, 0)
+    return [rounded(value, x.errors + lost, outs[0].dtype, HYPOTENUSE, unknown=unknown(x))]
+
+
+def _part(part: Callable[[Array], Array]) -> Rule:
+    """The rule of a part of a complex number, which is at most as far off as the number."""
+
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x,) = operands
+        return [Estimate(np.asarray(part(x.value)), x.error, outs[0].dtype)]
+
+    return apply
+
+
+def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    x, y = operands
+    value = (x.value + 0j).astype(WIDE[outs[0].dtype.name])
+    value.imag = y.value
+    exact = x.error is None and y.error is None
+    return [Estimate(value, None if exact else np.hypot(x.errors, y.errors), outs[0].dtype)]
+
+
+def _conj(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    (x,), wide = operands, WIDE[outs[0].dtype.name]
+    return [Estimate(np.conj(x.value).astype(wide), x.error, outs[0].dtype)]
+
+
 def _extreme(function: Any, sign: int) -> Rule:
     """The rule of a maximum or minimum of two. The error of an operand counts where it may be the result."""
 
@@ -180,7 +256,7 @@ def _extreme(function: Any, sign: int) -> Rule:
             return [Estimate(value, None, x.dtype)]
         ahead, reach = sign * (x.value - y.value), x.errors + y.errors
         error = np.maximum(np.where(ahead < -reach, 0, x.errors), np.where(ahead > reach, 0, y.errors))
-        return [Estimate(value, np.broadcast_to(error, value.shape), x.dtype)]
+        return [selected(value, np.broadcast_to(error, value.shape), x.dtype)]
 
     return apply
 
@@ -254,10 +330,15 @@ def _comparison(function: Any) -> Rule:
         if x is y:  # x != x asks for NaN, and no error of x changes that
             return [_decided(value, False)]
         reach = x.errors + y.errors
-        near = np.abs(x.value.astype(reach.dtype) - y.value.astype(reach.dtype)) <= reach
+        near = np.abs(_in_wide(x.value, reach) - _in_wide(y.value, reach)) <= reach
         return [_decided(value, near | np.isinf(reach), x, y)]
 
     return apply
+
+
+def _in_wide(value: Array, errors: Array) -> Array:
+    """A value in the type of its errors. A complex one stays complex."""
+    return value if value.dtype.kind == "c" else value.astype(errors.dtype)
 
 
 def _in_total_order(primitive: Any) -> Any:
@@ -301,13 +382,18 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if which.error is not None:
         farthest: Any = 0.0
         for case in cases:
-            kind = case.errors.dtype
             equal = (case.value == value) | (case.value != case.value) & (value != value)
-            distance = np.where(equal, 0, np.abs(case.value.astype(kind) - value.astype(kind)))
+            distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
             farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
         error = np.where(which.error > 0, farthest, 0 if error is None else error)
     return [Estimate(value, error, outs[0].dtype)]
 
+
+FOR_COMPLEX = {
+    *("add", "add_any", "sub", "mul", "square", "div", "integer_pow", "neg", "abs", "real", "imag", "complex", "conj"),
+    *("convert_element_type", "eq", "ne", "select_n", *COMPLEX_FUNCTIONS),
+}
+"""Primitives whose rules hold for complex numbers."""
 
 RULES: dict[str, Rule] = {
     **{name: _of_one(name) for name in FUNCTIONS},
@@ -322,7 +408,11 @@ RULES: dict[str, Rule] = {
     "atan2": _atan2,
     "rem": _rem,
     "neg": _unchanged(np.negative),
-    "abs": _unchanged(np.abs),
+    "abs": _abs,
+    "real": _part(np.real),
+    "imag": _part(np.imag),
+    "complex": _complex,
+    "conj": _conj,
     "max": _extreme(np.maximum, 1),
     "min": _extreme(np.minimum, -1),
     "clamp": _clamp,

@@ -1,7 +1,9 @@
 """Bounds the errors of reductions, running sums and matrix products, for :mod:`suites.numerics.derived.reference`.
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
-Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding.
+Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding. Long
+sums have the probabilistic bound of :mod:`suites.numerics.partial_sums`, and sums of whole numbers that fit
+(:mod:`suites.numerics.quanta`) have no error.
 """
 
 from __future__ import annotations
@@ -14,12 +16,37 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, unit
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, selected, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
-from suites.numerics.error_model import WIDE
+from suites.numerics.error_model import WIDE, finfo, significand_bits, sum_error
+from suites.numerics.partial_sums import drift, few_values, partial_sums, running_sums
+from suites.numerics.quanta import nothing_rounded, quantum
+
+FEW = 16
+"""Terms up to which the worst case of a sum is smaller than its probabilistic bound."""
+
+ELEMENTS = 1 << 20
+PRODUCTS = 1 << 31
+"""Products up to which all are formed, and up to which their partial sums are."""
+
+PLACES = 8
+"""Places at which the partial sums of a large matrix product are taken."""
+
+FOR_COMPLEX = {"reduce_sum", "cumsum", "dot_general"}
+"""Primitives whose rules hold for complex numbers."""
 
 
-def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[Any], double: bool = False) -> Estimate:
+def summed(
+    value: Any,
+    sizes: Any,
+    errors: Any,
+    roundings: Any,
+    dtype: np.dtype[Any],
+    *,
+    partial: Any = None,
+    quanta: Any = 0,
+    double: bool = False,
+) -> Estimate:
     """The estimate of a sum.
 
     Args:
@@ -28,22 +55,31 @@ def summed(value: Any, sizes: Any, errors: Any, roundings: Any, dtype: np.dtype[
         errors: The sum of the errors of the terms.
         roundings: The longest chain of roundings that a term goes through.
         dtype: The dtype of the sum.
+        partial: How large partial sums are, see :mod:`suites.numerics.partial_sums`; None if that is unknown.
+        quanta: A power of two that divides all terms, see :mod:`suites.numerics.quanta`; 0 if there is none.
         double: Whether truth was added up in float64, however wide its type is.
     """
     if dtype.name not in WIDE:
         return of_integers(value, errors, dtype)
     several = np.where(np.asarray(sizes) > 0, roundings, 0)
-    factor = gamma_of(several * (2 if double and dtype == np.float64 else 1), dtype)
-    own = np.where(several > 0, factor * (sizes + errors), 0)
-    return rounded(value, errors + own, dtype, 0, unknown=np.isinf(errors), flushes=several)
+    step = unit(dtype) * (2 if double and finfo(dtype).eps == np.finfo(np.float64).eps else 1)
+    own = sum_error(sizes + errors, None if partial is None else partial + errors, several, step)
+    whole = nothing_rounded(sizes, quanta, significand_bits(dtype), float(finfo(dtype).tiny)) & (errors == 0)
+    if np.all(whole):
+        return Estimate(np.asarray(value).astype(WIDE[dtype.name], copy=False), None, dtype)
+    total = np.where(several > 0, own, 0) + errors
+    return rounded(value, np.where(whole, 0, total), dtype, 0, unknown=np.isinf(errors), flushes=several)
 
 
 def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), axes = operands, tuple(params["axes"])
     count = math.prod(x.value.shape[axis] for axis in axes)
     errors = np.zeros(()) if x.error is None else x.error.sum(axis=axes)
-    value, sizes = x.value.sum(axis=axes), np.abs(x.value).sum(axis=axes)
-    return [summed(value, sizes, errors, max(count - 1, 0), outs[0].dtype)]
+    value, sizes, dtype = x.value.sum(axis=axes), np.abs(x.value).sum(axis=axes), outs[0].dtype
+    if not x.is_float:
+        return [summed(value, sizes, errors, max(count - 1, 0), dtype)]
+    partial = partial_sums(x.value, axes, significand_bits(dtype)) if count > FEW else None
+    return [summed(value, sizes, errors, count - 1, dtype, partial=partial, quanta=quantum(x.value, axis=axes))]
 
 
 def _along(function: Any, params: Params) -> Callable[[Array], Array]:
@@ -68,7 +104,15 @@ def _places(x: Estimate, params: Params) -> Array:
 def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), run = operands, _along(np.cumsum, params)
     errors = np.zeros(()) if x.error is None else run(x.error)
-    return [summed(run(x.value), run(np.abs(x.value)), errors, _places(x, params), outs[0].dtype)]
+    found = run(x.value), run(np.abs(x.value)), errors, _places(x, params)
+    if not x.is_float:
+        return [summed(*found, outs[0].dtype)]
+    axis = params["axis"]
+    partial = None
+    if x.value.shape[axis] > FEW:
+        partial = running_sums(x.value, axis, params["reverse"], significand_bits(outs[0].dtype))
+    quanta = np.expand_dims(quantum(x.value, axis=axis), axis)
+    return [summed(*found, outs[0].dtype, partial=partial, quanta=quanta)]
 
 
 def _product(run: Callable[[Array], Array], x: Estimate, roundings: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -104,7 +148,7 @@ def _reduce_extreme(function: Any, sign: int) -> Rule:
         value, error = np.asarray(function(x.value, axis=axes, initial=lowest)), None
         if x.error is not None:
             error = np.where(_candidates(x, axes, sign), x.error, 0).max(axis=axes, initial=0)
-        return [Estimate(value, error, x.dtype)]
+        return [selected(value, error, x.dtype)]
 
     return apply
 
@@ -130,7 +174,7 @@ def _running_extreme(function: Any) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands
         error = None if x.error is None else _along(np.maximum.accumulate, params)(x.error)
-        return [Estimate(_along(function.accumulate, params)(x.value), error, x.dtype)]
+        return [selected(_along(function.accumulate, params)(x.value), error, x.dtype)]
 
     return apply
 
@@ -153,12 +197,15 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     if dtype.name not in WIDE:
         raise Underivable("no bound is derived for products of integers that depend on a rounded number")
     count = math.prod(x.value.shape[axis] for axis in left)
+    roundings = count + (1 if dtype.kind != "c" else 2)
 
     def matrices(array: Array, batch: Any, contracted: Any) -> Array:
         """One matrix for each index of the batch, with the contracted axes last."""
         free = [axis for axis in range(array.ndim) if axis not in (*batch, *contracted)]
         rows = math.prod(array.shape[axis] for axis in free)
-        ordered = np.transpose(array, (*batch, *free, *contracted)).astype(WIDE[dtype.name])
+        # The operands may be narrower than the result. Errors and sizes of complex numbers are real.
+        wide = WIDE[dtype.name] if array.dtype.kind == "c" else np.zeros(0, WIDE[dtype.name]).real.dtype
+        ordered = np.transpose(array, (*batch, *free, *contracted)).astype(wide)
         return np.ascontiguousarray(ordered.reshape(*(array.shape[axis] for axis in batch), rows, count))
 
     def product(a: Array, b: Array) -> Array:
@@ -170,7 +217,53 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         errors = errors + product(a, y.error)
     if x.error is not None:
         errors = errors + product(x.error, b + y.errors)
-    return [summed(product(x.value, y.value), product(a, b), errors, count, dtype)]
+    one, other = matrices(x.value, left_batch, left), matrices(y.value, right_batch, right)
+    partial = _partial_products(one, other, significand_bits(dtype)) if count > FEW else None
+    quanta = quantum(one, axis=-1)[..., :, None] * quantum(other, axis=-1)[..., None, :]
+    found = product(x.value, y.value), product(a, b) * (2 if dtype.kind == "c" else 1), errors
+    shape = outs[0].shape
+    partial = None if partial is None else partial.reshape(shape)
+    return [summed(*found, roundings, dtype, partial=partial, quanta=quanta.reshape(shape))]
+
+
+def _partial_products(one: Array, other: Array, bits: int) -> Array | None:
+    """``T`` of :mod:`suites.numerics.partial_sums` of ``one @ other.T``; None where that would take long.
+
+    The partial sums of a matrix product are taken at a few places and for a few numbers of lanes only, unless the
+    products of the elements fit into memory.
+    """
+    length, kind = one.shape[-1], np.complex128 if one.dtype.kind == "c" or other.dtype.kind == "c" else np.float64
+    one, other = one.astype(kind), other.astype(kind)
+    results = math.prod(one.shape[:-1]) * other.shape[-2]
+    if results * length <= ELEMENTS:
+        return partial_sums(one[..., :, None, :] * other[..., None, :, :], -1, bits)
+    if results * length > PRODUCTS:
+        return None
+    swapped = other.swapaxes(-1, -2)
+
+    def added(terms: Any) -> Array:
+        return np.asarray(one[..., terms] @ swapped[..., terms, :])
+
+    total = one @ swapped
+    squares = np.square(np.abs(one)) @ np.square(np.abs(swapped))
+    forth, back, sums = np.zeros_like(squares), np.zeros_like(squares), np.zeros_like(total)
+    for place in range(PLACES):
+        sums = sums + added(slice(place * length // PLACES, (place + 1) * length // PLACES))
+        forth += np.square(np.abs(sums)) / PLACES
+        back += np.square(np.abs(total - sums)) / PLACES
+    largest = forth + back + squares
+    for lanes in (2, 32):
+        classes = np.zeros_like(squares)
+        for lane in range(lanes):
+            classes += np.square(np.abs(added(slice(lane, None, lanes))))
+        largest = np.maximum(largest, classes)
+    # Products of a few rows and columns tell whether their roundings add up.
+    some, others = (array.reshape(-1, length)[:: max(1, array.size // length // 8)] for array in (one, other))
+    products = some[:, None, :] * others[None, :, :]
+    if few_values(products).any():
+        return None
+    grown = drift(products, np.abs(np.cumsum(products, -1)).max(-1), bits) / partial_sums(products, -1, bits)
+    return np.asarray(np.sqrt(largest) * (1 + grown.max()))
 
 
 def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:
@@ -185,7 +278,9 @@ def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, 
         most = run([size + x.errors for size, x in zip(magnitudes, operands, strict=True)])
         # Both are rounded relative to themselves, not to their difference.
         errors = np.maximum(most - sizes, 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
-    return [summed(run([x.value for x in operands]), sizes, errors, roundings, dtype, double=True)]
+    quanta = math.prod(float(quantum(x.value)) for x in operands)
+    value = run([x.value for x in operands])
+    return [summed(value, sizes, errors, roundings, dtype, quanta=quanta, double=True)]
 
 
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:

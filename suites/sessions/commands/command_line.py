@@ -26,6 +26,8 @@ FILE is a Python file, or the name of a module, that holds operators (suites.Ope
 Without a FILE the built-in operators are used.
 """
 
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
 _USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
 
 _RAW = argparse.RawDescriptionHelpFormatter
@@ -91,6 +93,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         verbose=options.verbose,
         quietly=to_page,
         summary=options.summary,
+        seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )
     if outcome.code == _USAGE_ERROR:
@@ -122,7 +125,7 @@ def _mutants(options: argparse.Namespace) -> Exit:
 
     options.operators = ["suites.mutants"]
     outcome = validate(
-        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True,
+        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True, seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )  # fmt: skip
     if outcome.path is None or outcome.refusal:
@@ -134,6 +137,51 @@ def _mutants(options: argparse.Namespace) -> Exit:
     for line in (*lost, *(f"survived: {name}" for name in survivors)):
         print(visible(line), file=sys.stderr)
     return Exit.WRONG if survivors else Exit.COULD_NOT_RUN if lost or not run.records else Exit.FINE
+
+
+def _mutate(options: argparse.Namespace) -> Exit:
+    from pathlib import Path
+
+    from reports.pages.mutation_score import mutation_tables, score
+    from reports.records.mutant_result import read_mutation
+    from reports.render.page import Page, show
+    from suites.mutation.fault import KINDS
+
+    path = Path(options.show) if options.show else _mutated(options)
+    found = read_mutation(path)
+    show(Page.of(mutation_tables(found, KINDS)), options)
+    reached = score(found.results.values())
+    print(f"{len(found.results)} mutants, {reached:.1f}% caught, recorded in {path}", file=sys.stderr)
+    if not found.is_complete:
+        print(f"{options.prog}: INCOMPLETE. Continue with --resume {path}", file=sys.stderr)
+        return Exit.COULD_NOT_RUN
+    return Exit.WRONG if reached < options.require else Exit.FINE
+
+
+def _mutated(options: argparse.Namespace) -> Any:
+    """Tries the mutants that the options choose; returns the file with the results."""
+    from rich.console import Console
+
+    from suites.sessions.mutation_session import Plan, mutate
+    from suites.sessions.preflight import require_sound
+    from suites.sessions.validate_command import default_jobs
+
+    _announce(f"putting faults into right kernels, and running the checks on each, on {options.device}")
+    selection = Selection.of(options)
+    require_sound(selection)
+    plan = Plan(
+        selection=selection, sample=options.sample, seed=options.seed, only=options.only,
+        jobs=options.jobs or default_jobs(), limit_s=options.timeout, resume=options.resume,
+    )  # fmt: skip
+    console = Console(stderr=True)
+    with console.status("finding places for faults") as status:
+
+        def shown(done: int, count: int, result: Any) -> None:
+            status.update(f"{done} of {count} mutants")
+            if result.outcome in ("survived", "undecided"):
+                console.print(f"{result.outcome}: {result.name}", highlight=False, markup=False, soft_wrap=True)
+
+        return mutate(plan, shown)
 
 
 def _list(options: argparse.Namespace) -> Exit:
@@ -158,6 +206,25 @@ def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     require_sound(selection)
     show(Page.of([make(selection)]), options)
     return Exit.FINE
+
+
+def _sanitize(options: argparse.Namespace) -> Exit:
+    _announce("running compute-sanitizer; each tool runs all kernels in a process of its own")
+    from reports.render.page import Page, show
+    from suites.sanitize.sanitize_command import MUTANTS, prove, sanitize
+    from suites.sessions.preflight import require_sound
+
+    selection = MUTANTS if options.mutants else Selection.of(options)
+    require_sound(selection)
+    tools = options.tool or SANITIZER_TOOLS
+    if options.mutants:
+        tables, code, reasons = prove(tools, options.timeout)
+    else:
+        tables, code, reasons = sanitize(selection, tools, options.timeout)
+    show(Page.of(tables), options)
+    for reason in reasons:
+        print(f"{options.prog}: {reason}", file=sys.stderr)
+    return code
 
 
 def _dispatch(options: argparse.Namespace) -> Exit:
@@ -233,39 +300,66 @@ def parser() -> Parser:
     bench = add("bench", _bench, "check and time kernels, and print the table")
     validate = add("validate", _validate, "run every check of each kernel, and print the verdicts", pytest=True)
     mutants = add("mutants", _mutants, "run the checks on broken kernels: which check catches which", pytest=True)
+    mutate = add("mutate", _mutate, "put small faults into right kernels, and count how many the checks catch")
     special = add("special", _special, "show where backends treat NaN, infinities, zeros and subnormals differently")
     listing = add("list", _list, "list operators, their backends, and why cells are skipped")
+    sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
-    for each in (bench, validate, special, listing):
+    for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
-    for each in (bench, validate, mutants, special, listing, dispatch):
+    for each in (bench, validate, mutants, mutate, special, listing, dispatch):
         each.add_argument(
             "--device", "--platform", choices=("cpu", "cuda"), default="cpu", help="where the cells run (default: cpu)"
         )
     for each, profile, text in (
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
-        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores"),
+        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores; deep: hours"),
         (mutants, "full", "full: all cells (default)"),
     ):
-        each.add_argument("--profile", "--cells", choices=("quick", "full"), default=profile, help=text)
+        profiles = ("quick", "full") if each is bench else ("quick", "full", "deep")
+        each.add_argument("--profile", "--cells", choices=profiles, default=profile, help=text)
     for each in (bench, validate):
         each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
+    sanitize.set_defaults(profile="quick")
+    sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
+    sanitize.add_argument("--tool", action="append", choices=SANITIZER_TOOLS, help="only this tool; may be repeated")
+    sanitize.add_argument("--mutants", action="store_true", help="prove each tool with a kernel that only it catches")
+    sanitize.add_argument("--timeout", type=seconds, default=900.0, metavar="S", help="seconds for a tool at most")
     for each in (validate, mutants):
         each.add_argument("--jobs", type=whole(0), help="worker processes (default: one a core, at most 8; 0: none)")
         each.add_argument(
             "--examples", type=whole(1), metavar="N", help="inputs drawn for a check, other ones each time"
         )
-    for each in (bench, validate, mutants, special, listing):
+        each.add_argument(
+            "--seed", type=whole(0), metavar="N", help="repeats the random choices of a run (default: new)"
+        )
+    for each in (bench, validate, mutants, special, listing, sanitize):
         add_selection(each)
+    for name in ("operator", "backend"):
+        mutate.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
+    mutate.add_argument(
+        "--only", action="append", default=[], metavar="TEXT", help="only mutants with this in their name"
+    )
+    mutate.add_argument("--sample", type=whole(1), metavar="N", help="so many mutants, spread over all kinds of faults")
+    mutate.add_argument("--seed", type=whole(0), default=0, help="seed of the sample (default %(default)s)")
+    mutate.add_argument("--jobs", type=whole(1), help="mutants at a time (default: one a core, at most 8)")
+    mutate.add_argument(
+        "--timeout", type=seconds, default=30.0, metavar="S", help="processor seconds of a cell (default %(default)s)"
+    )
+    mutate.add_argument("--resume", metavar="FILE", help="continue this recorded run")
+    mutate.add_argument("--show", metavar="FILE", help="only print the tables of this recorded run")
+    mutate.add_argument(
+        "--require", type=float, default=98.0, metavar="P", help="fail below this percentage (default %(default)s)"
+    )
     dispatch.add_argument(
         "--backend", "--paths", action="append", metavar="NAME", help="only this way to call; may be repeated"
     )
     dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
     dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
-    for each in (bench, validate, mutants, special, listing, dispatch):
+    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch):
         add_output(each)
     add_commands(commands)
     for each in commands.choices.values():

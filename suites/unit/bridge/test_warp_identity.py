@@ -408,6 +408,14 @@ class TestSettings:
             assert ours == theirs == [64.0 if enabled and block_dim == 64 else 1.0] * 64
 
     @pytest.mark.skipif(not hasattr(wp.config, "enable_cpu_blocks"), reason="this Warp has no blocks on the CPU")
+    def test_a_call_without_jit_follows_them(self, monkeypatch):
+        call = jax_kernel(kernels.forward_only(block_sizes), launch_dims=64, block_dim=64)
+        for enabled in (False, True, False, True):
+            monkeypatch.setattr(wp.config, "enable_cpu_blocks", enabled)
+            with jax.disable_jit():
+                assert call()[0].tolist() == [64.0 if enabled else 1.0] * 64
+
+    @pytest.mark.skipif(not hasattr(wp.config, "enable_cpu_blocks"), reason="this Warp has no blocks on the CPU")
     def test_a_call_with_values_follows_them_too(self, monkeypatch):
         @kernels.forward_only
         def scaled(factor: float, out: kernels.VECTOR):

@@ -1,5 +1,6 @@
 """Names: one module has one name, and a package's ``__all__`` is true."""
 
+import ast
 import collections
 import importlib
 import types
@@ -21,6 +22,15 @@ def test_no_two_modules_have_one_name():
         if module.path.stem not in SHARED and name.rpartition(".")[0] not in CATALOGUES:
             homes[module.path.stem].append(name)
     assert {stem: names for stem, names in homes.items() if len(names) > 1} == {}
+
+
+def test_no_two_classes_of_a_package_have_one_name():
+    homes = collections.defaultdict(list)
+    for name, module in modules().items():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[name.partition(".")[0], node.name].append(name)
+    assert {key: names for key, names in homes.items() if len(names) > 1} == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

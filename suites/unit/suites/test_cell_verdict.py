@@ -1,5 +1,8 @@
 """Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
 
+import contextlib
+import re
+
 import jax
 import jax.numpy as jnp
 import numba
@@ -9,11 +12,14 @@ import pytest
 from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
+from suites.checks.judging import guarded_runs
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.cell_verdict import judge_kernel, with_reference
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
 from suites.declare.operator import Operator
+from suites.guards import page_faults
+from suites.guards.guarded_calls import Guards
 from suites.numerics.error_model import Truth, exact
 
 
@@ -179,3 +185,59 @@ def test_fingerprint_sees_signs_of_zero_dtypes_and_shapes():
     zero = np.zeros(4, np.float32)
     others = [-zero, zero.astype(np.float64), zero.reshape(2, 2), zero.view(np.int32)]
     assert len({fingerprint([array]) for array in [zero, *others]}) == 5
+
+
+@numba.njit
+def copy_in_pairs(x, out):
+    for i in range(0, x.size, 2):
+        second = x[i + 1]
+        out[i] = x[i]
+        if i + 1 < x.size:
+            out[i + 1] = second
+
+
+@numba.njit
+def copy_and_one_more(x, out):
+    for i in range(x.size + 1):
+        out[i] = x[i]
+
+
+@numba.njit
+def copy_plus_scratch(x, out):
+    scratch = np.empty(1 << 20, np.float64)
+    for i in range(x.size):
+        out[i] = x[i] + scratch[i]
+
+
+GUARDED = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
+
+
+@GUARDED
+@pytest.mark.parametrize(
+    ("kernel", "status", "reason"),
+    [
+        (copy_in_pairs, Status.OUT_OF_BOUNDS, r"the kernel \w+ element 5 of input 0 \(x\), past its end"),
+        (copy_and_one_more, Status.OUT_OF_BOUNDS, r"input 0 \(x\).*, and \w+ element 5 of output 0, past its end"),
+        (
+            copy_plus_scratch,
+            Status.WRONG_VALUE,
+            "^right only where the memory that the kernel allocates is zero",
+        ),
+    ],
+)
+def test_a_kernel_that_leaves_its_memory_is_told_where(kernel, status, reason):
+    operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": kernel})
+    verdict = judge_kernel(operator, Backend.NUMBA, (np.ones(5, np.float32),))
+    assert verdict.status is status
+    assert re.search(reason, verdict.reason)
+
+
+@GUARDED
+def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
+    @contextlib.contextmanager
+    def blind(run):
+        yield Guards()
+
+    monkeypatch.setattr(guarded_runs, "guarded_calls", blind)
+    operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": copy})
+    assert judge_kernel(operator, Backend.NUMBA, (np.ones(5, np.float32),)).status is Status.UNCHECKED

@@ -106,28 +106,50 @@ def test_true_values_agree_with_those_derived_by_hand(cell):
             assert (same | (apart <= np.broadcast_to(hand.margin, apart.shape) * 2.0**-8)).all(), name
 
 
-LOOSENESS = {
+RATIOS = {
     # The literal 0.01 has been rounded: a kernel that holds it in more digits is right as well.
-    "leaky_relu": 2.01,
+    "leaky_relu": (0.99, 2.01),
     # A root may be off by 2 ulp on a GPU, which the hand-made truth of this operator does not grant.
-    "abs_two_pass": 2.3,
+    "abs_two_pass": (0.99, 2.3),
     # Sums are bounded for any order, and by hand for blocks of 1024.
-    "sum": 2.1,
-    "cumsum": 1.1,
+    "sum": (0.99, 2.1),
+    "cumsum": (0.99, 1.1),
+    # The roundings of products are added in the worst way, and by hand in the probable one.
+    "csr_matvec": (0.9, 1.15),
+    "csr_rmatvec": (0.9, 1.15),
     # That the distances to the mean add up to zero, a running analysis cannot see.
-    "mean_std": 5.0,
+    "mean_std": (0.99, 5.0),
+    # By hand all terms have the longest chain of roundings, here those that they go through.
+    "csr_matmat": (0.3, 1.01),
+    "lif_step": (0.15, 1.01),
+    "linear_recurrence": (0.08, 1.01),
+    "nbody": (0.1, 1.01),
+    "stencil": (0.1, 1.01),
+    # By hand all sums have the worst case.
+    "softmax": (0.4, 1.01),
+    # By hand each step has as many roundings as any kernel may take for it.
+    "scale_add": (0.5, 1.01),
+    "sigmoid": (0.5, 1.01),
+    "pairwise_distances": (0.5, 1.01),
 }
-"""Median of derived margin / hand-made margin that is accepted; where it is not listed, the derived one is no wider."""
+"""The range of the median of derived margin / hand-made margin; where it is not listed, they are about the same."""
 
 
-def test_derived_margins_are_hardly_wider_than_those_derived_by_hand(cell, record_property):
+def test_derived_margins_are_about_as_wide_as_those_derived_by_hand(cell, record_property):
+    lowest, highest = RATIOS.get(cell.operator.name, (0.9, 1.01))
+    if cell.dtype == "float16":
+        lowest = (
+            0.3  # the smallest normal number counts there: by hand for all elements, here for those that are flushed
+        )
     hand_made = cell.operator.truth(*cell.cases[cell.largest])
     for mine, hand in zip(cell.truths[cell.largest].outputs, hand_made.outputs, strict=True):
         if hand.margin is not None:
             margins = np.broadcast_to(hand.margin, mine.value.shape)
-            ratio = float(np.median(mine.margin[margins > 0] / margins[margins > 0]))
-            record_property("derived_margin_over_hand_made", ratio)
-            assert ratio <= LOOSENESS.get(cell.operator.name, 1.01)
+            shared = (margins > 0) & (mine.margin > 0)
+            if shared.any():
+                ratio = float(np.median(mine.margin[shared] / margins[shared]))
+                record_property("derived_margin_over_hand_made", ratio)
+                assert lowest <= ratio <= highest
 
 
 # Wrong kernels.
@@ -292,7 +314,7 @@ def _untraceable(x):
 UNDERIVABLE = {
     "while": (_while, "no bound is derived through `while`"),
     "cholesky": (lambda x: jnp.linalg.cholesky(jnp.outer(x, x)[:2, :2] + 9 * jnp.eye(2)), "through `cholesky`"),
-    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived for numbers of type complex64"),
+    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived through `fft` of complex numbers"),
     "index": (lambda x: x[jnp.round(jnp.exp(0 * x[0]) + 0.5).astype(int)], "depends on a rounded number"),
     "branch": (lambda x: jax.lax.cond(jnp.exp(0 * x[0]) > 1, jnp.sin, jnp.cos, x), "a branch of `cond`"),
     "long scan": (lambda x: jax.lax.scan(lambda c, _: (c + 1, None), x, None, length=5000)[0], "of 5000 steps"),
@@ -317,13 +339,18 @@ def test_tolerance_and_reason_are_given_where_no_bound_is_derived(name):
     assert _wrong(truth, results)
 
 
-def test_an_infinite_bound_accepts_nothing_but_falls_back():
+def test_an_element_of_which_nothing_is_known_is_named_and_the_others_are_judged():
     def reference(x):
         return 1 / (jnp.exp(x) - 1)
 
     x = np.array([1e-9, 1.0], np.float32)
-    assert explain_truth(reference, (x,)).endswith("because the bound of output 0[0] is infinite")
-    assert np.isfinite(derived_truth(reference, (x,)).outputs[0].margin).all()
+    assert explain_truth(reference, (x,)) == "derived bound, but none for 1 of 2 elements"
+    truth = derived_truth(reference, (x,))
+    verdict = judge(_computed(reference, (np.array([1e-3, 1.0], np.float32),)), truth)
+    assert (verdict.status, verdict.judged) == (Status.UNCHECKED, 1)
+    assert verdict.reason.startswith("output 0[0]: no error bound is known")
+    assert "tolerance=" in verdict.reason
+    assert judge(_computed(reference, (np.array([1e-3, 1.1], np.float32),)), truth).status is Status.WRONG_VALUE
 
 
 def test_given_tolerance_is_always_used():
@@ -332,9 +359,67 @@ def test_given_tolerance_is_always_used():
     assert expected.dtype == np.float32
 
 
-def test_complex_results_are_refused():
-    with pytest.raises(TypeError, match="complex64, which cannot be judged"):
-        derived_truth(jnp.fft.fft, (X,))
+# Complex numbers.
+
+
+def _complex(dtype, shape=(300,)):
+    return tuple((RANDOM.standard_normal(shape) + 1j * RANDOM.standard_normal(shape)).astype(dtype) for _ in range(2))
+
+
+COMPLEX = {
+    "add": lambda z, w: z + w,
+    "product": lambda z, w: z * w + 2 * z,
+    "quotient": lambda z, w: z / w,
+    "power": lambda z, w: z**3 - w**-2,
+    "parts": lambda z, w: (jnp.real(z * w), jnp.imag(z * w), jnp.conj(z) * w, z.real + 1j * w.imag),
+    "magnitude": lambda z, w: jnp.abs(z - w),
+    "exp": lambda z, w: jnp.exp(z) * w,
+    "rotation": lambda z, w: z * jnp.exp(1j * jnp.abs(w)),
+    "root": jnp.vectorize(lambda z, w: jnp.sqrt(z)),
+    "sum": lambda z, w: jnp.sum(z * w),
+    "dot": lambda z, w: jnp.matmul(z.reshape(30, 10), w.reshape(10, 30), precision="highest"),
+    "cumsum": lambda z, w: jnp.cumsum(z) + w[::-1],
+    "select": lambda z, w: jnp.where(jnp.abs(z) > 1, z / jnp.abs(z), w),
+    "moves": lambda z, w: (jnp.concatenate([z, w]), jnp.roll(z, 3), z.at[jnp.arange(5)].add(w[:5])),
+}
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_results_are_right_within_their_bound_and_refused_beyond(name, dtype):
+    reference, inputs = COMPLEX[name], _complex(dtype)
+    assert explain_truth(reference, inputs) == "derived bound"
+    truth = derived_truth(reference, inputs)
+    results = _computed(jax.jit(reference), inputs)
+    verdict = judge(results, truth)
+    assert verdict.status is Status.PASSED, verdict.reason
+    unit = float(jnp.finfo(dtype).eps) / 2
+    assert (truth.outputs[0].margin <= 400 * unit * (np.abs(truth.outputs[0].value) + 20)).all()
+    for result, expected in zip(results, truth.outputs, strict=True):
+        wrongs = [result * result.dtype.type(1 + 2000 * unit), -result]
+        wrongs += [np.conj(result), result.real.astype(dtype)] if result.dtype.kind == "c" else []
+        for wrong in wrongs:
+            assert judge([np.asarray(wrong)], Truth((expected,))).status is Status.WRONG_VALUE
+
+
+def test_complex_results_without_a_bound_have_a_tolerance():
+    (z, _) = _complex("complex64", (64,))
+    explained = explain_truth(jnp.fft.fft, (z,))
+    assert "tolerance 6.1e-5 of the largest result, because no bound is derived through `fft`" in explained
+    truth = derived_truth(jnp.fft.fft, (z,))
+    result = np.asarray(jnp.fft.fft(z))
+    assert not _wrong(truth, [result])
+    assert _wrong(truth, [np.conj(result)])
+
+
+def test_infinite_parts_of_complex_numbers_are_in_their_places():
+    z = np.array([1 + 1j, np.inf + 1j, np.nan + 1j, complex(1, -np.inf)], np.complex64)
+    truth = derived_truth(lambda z: z + 1, (z,))
+    assert not _wrong(truth, [z + 1])
+    for place, value in ((0, np.inf), (0, complex(1, np.nan)), (1, 5), (2, 5), (3, 0)):
+        wrong = z + 1
+        wrong[place] = value
+        assert _wrong(truth, [wrong])
 
 
 def test_traces_are_kept_for_few_references_only():

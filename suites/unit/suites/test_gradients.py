@@ -39,6 +39,11 @@ def test_every_float_input_has_a_cotangent(operator):
 def test_condition_is_at_least_what_the_jacobian_sums_up(operator):
     inputs, cotangents = _sample(operator)
     indices = tuple(operator.gradient.terms)
+    condition = operator.gradient.condition
+    # Another function of the same values: the probabilistic bound would be smaller.
+    operator = replace(
+        operator, gradient=replace(operator.gradient, condition=lambda *all: condition(*all), squares=None)
+    )
     expected = true_cotangents(operator, inputs, cotangents).outputs
     with jax.enable_x64(True):
         wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in inputs]

@@ -79,7 +79,7 @@ def _declared():
         "plain_function": (
             {"kernels": {"numba": plain}},
             r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
-            r"numba.njit\. Decorate it with numba.njit.",
+            r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit.",
         ),
         "lambda": (
             {"kernels": {"numba_parallel": lambda x, out: None}},

@@ -82,11 +82,11 @@ def results(folder):
 
 
 def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
-    code, output = ended(hers, "suites", "validate", "my_ops.py", "--jobs", "1", "--", "-k", CHOSEN)
+    code, output = ended(hers, "suites", "validate", "my_ops.py", "--jobs", "1", "--seed", "1", "--", "-k", CHOSEN)
     assert code == Exit.WRONG, output
     by_command = results(hers)
     assert len({key[2:4] for key, _ in by_command}) >= 4
-    more = ["-n", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
+    more = ["-n", "1", "--kb-seed", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
     code, output = ended(hers, "pytest", *line(), "--kb-record", *more)
     assert code == Exit.WRONG, output
     assert results(hers) == by_command

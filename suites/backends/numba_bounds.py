@@ -1,0 +1,50 @@
+"""Copies Numba functions so that they check their indices: one out of bounds is an IndexError."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from numba.core.registry import CPUDispatcher
+
+
+def with_bounds_checks(dispatcher: CPUDispatcher) -> CPUDispatcher:
+    """Returns a copy of a function that compiles with ``boundscheck=True``, whatever its own options say.
+
+    The functions that it calls by a name of its module, or of the functions around it, are copied too: Numba would
+    otherwise use the code that it has compiled of them already. A function that is reached in another way, such as an
+    attribute of a module, keeps its own options.
+
+    Args:
+        dispatcher: A function that is decorated with ``numba.njit``. It stays as it is.
+    """
+    return _copied(dispatcher, {})
+
+
+def _copied(dispatcher: CPUDispatcher, copies: dict[int, CPUDispatcher]) -> CPUDispatcher:
+    if id(dispatcher) in copies:
+        return copies[id(dispatcher)]
+    given = dispatcher.py_func
+    names: dict[str, Any] = {}
+    cells = tuple(types.CellType() for _ in given.__closure__ or ())
+    function = types.FunctionType(given.__code__, names, given.__name__, given.__defaults__, cells)
+    for attribute in ("__kwdefaults__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+        setattr(function, attribute, getattr(given, attribute))
+    copy = CPUDispatcher(
+        function,
+        locals=dispatcher.locals,
+        targetoptions={**dispatcher.targetoptions, "boundscheck": True},
+        pipeline_class=dispatcher._compiler.pipeline_class,
+    )
+    copies[id(dispatcher)] = copy  # before its callees: it may call itself
+
+    def replaced(value: Any) -> Any:
+        return _copied(value, copies) if isinstance(value, CPUDispatcher) else value
+
+    names.update((name, replaced(value)) for name, value in given.__globals__.items())
+    for cell, original in zip(cells, given.__closure__ or (), strict=True):
+        try:
+            cell.cell_contents = replaced(original.cell_contents)
+        except ValueError:  # a name that nothing has been assigned to yet
+            continue
+    return copy

@@ -1,0 +1,188 @@
+"""Tells which elements of a result are decided on drawn inputs, so that a right kernel is not blamed for the others.
+
+An element is undecided where
+
+- its derived bound is infinite, because nothing is known of an intermediate result;
+- subnormal inputs that are flushed to zero change it by more than its bound, as they do on XLA's threads;
+- XLA's own code for the reference, in the tested dtypes, is outside of the bound: then the bound is wrong, and a kernel
+  that fails too is not to blame;
+- the reference leaves the bound if it is run operation by operation: an intermediate result overflows, or is an integer
+  that each language defines in its own way;
+- integers of 64 bits give another result: an intermediate result wraps around, and Numba's integers have 64 bits.
+
+All others must be right, whatever the values are.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from suites.backends.backend import Backend
+from suites.checks.drawn.battery import battery
+from suites.declare.input_names import input_names
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Array, Inputs, specs
+from suites.numerics.derived import derived_truth
+from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.precision import precision
+from suites.numerics.step_by_step import step_by_step
+from suites.numerics.verdict import Verdict, judge, wrong_elements
+from suites.numerics.zero_signs import keeps_zero_signs
+
+SEEDS = (20_260,)
+"""Seeds of the batteries, which are the same in every session."""
+
+
+class Undecided(Exception):
+    """No truth can be computed on drawn inputs. The message says why."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Drawn inputs with their truth.
+
+    Attributes:
+        name: The name of the pattern.
+        inputs: The inputs.
+        truth: The true results.
+        decided: For each output, True where an element is decided.
+    """
+
+    name: str
+    inputs: Inputs
+    truth: Truth
+    decided: tuple[Array, ...]
+
+    @property
+    def share(self) -> float:
+        """The share of all elements that is decided; 1 if there are none."""
+        size = sum(each.size for each in self.decided)
+        return sum(int(each.sum()) for each in self.decided) / size if size else 1.0
+
+    def judge(self, results: list[Array]) -> Verdict:
+        """Judges results by the elements that are decided."""
+        outputs = self.truth.outputs
+        fits = len(results) == len(outputs) and all(
+            got.shape == expected.value.shape and got.dtype == expected.dtype
+            for got, expected in zip(results, outputs, strict=True)
+        )
+        if fits:
+            with np.errstate(all="ignore"):
+                results = [
+                    got if decided.all() else np.where(decided, got, expected.value.astype(got.dtype))
+                    for got, decided, expected in zip(results, self.decided, outputs, strict=True)
+                ]
+        return judge(results, self.truth)
+
+
+def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
+    """Computes the truth of drawn inputs, and which elements are decided.
+
+    Raises:
+        Undecided: The operator's truth raises on these inputs.
+    """
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            truth = _truth(operator, inputs)
+            flushed = _flushed(inputs)
+            other = None if flushed is None else _truth(operator, flushed)
+    except Exception as error:
+        said = (str(error).strip() or "without a message").splitlines()[0]
+        raise Undecided(
+            f"truth raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare the values that inputs "
+            "may take: domains={...}."
+        ) from error
+    with np.errstate(all="ignore"):
+        decided = [_has_bound(expected) for expected in truth.outputs]
+        others = [] if other is None else [[each.value.astype(each.dtype) for each in other.outputs]]
+        others += _by_xla(operator, inputs)
+        for results in others:
+            decided = [known & ~wrong for known, wrong in zip(decided, wrong_elements(results, truth), strict=True)]
+    return Judged(name, inputs, truth, tuple(decided))
+
+
+@functools.lru_cache(maxsize=8)
+def judged_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, ...]:
+    """Returns the battery of an operator at one nominal size with its truths, made once for all backends.
+
+    Raises:
+        Undecided: The operator's truth raises on drawn inputs.
+    """
+    sample = operator.sample(dtype, size, SEEDS[0])
+    names = input_names(operator.reference, len(sample))
+    return tuple(judged(operator, each.name, each.inputs) for each in battery(operator, sample, SEEDS, names))
+
+
+def _truth(operator: Operator, inputs: Inputs) -> Truth:
+    if not operator.derives_truth:
+        return operator.truth(*inputs)
+    truth = derived_truth(operator.reference, inputs, operator.tolerance, keeps_unknown=True)
+    if not keeps_zero_signs(operator.reference, inputs):
+        return truth
+    return replace(truth, outputs=tuple(map(_with_zero_signs, truth.outputs)))
+
+
+def _with_zero_signs(expected: Expected) -> Expected:
+    """Requires the sign of each zero that is exact."""
+    if expected.value.dtype.kind != "f" or expected.margin is None:
+        return expected
+    return replace(expected, signed_zero=(expected.value == 0) & (expected.margin == 0))
+
+
+def _has_bound(expected: Expected) -> Array:
+    if expected.margin is None:
+        return np.ones(expected.value.shape, bool)
+    return np.broadcast_to(np.isfinite(expected.margin), expected.value.shape)
+
+
+def _flushed(inputs: Inputs) -> Inputs | None:
+    """Returns the inputs with zeros in place of subnormal numbers; None if there are none."""
+    found, differs = [], False
+    for array in inputs:
+        if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
+            small = (np.abs(array) < float(finfo(array.dtype).tiny)) & (array != 0)
+            if small.any():
+                differs = True
+                array = np.where(small, np.copysign(np.zeros((), array.dtype), array), array).astype(array.dtype)
+        found.append(array)
+    return tuple(found) if differs else None
+
+
+def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[list[Array]]:
+    """Yields the results of the reference on the CPU: as XLA compiles it, operation by operation, and with int64."""
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        with precision(*(array.dtype for array in inputs)):
+            for compiled in _compiled(operator, specs(inputs)):
+                yield [np.asarray(leaf) for leaf in compiled(*inputs)]
+        if any(array.dtype.kind in "iu" and array.dtype.itemsize < 8 for array in inputs):
+            widened = tuple(array.astype(np.int64) if array.dtype.kind in "iu" else array for array in inputs)
+            with jax.enable_x64(True):
+                found = _with_wide_integers(operator, specs(widened))
+                if found is not None:
+                    dtypes = [out.dtype for out in operator.outputs(*inputs)]
+                    leaves = [np.asarray(leaf) for leaf in found(*widened)]
+                    yield [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(operator: Operator, inputs: Sequence[Any]) -> tuple[Callable[..., list[jax.Array]], ...]:
+    return jax.jit(operator.build(Backend.JNP, inputs)), step_by_step(operator.reference)
+
+
+@functools.lru_cache(maxsize=64)
+def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[..., list[jax.Array]] | None:
+    """Returns the compiled reference for integers of 64 bits; None if it cannot take them or returns only floats."""
+    call = jax.jit(operator.build(Backend.JNP, inputs))
+    try:
+        outs = jax.eval_shape(call, *inputs)
+    except Exception:  # the reference asks for another dtype
+        return None
+    return call if any(np.dtype(out.dtype).kind in "iub" for out in outs) else None

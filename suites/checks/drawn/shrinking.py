@@ -1,0 +1,126 @@
+"""Shrinks inputs that a kernel fails on, so that a user can paste the few values that matter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from reports import Status
+from suites.checks.drawn.battery import is_parameter
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.verdict import Verdict
+
+SECONDS = 3.0
+"""The time that shrinking may take; afterwards the best inputs so far are shown."""
+
+Fails = Callable[[Inputs], Verdict]
+"""Judges a kernel on inputs."""
+
+
+def shrunk(operator: Operator, inputs: Inputs, verdict: Verdict, judge: Fails) -> tuple[Inputs, Verdict]:
+    """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
+
+    Vectors of an elementwise operator are cut to the worst element, if that alone fails. Then as many elements as
+    possible become 1 or 0.
+
+    Args:
+        operator: The operator.
+        inputs: The inputs that it fails on.
+        verdict: The verdict on them.
+        judge: Judges the kernel on other inputs.
+    """
+    end = time.monotonic() + SECONDS
+
+    def still_fails(candidate: Inputs) -> Verdict | None:
+        if time.monotonic() > end:
+            return None
+        try:
+            found = judge(candidate)
+        except Exception:  # inputs that the operator cannot take
+            return None
+        return found if found.status is verdict.status else None
+
+    for candidate in _cuts(inputs, verdict):
+        found = still_fails(candidate)
+        if found is not None:
+            inputs, verdict = candidate, found
+            break
+    for index in range(len(inputs)):
+        inputs, verdict = _simplified(operator, inputs, verdict, index, still_fails)
+    return inputs, verdict
+
+
+def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
+    """Yields shorter vectors: the worst element alone, and the first ones; none if the inputs differ in length."""
+    longest = [array for array in inputs if not is_parameter(array, inputs)]
+    if not longest or any(array.ndim != 1 or array.size != longest[0].size for array in longest):
+        return
+    size = longest[0].size
+    worst = verdict.accuracy.worst_index if verdict.accuracy else None
+    places = [slice(worst[0], worst[0] + 1)] if worst and len(worst) == 1 and worst[0] < size else []
+    for place in [*places, *(slice(0, length) for length in (1, 2, 4, 8) if length < size)]:
+        yield tuple(array if is_parameter(array, inputs) else array[place].copy() for array in inputs)
+
+
+def _simplified(
+    operator: Operator,
+    inputs: Inputs,
+    verdict: Verdict,
+    index: int,
+    still_fails: Callable[[Inputs], Verdict | None],
+) -> tuple[Inputs, Verdict]:
+    """Replaces parts of one input by 1 or 0: all of it, then halves, quarters and so on."""
+    array = inputs[index]
+    domain = operator.domain_of(index)
+    if domain.fixed or not array.size:
+        return inputs, verdict
+    for simple in (1, 0):
+        width = array.size
+        while width:
+            for start in range(0, array.size, width):
+                changed = inputs[index].copy()
+                changed.reshape(-1)[start : start + width] = np.asarray(simple).astype(array.dtype)
+                changed = domain.fitted(changed, inputs[index], inputs)
+                candidate = (*inputs[:index], changed, *inputs[index + 1 :])
+                if _same(changed, inputs[index]):
+                    continue
+                found = still_fails(candidate)
+                if found is not None:
+                    inputs, verdict = candidate, found
+            width //= 2
+        if (inputs[index] == np.asarray(simple).astype(array.dtype)).mean() > 0.5:
+            break
+    return inputs, verdict
+
+
+def _same(array: Array, other: Array) -> bool:
+    return array.tobytes() == other.tobytes()
+
+
+def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict) -> str:
+    """Returns what an author may do if the kernel need not take such inputs; empty if these are ordinary.
+
+    Args:
+        operator: The operator.
+        names: The names of its inputs.
+        inputs: The inputs that the kernel fails on.
+        verdict: The verdict on them.
+    """
+    if verdict.status is Status.RUNTIME_ERROR and "ZeroDivisionError" in (verdict.reason or ""):
+        zeros = [name for name, array in zip(names, inputs, strict=True) if (array == 0).any()]
+        which = repr(zeros[0]) if zeros else "..."
+        return (
+            "the reference divides by zero as IEEE 754 says: compile the kernel with numba.njit(error_model='numpy'), "
+            f"or declare domains={{{which}: suites.Domain(zero=False)}} if it need not"
+        )
+    for index, (name, array) in enumerate(zip(names, inputs, strict=True)):
+        domain = operator.domain_of(index)
+        if array.dtype.kind == "f" and not domain.finite and not np.isfinite(array).all():
+            finite = f"domains={{{name!r}: suites.Domain(finite=True)}}"
+            return f"if the kernel need not take NaN or infinities, declare {finite}"
+    if verdict.status is Status.RUNTIME_ERROR:
+        return "if the kernel need not take such values, declare domains={...}, see suites.Domain"
+    return ""

@@ -1,0 +1,250 @@
+"""Repeats calls in a loop inside one program, and compares every result there with the one that is expected.
+
+Calls from Python are short, and the interpreter's lock lies between them, so calls of two threads hardly ever overlap.
+A loop inside a program leaves Python once for many calls. Each turn takes the next of several sets of inputs, so that
+XLA can neither make the call before the loop nor leave one out.
+
+Results must have the bits of the same call alone. Kernels that may add floats up in any order need not: parallel loops
+on a CPU, atomic additions on a GPU. Two results that are both right differ by at most twice the margin of truth, so a
+larger difference shows that one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suites.backends.backend import Backend
+from suites.cells.case import Case
+from suites.checks.judging.bits import Array
+from suites.declare.operator import Operator
+from suites.declare.work_answers import total_bytes
+from suites.numerics.arrays import Inputs, specs
+from suites.numerics.error_model import Truth
+
+LONG_CALL_S = 4e-3
+"""How long a call takes that shows races between the threads of a kernel."""
+
+_MOST_BYTES = 32 << 20
+"""Inputs of a call take at most so much memory."""
+
+_MOST_TRUTH_S = 0.1
+"""How long truth may take at a size, for a larger one to be tried."""
+
+_GROWTH = 4
+_TRIALS = 3
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What a run of a loop found.
+
+    Attributes:
+        differing: The calls whose results were not those expected.
+        first: The turn of the first such call; 0 if there is none.
+        results: The results of that call.
+        last: The results of the last call.
+    """
+
+    differing: int
+    first: int
+    results: list[jax.Array]
+    last: list[jax.Array]
+
+
+@dataclass(frozen=True)
+class CallLoop:
+    """A loop of calls over sets of inputs.
+
+    Attributes:
+        program: The compiled program of :func:`compile_loop`.
+        sets: The sets of inputs, stacked, on the device.
+        expected: The results of each set, stacked, on the device.
+        slack: How much each element may differ from them, stacked, on the device; empty where every bit counts.
+    """
+
+    program: Any
+    sets: list[jax.Array]
+    expected: list[jax.Array]
+    slack: list[jax.Array]
+
+    def turns(self, count: int, first: int = 0) -> Turns:
+        """Makes ``count`` calls, beginning with the set of turn ``first``, and waits for the end."""
+        differing, turn, kept, last = self.program(
+            np.int32(first), np.int32(first + count), self.sets, self.expected, self.slack
+        )
+        return Turns(int(differing), int(turn), kept, last)
+
+
+def prepare(case: Case, sets: Sequence[Inputs], device: jax.Device) -> CallLoop:
+    """Compiles a loop over these sets of inputs, and makes one call on each set to learn what it gives.
+
+    Call it, and the loop, in the precision of the inputs and with ``device`` as JAX's default device.
+
+    Args:
+        case: The operator and the backend.
+        sets: Inputs of equal shapes and dtypes.
+        device: Where they lie.
+    """
+    operator, repeats = case.operator, keeps_bits(case)
+    program = _program(operator, case.backend, specs(sets[0]), len(sets), repeats, device)
+
+    def placed(rows: Sequence[Sequence[Array]]) -> list[jax.Array]:
+        # XLA runs a program on this thread only if all arrays are there: the number of Numba's threads belongs to it.
+        arrays: list[jax.Array] = jax.block_until_ready(
+            [jax.device_put(np.stack(column), device) for column in zip(*rows, strict=True)]
+        )
+        return arrays
+
+    slack = [] if repeats else placed([_slack(operator.truth(*inputs)) for inputs in sets])
+    blank = placed([[np.zeros(out.shape, out.dtype) for out in operator.outputs(*inputs)] for inputs in sets])
+    unknown = CallLoop(program, placed(sets), blank, slack)
+    found = [[np.asarray(leaf) for leaf in unknown.turns(1, turn).last] for turn in range(len(sets))]
+    return CallLoop(program, unknown.sets, placed(found), slack)
+
+
+def keeps_bits(case: Case) -> bool:
+    """Tells whether calls on equal inputs must have equal bits, also while others run."""
+    operator, backend = case.operator, case.backend
+    return operator.deterministic(backend, case.platform) and not operator.kernel(backend).parallel
+
+
+def calls_in(loop: CallLoop, seconds: float, most: int) -> int:
+    """Returns how many calls take about so long: at least one for each set, at most ``most``."""
+    count = least = len(loop.sets[0])
+    while count < most:
+        start = time.perf_counter()
+        loop.turns(count)
+        each = (time.perf_counter() - start) / count
+        if each * count > seconds / 4:
+            return int(min(max(seconds / each, least), most))
+        count *= 4
+    return most
+
+
+def large_size(case: Case) -> int:
+    """Returns the large size of the operator, or the last of its small ones if large inputs take much memory."""
+    sizes = case.operator.sizes
+    large = case.operator.sample(case.dtype, sizes.large, 0)
+    return sizes.large if total_bytes(*large) <= _MOST_BYTES else sizes.check[-1]
+
+
+def long_size(case: Case) -> int:
+    """Returns a size at which a call takes :data:`LONG_CALL_S`: the large one, or a larger one.
+
+    A parallel loop that ends before its second thread has begun shows no race. Sizes at which inputs take much memory,
+    or truth takes long, are left out.
+    """
+    operator, size = case.operator, large_size(case)
+    inputs = operator.sample(case.dtype, size, 0)
+    while _seconds_of(case, inputs) < LONG_CALL_S:
+        start = time.perf_counter()
+        operator.truth(*inputs)
+        longer = operator.sample(case.dtype, _GROWTH * size, 0)
+        if time.perf_counter() - start > _MOST_TRUTH_S or total_bytes(*longer) > _MOST_BYTES:
+            break
+        size, inputs = _GROWTH * size, longer
+    return size
+
+
+def _seconds_of(case: Case, inputs: Inputs) -> float:
+    """How long the fastest of a few calls takes."""
+    call = jax.jit(case.operator.build(case.backend, inputs))
+    arguments = [jax.device_put(array) for array in inputs]
+    jax.block_until_ready(call(*arguments))
+    seconds = []
+    for _ in range(_TRIALS):
+        start = time.perf_counter()
+        jax.block_until_ready(call(*arguments))
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+@functools.lru_cache(maxsize=16)
+def _program(
+    operator: Operator,
+    backend: Backend,
+    inputs: tuple[jax.ShapeDtypeStruct, ...],
+    sets: int,
+    repeats: bool,
+    device: jax.Device,
+) -> Any:
+    """Compiles a program that makes the calls of the turns from ``first`` up to ``end``.
+
+    It takes ``first``, ``end`` and the arrays of :class:`CallLoop`. It returns how many calls differed, the turn and
+    the results of the first of them, and the results of the last call.
+    """
+    call, outs = operator.build(backend, inputs), operator.outputs(*inputs)
+    Arrays = list[jax.Array]
+
+    def run(first: Any, end: Any, stacked: Arrays, expected: Arrays, slack: Arrays) -> Any:
+        def body(turn: Any, carried: Any) -> Any:
+            differing, first_turn, kept, _ = carried
+            given, wanted, most = ([_at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
+            results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*given))]
+            same = [_same(*each) for each in zip(results, wanted, most or [None] * len(outs), strict=True)]
+            differs = ~jnp.all(jnp.array(same))
+            first_turn, kept = jax.lax.cond(
+                differs & (differing == 0), lambda: (turn, results), lambda: (first_turn, kept)
+            )
+            return differing + differs.astype(jnp.int32), first_turn, kept, results
+
+        zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
+        return jax.lax.fori_loop(first, end, body, (jnp.int32(0), jnp.int32(0), zeros, zeros))
+
+    def stack(each: Any, dtype: Any = None) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((sets, *each.shape), dtype or each.dtype)
+
+    turn = jax.ShapeDtypeStruct((), np.int32)
+    most = [] if repeats else [stack(out, _slack_type(out.dtype)) for out in outs]
+    with jax.default_device(device):
+        return jax.jit(run).lower(turn, turn, list(map(stack, inputs)), list(map(stack, outs)), most).compile()
+
+
+def _slack(truth: Truth) -> list[Array]:
+    """How much two right results may differ in each element of each output."""
+    found = []
+    for expected in truth.outputs:
+        margin = np.zeros(1) if expected.margin is None else np.asarray(expected.margin, np.float64)
+        slack = np.broadcast_to(2 * np.nan_to_num(margin, nan=0.0, posinf=np.inf), expected.value.shape)
+        if truth.undecided is not None:
+            slack = np.where(truth.undecided, np.inf, slack)
+        # Rounded up: the difference is rounded as well.
+        found.append((slack * (1 + 1e-6)).astype(_slack_type(expected.dtype)))
+    return found
+
+
+def _slack_type(dtype: Any) -> Any:
+    return np.float64 if np.dtype(dtype) in (np.float64, np.complex128) else np.float32
+
+
+def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array | None) -> jax.Array:
+    """Whether all elements have equal bits, or differ by no more than the slack."""
+    same = _bits(result) == _bits(wanted)
+    if slack is not None:
+        if np.dtype(result.dtype).kind == "b":
+            result, wanted = result.astype(np.int32), wanted.astype(np.int32)
+        near = jnp.abs(result - wanted).astype(slack.dtype) <= slack
+        same = near | (same.all(0) if same.ndim > near.ndim else same)
+    return jnp.all(same)
+
+
+def _at(array: jax.Array, turn: Any) -> jax.Array:
+    return jax.lax.dynamic_index_in_dim(array, turn, keepdims=False)
+
+
+def _bits(array: jax.Array) -> jax.Array:
+    """The bits of an array as integers, so that NaN equals itself and -0.0 differs from 0.0."""
+    dtype = np.dtype(array.dtype)
+    if dtype.kind in "biu":
+        return array
+    if dtype.kind == "c":
+        return _bits(jnp.stack([array.real, array.imag]))
+    return jax.lax.bitcast_convert_type(array, f"uint{8 * dtype.itemsize}")

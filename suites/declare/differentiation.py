@@ -1,0 +1,172 @@
+"""Says which kernels of an operator must have which derivative, and why the others have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from suites.backends.backend import Backend
+from suites.backends.kernel import Derivative, Kernel
+from suites.declare.gradient import Gradient
+from suites.numerics.arrays import specs
+from suites.numerics.precision import precision
+
+
+class Differentiated(Protocol):
+    """The fields of an operator that decide on its derivatives."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def reference(self) -> Any: ...
+    @property
+    def outputs(self) -> Any: ...
+    @property
+    def sample(self) -> Any: ...
+    @property
+    def sizes(self) -> Any: ...
+    @property
+    def dtypes(self) -> Sequence[Any]: ...
+    @property
+    def kernels(self) -> Mapping[Any, Any]: ...
+    @property
+    def gradient(self) -> Gradient | None: ...
+
+
+def why_no_gradient(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+    """Why the derivative of a backend's callable is not checked in a dtype, or None if it is."""
+    gradient = operator.gradient
+    if gradient is None:
+        return f"no derivative is declared for {operator.name}"
+    has_kernel = backend is Backend.JNP or backend in operator.kernels
+    if not has_kernel or np.dtype(dtype).kind != "f":
+        return f"{operator.name} has no {backend.id} kernel of real floats in {dtype}"
+    if dtype not in (gradient.dtypes or operator.dtypes):
+        return f"its derivative is declared for {', '.join(map(str, gradient.dtypes or ()))} alone"
+    if not gradient.is_derived:
+        return None if backend is Backend.JNP else _without_rules(operator, backend, dtype)
+    if backend is Backend.JNP:
+        # XLA's own derivative shows an error of the reference; without a kernel that has one, nothing depends on it.
+        reasons = [_without_rules(operator, each, dtype) for each in operator.kernels]
+        found = reasons[0] if None not in reasons else None
+    else:
+        found = _without_rules(operator, backend, dtype)
+    return found or _underivable(operator, dtype)
+
+
+def why_no_tangents(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+    """Why the derivative in forward mode is not checked, or None if it is."""
+    kernel = operator.kernels.get(backend)
+    if operator.gradient is None or kernel is None or np.dtype(dtype).kind != "f":
+        return why_no_gradient(operator, backend, dtype) or "the reference has XLA's own derivative"
+    own = _derivative(operator, kernel, dtype)
+    if own is None or not own.forward:
+        reverse = own is not None and own.reverse
+        return (
+            f"{backend.id} has a derivative in reverse mode alone (def_jvp or def_transpose gives both)"
+            if reverse
+            else _no_derivative(backend)
+        )
+    return _underivable(operator, dtype)
+
+
+def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> list[int]:
+    """The indices of the inputs that have a derivative; empty if there are none.
+
+    Args:
+        operator: The operator.
+        inputs: Anything with dtype for each input, also a batch of them.
+    """
+    gradient = operator.gradient
+    if gradient is None:
+        return []
+    if gradient.terms is not None:
+        return list(gradient.terms)
+    floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
+    found = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
+    for own in _derivatives(operator):
+        if own is not None and own.inputs:
+            found = [index for index in found if index in own.inputs]
+    return found
+
+
+def _derivatives(operator: Differentiated) -> list[Derivative | None]:
+    """The derivatives of all kernels, in the first dtype: the inputs that they have one in are the same in all."""
+    return [_derivative(operator, kernel, operator.dtypes[0]) for kernel in operator.kernels.values()]
+
+
+def _without_rules(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+    gradient = operator.gradient
+    assert gradient is not None
+    if gradient.backends is not None:
+        return None if backend in gradient.backends else f"its derivative is not declared for {backend.id}"
+    if not gradient.is_derived and backend.has_adjoints:
+        return None
+    own = _derivative(operator, operator.kernels[backend], dtype)
+    return None if own is not None and own.reverse else _no_derivative(backend)
+
+
+def _no_derivative(backend: Backend) -> str:
+    return f"{backend.id} kernels have no derivative of their own (def_vjp gives an operator one)"
+
+
+def _derivative(operator: Differentiated, kernel: Kernel, dtype: str) -> Derivative | None:
+    inputs = _smallest(operator, dtype)
+    return kernel.derivative(inputs, operator.outputs(*inputs))
+
+
+def _smallest(operator: Differentiated, dtype: str) -> Any:
+    return operator.sample(dtype, operator.sizes.check[0], 0)
+
+
+_known: dict[tuple[int, str], tuple[Any, str | None]] = {}
+"""What is known of references, by their identity and a dtype. Each is kept with its answer, so that it lives on."""
+
+
+def _underivable(operator: Differentiated, dtype: str) -> str | None:
+    """Why no derivative of the reference can be taken, or None if one can."""
+    key = id(operator.reference), dtype
+    if key not in _known or _known[key][0] is not operator.reference:
+        _known[key] = operator.reference, _try(operator, dtype)
+    return _known[key][1]
+
+
+def _try(operator: Differentiated, dtype: str) -> str | None:
+    inputs = _smallest(operator, dtype)
+    indices = differentiated_inputs(operator, inputs)
+    if not indices:
+        return f"{operator.name} has no input of real floats with a derivative"
+    if not any(np.dtype(out.dtype).kind == "f" for out in operator.outputs(*inputs)):
+        return f"the results of {operator.name} are integers or booleans, which have no derivative"
+
+    def pulled(arrays: Sequence[Any]) -> Any:
+        function, floats = function_of(operator.reference, arrays, indices)
+        outs, vjp = jax.vjp(function, *floats)
+        return vjp([jax.numpy.ones_like(out) if np.dtype(out.dtype).kind == "f" else _none(out) for out in outs])
+
+    try:
+        with precision(dtype):
+            jax.eval_shape(pulled, specs(inputs))
+    except Exception as error:
+        said = (str(error).strip() or "without a message").splitlines()[0]
+        return f"the reference of {operator.name} has no derivative in reverse mode ({type(error).__name__}: {said})"
+    return None
+
+
+def function_of(call: Any, inputs: Sequence[Any], indices: Sequence[int]) -> tuple[Any, list[Any]]:
+    """Returns a callable as a function of the inputs at these places alone, and these inputs."""
+
+    def function(*floats: Any) -> Any:
+        arguments = list(inputs)
+        for index, each in zip(indices, floats, strict=True):
+            arguments[index] = each
+        return call(*map(jax.numpy.asarray, arguments))
+
+    return function, [inputs[index] for index in indices]
+
+
+def _none(out: Any) -> Any:
+    return np.zeros(out.shape, jax.dtypes.float0)

@@ -1,0 +1,253 @@
+"""Gives the kernels of a program their arrays between guard pages, at each call that XLA makes.
+
+XLA chooses the memory of arrays by itself. So each call of the bridge's target goes through a function of this module.
+It copies the inputs to guarded regions, fills the regions of the outputs with a byte, runs the kernel on the regions,
+and copies its results to XLA's memory. Memory that the kernel allocates meanwhile is filled too. That works for every
+kernel language of the CPU, for several calls in one program, for batches and for adjoints. Of a batch, only the two
+ends are guarded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.ffi.native.abi import FRAME, header
+from bridge.ffi.native.handler import c_function
+from bridge.ffi.plans import poison
+from bridge.ffi.target import CPU
+from suites.guards import page_faults
+from suites.guards.filled_heap import FILLS, ZEROS, filled_heap
+from suites.guards.guarded_region import Access, GuardedRegion
+
+ZEROED = 2
+"""The number of a third run, which only shows whether a kernel takes the memory that it allocates to be zero."""
+
+_KEPT_CALLS = 16
+"""So many calls that have ended keep their regions, closed: who uses an array of theirs is late."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An access of a kernel outside of an array, to an input that it may only read, or after the end of its call.
+
+    Attributes:
+        kind: ``reads``, ``writes``, or ``accesses`` where the machine does not tell.
+        array: The array, as the call sees it: ``input 0``, or ``output 1``.
+        element: Index of the element; negative before the array, at least ``elements`` after it.
+        elements: How many elements the array has, in all batch dimensions.
+        is_late: Whether the call had ended.
+    """
+
+    kind: str
+    array: str
+    element: int
+    elements: int
+    is_late: bool = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the element is one of the array."""
+        return 0 <= self.element < self.elements
+
+    def __str__(self) -> str:
+        """Says it in words that follow "the kernel"."""
+        what = f"{self.kind} element {self.element} of {self.array}"
+        if self.is_late:
+            return f"{what} after its call has ended"
+        if self.is_inside:
+            return f"{what}, which it may only read"
+        where = "before its beginning" if self.element < 0 else "past its end"
+        return f"{what}, {where} (it has {self.elements} element{'' if self.elements == 1 else 's'})"
+
+
+class Guards:
+    """Holds what the guards of a ``with`` block have seen.
+
+    Attributes:
+        calls: Calls of kernels that went through guards.
+        findings: The accesses that a kernel must not make, in the order of calls.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.findings: list[Finding] = []
+
+
+@contextlib.contextmanager
+def guarded_calls(run: int) -> Iterator[Guards]:
+    """Guards all calls of kernels on the CPU inside the ``with`` block, which waits for its programs by itself.
+
+    Args:
+        run: 0 or 1: two runs are needed; or :data:`ZEROED`. In run 0 each array ends where a guard page begins, in run
+            1 it begins where one ends. Outputs, also those that the program uses only inside, and the heap are filled
+            with other bytes in each run.
+
+    Raises:
+        MemoryError: The operating system gives no memory for a region.
+    """
+    global _session
+    with _one_at_a_time, page_faults.noted(), CPU.replaced_by(c_function(_ROUTE)) as handler:
+        session = _session = _Session(handler, run)
+        try:
+            yield session.guards
+        finally:
+            session.end()
+    if session.error is not None:
+        raise session.error
+
+
+class _Session:
+    def __init__(self, handler: int, run: int):
+        self.guards = Guards()
+        self.error: Exception | None = None
+        self._handler = _HANDLER(handler)
+        self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], (*FILLS, ZEROS)[run]
+        self._lock = threading.Lock()
+        self._ended: deque[_Arrays] = deque()
+
+    def call(self, address: int) -> int:
+        """Does what the handler does for a frame, on guarded copies of its arrays."""
+        frame = _TYPES.cast("XLA_FFI_CallFrame*", address)
+        if frame.extension_start != _TYPES.NULL or frame.stage != FRAME.EXECUTE:
+            return int(self._handler(address))
+        try:
+            arrays = _Arrays(frame, self._at_end, self._byte)
+        except Exception as error:
+            self.error = error
+            return int(self._handler(address))
+        with filled_heap(self._heap_byte):
+            result = int(self._handler(arrays.frame_address))
+        with self._lock:
+            self.guards.calls += 1
+            self.guards.findings += arrays.close()
+            self._ended.append(arrays)
+            if len(self._ended) > _KEPT_CALLS:
+                self.guards.findings += self._ended.popleft().release()
+        return result
+
+    def end(self) -> None:
+        """Gives all memory back."""
+        while self._ended:
+            self.guards.findings += self._ended.popleft().release()
+
+
+@dataclass(frozen=True)
+class _Array:
+    name: str
+    region: GuardedRegion
+    item_bytes: int
+    address: int
+    is_written: bool
+
+    def distance(self, access: Access) -> int:
+        """Bytes between an access and the array."""
+        return max(-access.offset, access.offset - self.region.size + 1, 0)
+
+    def finding(self, access: Access, *, is_late: bool = False) -> Finding:
+        """The access in elements of the array."""
+        item_bytes = max(1, self.item_bytes)
+        return Finding(access.kind, self.name, access.offset // item_bytes, self.region.size // item_bytes, is_late)
+
+
+class _Arrays:
+    """Guarded copies of the arrays of a call frame, and a frame that refers to them."""
+
+    def __init__(self, frame: Any, at_end: bool, byte: int):
+        self._kept: list[Any] = []
+        self._arrays: dict[Any, _Array] = {}
+        self._frame = _TYPES.new("XLA_FFI_CallFrame*", frame[0])
+        outputs = [_buffer(frame.rets.rets[index]) for index in range(frame.rets.size)]
+        written = {int(_TYPES.cast("intptr_t", each.data)) for each in outputs}
+        inputs = [_buffer(frame.args.args[index]) for index in range(frame.args.size)]
+        for index, buffer in enumerate(inputs):
+            # An output with the address of an input is the same memory: the kernel changes the input in place.
+            address = int(_TYPES.cast("intptr_t", buffer.data))
+            self._place(f"input {index}", buffer, at_end, is_written=address in written).copy_from(address)
+        for index, buffer in enumerate(outputs):
+            known = len(self._arrays)
+            region = self._place(f"output {index}", buffer, at_end, is_written=True)
+            if len(self._arrays) > known:
+                region.fill(byte)
+        for each in self._arrays.values():
+            if not each.is_written:
+                each.region.make_read_only()
+        self._frame.args.args = self._pointers(inputs)
+        self._frame.rets.rets = self._pointers(outputs)
+        self.frame_address = int(_TYPES.cast("intptr_t", self._frame))
+
+    def close(self) -> list[Finding]:
+        """Copies the results to XLA's memory, forbids further accesses, and returns what the guards have noted."""
+        findings = []
+        for each in self._arrays.values():
+            accesses = sorted(each.region.accesses(), key=each.distance)  # the nearest says most about the fault
+            findings += [each.finding(access) for access in accesses]
+            if each.is_written:
+                each.region.copy_to(each.address)
+            each.region.close()
+        return findings
+
+    def release(self) -> list[Finding]:
+        """Gives the memory back, and returns the accesses that came after the end of the call."""
+        findings = []
+        for each in self._arrays.values():
+            findings += [each.finding(access, is_late=True) for access in each.region.late_accesses()]
+            each.region.release()
+        return findings
+
+    def _place(self, name: str, buffer: Any, at_end: bool, *, is_written: bool) -> GuardedRegion:
+        """Gives a buffer its region: the same for two buffers of one size at one address."""
+        address = int(_TYPES.cast("intptr_t", buffer.data))
+        item_bytes = _ITEM_BYTES[buffer.dtype]
+        size = item_bytes
+        for axis in range(buffer.rank):
+            size *= buffer.dims[axis]
+        key = (address, size) if size else name
+        if key not in self._arrays:
+            region = GuardedRegion(size, at_end=at_end)
+            self._arrays[key] = _Array(name, region, item_bytes, address, is_written)
+        buffer.data = _TYPES.cast("void*", self._arrays[key].region.address)
+        return self._arrays[key].region
+
+    def _pointers(self, buffers: list[Any]) -> Any:
+        pointers = _TYPES.new("void*[]", [_TYPES.cast("void*", each) for each in buffers])
+        self._kept += [pointers, *buffers]
+        return pointers
+
+
+def _buffer(address: Any) -> Any:
+    """A copy of the description of a buffer, whose data still is XLA's."""
+    return _TYPES.new("XLA_FFI_Buffer*", _TYPES.cast("XLA_FFI_Buffer*", address)[0])
+
+
+def _item_bytes(dtype: str) -> int:
+    """Bytes of an element of an XLA type, by its name, such as ``F32`` or ``PRED``; what has no size has none."""
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits[0]) // 8) if bits else int(dtype == "PRED")
+
+
+_TYPES = header.types
+_ITEM_BYTES = {
+    value: _item_bytes(name.rpartition("XLA_FFI_DataType_")[2])
+    for value, name in header.names("XLA_FFI_DataType").items()
+}
+_HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+_session: _Session | None = None
+"""The session that gets the calls. It stays when its block ends: a program that nobody waited for may still call."""
+
+_one_at_a_time = threading.Lock()
+
+
+def _route(frame: int) -> int:
+    assert _session is not None
+    return _session.call(frame)
+
+
+_ROUTE = _HANDLER(_route)

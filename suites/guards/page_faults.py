@@ -1,0 +1,185 @@
+"""Notes accesses to pages of memory that nobody may touch, and lets the program go on.
+
+The operating system reports such an access as SIGSEGV, on the thread that made it. Our handler is machine code. If the
+address lies in a watched range, it notes address and kind of the access, opens the page, and returns: the instruction
+then runs again, and succeeds. Any other fault goes to the handler that was there before, such as Python's faulthandler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import mmap
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from bridge.ffi.native.handler import c_function
+from bridge.ffi.native.words import call3, load, store
+
+PAGE_BYTES = mmap.PAGESIZE
+
+MISSING = None if sys.platform == "linux" else f"guard pages need Linux, and this is {sys.platform}"
+"""Why accesses cannot be noted on this machine; None if they can."""
+
+NO_ACCESS, READ_ONLY, READ_WRITE = 0, 1, 3
+"""Protections of pages, as ``mprotect`` takes them."""
+
+UNKNOWN, READ, WRITE = 1, 2, 3
+"""Kinds of accesses. Only x86-64 tells reads from writes."""
+
+_SLOTS = 4096
+_START, _END, _NOTES, _SLOT_WORDS = range(4)
+_ADDRESS, _KIND, _NOTE_WORDS = range(3)
+
+# siginfo_t and ucontext_t of Linux, in words. The error code of a fault is register 19 of 64-bit x86.
+_SI_ADDR = 2
+_ERROR_CODE = (40 + 8 * 19) // 8
+_IS_WRITE = 2
+_HAS_ERROR_CODE = platform.machine() in ("x86_64", "AMD64")
+
+_SA_SIGINFO, _SA_ONSTACK = 0x00000004, 0x08000000
+
+
+class _Action(ctypes.Structure):
+    """``struct sigaction`` of Linux on 64-bit machines."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True)
+class Note:
+    """The first access to a page.
+
+    Attributes:
+        address: The first byte that was accessed in that page.
+        kind: :data:`UNKNOWN`, :data:`READ` or :data:`WRITE`.
+    """
+
+    address: int
+    kind: int
+
+
+class Watched:
+    """A range of addresses whose faults are noted, until :meth:`release`.
+
+    Args:
+        start: The first address, at the beginning of a page.
+        size: Bytes, a multiple of the size of a page.
+
+    Raises:
+        MemoryError: Too many ranges are watched already.
+    """
+
+    def __init__(self, start: int, size: int):
+        self._notes = np.zeros((size // PAGE_BYTES, _NOTE_WORDS), np.int64)
+        self._slot = _take_slot(start, start + size, int(self._notes.ctypes.data))
+
+    def notes(self) -> list[Note]:
+        """Returns the accesses since the last call of this method, in the order of addresses."""
+        pages = np.flatnonzero(self._notes[:, _KIND])
+        found = [Note(int(self._notes[page, _ADDRESS]), int(self._notes[page, _KIND])) for page in pages]
+        self._notes[pages] = 0
+        return found
+
+    def release(self) -> None:
+        """Forgets the range."""
+        _free_slot(self._slot)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[None]:
+    """Handles the faults of this process inside the ``with`` block, on every thread.
+
+    Raises:
+        OSError: The operating system does not accept a handler.
+    """
+    action = _Action(handler=_handler().address, flags=_SA_SIGINFO | _SA_ONSTACK)
+    with _installing:
+        _sigaction(ctypes.addressof(action), ctypes.addressof(_previous))
+        try:
+            yield
+        finally:
+            _sigaction(ctypes.addressof(_previous), 0)
+
+
+_table = np.zeros((_SLOTS, _SLOT_WORDS), np.int64)
+"""The watched ranges. A slot whose end is 0 is free. The handler reads it on any thread, so the end is written last."""
+
+_used = np.zeros(1, np.int64)
+"""How many slots the handler looks at: all later ones have always been free."""
+
+_free: list[int] = []
+_slots = threading.Lock()
+_installing = threading.RLock()
+_previous = _Action()
+
+
+def _take_slot(start: int, end: int, notes: int) -> int:
+    with _slots:
+        slot = _free.pop() if _free else int(_used[0])
+        if slot == _SLOTS:
+            raise MemoryError(f"{_SLOTS} ranges of addresses are watched, which is the most. Release some of them.")
+        _table[slot, _START], _table[slot, _NOTES] = start, notes
+        _table[slot, _END] = end
+        _used[0] = max(int(_used[0]), slot + 1)
+        return slot
+
+
+def _free_slot(slot: int) -> None:
+    with _slots:
+        _table[slot, _END] = 0
+        _free.append(slot)
+
+
+def _sigaction(new: int, old: int) -> None:
+    if _libc.sigaction(signal.SIGSEGV, ctypes.c_void_p(new), ctypes.c_void_p(old)):
+        raise OSError(ctypes.get_errno(), "sigaction: the operating system accepts no handler of SIGSEGV")
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _handler() -> Any:
+    """The signal handler, as machine code: Python code could not run at such a moment."""
+    table, used = np.int64(_table.ctypes.data), np.int64(_used.ctypes.data)
+    previous = np.int64(ctypes.addressof(_previous))
+    mprotect, sigaction = np.int64(c_function(_libc.mprotect)), np.int64(c_function(_libc.sigaction))
+    page_bytes, segv = np.int64(PAGE_BYTES), np.int64(signal.SIGSEGV)
+
+    @numba.cfunc(types.void(types.int32, types.int64, types.int64), error_model="numpy")
+    def handle(number, info, context):
+        address = load(info, _SI_ADDR)
+        for slot in range(load(used, 0)):
+            at = slot * _SLOT_WORDS
+            start, end = load(table, at + _START), load(table, at + _END)
+            if start <= address < end:
+                page = (address - start) // page_bytes
+                kind = UNKNOWN
+                if _HAS_ERROR_CODE:
+                    kind = WRITE if load(context, _ERROR_CODE) & _IS_WRITE else READ
+                notes = load(table, at + _NOTES)
+                if load(notes, page * _NOTE_WORDS + _KIND) == 0:
+                    store(notes, page * _NOTE_WORDS + _ADDRESS, address)
+                    store(notes, page * _NOTE_WORDS + _KIND, kind)
+                if call3(mprotect, start + page * page_bytes, page_bytes, READ_WRITE) & 0xFFFFFFFF == 0:
+                    return
+        # Not ours: the instruction runs again, and its fault goes to the handler before this one.
+        call3(sigaction, segv, previous, 0)
+
+    return handle

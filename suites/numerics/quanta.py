@@ -1,0 +1,63 @@
+"""Finds sums that no kernel rounds: of whole numbers, or of multiples of one power of two.
+
+If all terms are multiples of a power of two q, then so are all partial sums, in whatever order they are added. If the
+sum of the absolute values is at most ``2**p q``, where p is the number of bits of the dtype's significand, then every
+partial sum fits the dtype: nothing is rounded, with or without fused multiplications. Such a sum has no error, so that
+a term that is left out or cut off shows at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from suites.numerics.arrays import Array
+
+_BITS = 64
+"""Bits of the integers that significands are written as."""
+
+
+def quantum(*arrays: Array, axis: int | tuple[int, ...] | None = None) -> Any:
+    """The largest power of two that divides all elements of the arrays; along ``axis`` if it is given.
+
+    It is infinite if all are zero, and zero if one is not finite or is subnormal in float32. For a complex array it
+    divides both parts. The quantum of products is the product of the quanta.
+    """
+    found: Any = np.inf
+    for array in arrays:
+        parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+        for part in parts:
+            found = np.minimum(found, _elementwise(part).min(axis=axis, initial=np.inf))
+    return found
+
+
+def nothing_rounded(sizes: Any, quanta: Any, bits: int, tiny: float) -> Any:
+    """True where sums are exact in every order.
+
+    Args:
+        sizes: The sums of the absolute values of the terms.
+        quanta: The quantum of the terms.
+        bits: The bits of the significand of the dtype, 24 for float32.
+        tiny: The smallest normal number of the dtype. Smaller ones may be flushed to zero.
+    """
+    with np.errstate(all="ignore"):
+        return (np.asarray(sizes) <= np.ldexp(1.0, bits) * np.asarray(quanta)) & (np.asarray(quanta) >= tiny)
+
+
+def _elementwise(array: Array) -> Array:
+    """The lowest set bit of each element, as a power of two; infinite for zero."""
+    values = np.asarray(array)
+    with np.errstate(all="ignore"):
+        if values.dtype.kind in "iub":
+            values = values.astype(np.longdouble)
+        elif values.dtype != np.longdouble:
+            values = values.astype(np.float64)
+        fraction, exponent = np.frexp(values)
+        finite = np.isfinite(fraction)
+        wide = fraction.dtype == np.longdouble
+        bits = _BITS if wide else 53
+        whole = np.ldexp(np.abs(np.where(finite, fraction, 0)), bits).astype(np.uint64)
+        lowest = whole & (~whole + np.uint64(1))
+        found = np.ldexp(lowest.astype(np.float64), np.minimum(exponent - bits, 1000))
+        return np.where(~finite, 0.0, np.where(whole == 0, np.inf, found))

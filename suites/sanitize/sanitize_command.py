@@ -1,0 +1,163 @@
+"""Runs the kernels of a selection under the tools of NVIDIA's compute-sanitizer, and shows what they find."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from reports.options import Exit
+from reports.render.layout import Column, Row, Style, Table, Text
+from suites.cells.selection import Selection, SelectionError
+from suites.mutants.sanitized import SANITIZED
+from suites.sanitize.sanitizer_output import TOOLS, SanitizerFinding, ToolReport, read_output
+
+VARIABLE = "COMPUTE_SANITIZER"
+"""The environment variable with the path of compute-sanitizer, if it is at no usual place."""
+
+MUTANTS = Selection(sources=("suites.mutants.sanitized",), device="cuda")
+"""The broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, on which :func:`prove` runs the tools."""
+
+_NAME = "compute-sanitizer"
+_MOST_FINDINGS = 10_000
+
+
+def find_sanitizer() -> str:
+    """Returns the path of compute-sanitizer: of :data:`VARIABLE`, on the path, of a CUDA toolkit, or of a wheel.
+
+    Raises:
+        SelectionError: It is not installed.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if shutil.which(named) is None:
+            raise SelectionError(f"{VARIABLE} is {named!r}, which is no program. Give the path of {_NAME}.")
+        return named
+    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    folders = [Path(toolkit, inner) for toolkit in toolkits if toolkit for inner in ("bin", _NAME)]
+    wheels = (Path(entry, "nvidia") for entry in sys.path if entry)
+    folders += [place for wheel in wheels if wheel.is_dir() for place in wheel.glob("*/bin")]
+    folders += [place for entry in sys.path if entry for place in Path(entry, "nvidia").glob(f"*/{_NAME}")]
+    for folder in (None, *map(str, folders)):
+        found = shutil.which(_NAME, path=folder)
+        if found:
+            return found
+    raise SelectionError(
+        f"{_NAME} is not installed: it comes with the CUDA toolkit. Install it, or set {VARIABLE} to its path."
+    )
+
+
+def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) -> ToolReport:
+    """Runs the cells of a selection under one tool.
+
+    Args:
+        sanitizer: Path of compute-sanitizer.
+        tool: One of :data:`TOOLS`.
+        selection: The cells.
+        timeout_s: Seconds after which the tool is ended; what it has said until then counts.
+    """
+    command = [
+        sanitizer, "--tool", tool, "--report-api-errors", "no", "--show-backtrace", "no", "--print-limit",
+        str(_MOST_FINDINGS), "--target-processes", "application-only",
+        sys.executable, "-P", "-m", "suites.sanitize.sanitized_cells", msgspec.json.encode(selection).decode(),
+    ]  # fmt: skip
+    # Each array gets memory of its own, so that the tools know where it ends and whether it was written. Kernels in a
+    # CUDA graph would be launched together.
+    variables = os.environ | {
+        "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip(),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    try:
+        ended = subprocess.run(
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=timeout_s, check=False,
+        )  # fmt: skip
+        output = ended.stdout
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout or b""
+    report = read_output(tool, output.decode(errors="replace").splitlines())
+    if not report.begun:
+        last = [line for line in output.decode(errors="replace").splitlines() if line.strip()][-1:]
+        report.unknown += last
+    return report
+
+
+def sanitize(selection: Selection, tools: Sequence[str], timeout_s: float) -> tuple[list[Table], Exit, list[str]]:
+    """Runs a selection under the tools.
+
+    Returns:
+        Tables, the exit code, and the reasons why not everything was checked.
+
+    Raises:
+        SelectionError: There is no compute-sanitizer here.
+    """
+    sanitizer = find_sanitizer()
+    reports = [run_tool(sanitizer, tool, selection, timeout_s) for tool in tools]
+    gaps = [report.incomplete for report in reports if report.incomplete is not None]
+    found = any(report.findings for report in reports)
+    code = Exit.WRONG if found else Exit.COULD_NOT_RUN if gaps else Exit.FINE
+    return [sanitizer_table(reports), *findings_tables(reports)], code, gaps
+
+
+def prove(tools: Sequence[str], timeout_s: float) -> tuple[list[Table], Exit, list[str]]:
+    """Runs the broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, each of which one tool must catch.
+
+    Returns:
+        Tables, the exit code (1 if a tool missed its kernel), and why: missed kernels, and what was not checked.
+
+    Raises:
+        SelectionError: There is no compute-sanitizer here.
+    """
+    sanitizer = find_sanitizer()
+    reports = [run_tool(sanitizer, tool, MUTANTS, timeout_s) for tool in tools]
+    missed = [
+        f"{report.tool} missed {SANITIZED[report.tool].name}: {SANITIZED[report.tool].fault}"
+        for report in reports
+        if not any(_operator(finding) == SANITIZED[report.tool].name for finding in report.findings)
+    ]
+    gaps = [report.incomplete for report in reports if report.incomplete is not None]
+    code = Exit.COULD_NOT_RUN if any(not report.done for report in reports) else Exit.WRONG if missed else Exit.FINE
+    return [sanitizer_table(reports), *findings_tables(reports)], code, [*missed, *gaps]
+
+
+def sanitizer_table(reports: Sequence[ToolReport]) -> Table:
+    """Returns the table of cells and tools, with the number of findings."""
+    cells = list(dict.fromkeys(cell for report in reports for cell in _cells_of(report)))
+    columns = (Column("cell", align="left"), *(Column(report.tool, note=TOOLS[report.tool]) for report in reports))
+    rows = [Row((Text(cell), *(_entry(report, cell) for report in reports))) for cell in cells]
+    notes = ("ok: the tool found nothing; a number: findings; -: not checked",)
+    return Table("Findings of compute-sanitizer", columns, tuple(rows), notes)
+
+
+def findings_tables(reports: Sequence[ToolReport]) -> list[Table]:
+    """Returns a table that tells each finding; none if there are no findings."""
+    rows = [
+        Row((Text(finding.cell or "outside of cells"), Text(report.tool), Text(str(finding), Style.BAD)))
+        for report in reports
+        for finding in report.findings
+    ]
+    columns = (Column("cell", align="left"), Column("tool", align="left"), Column("finding", align="left"))
+    return [Table("What was found", columns, tuple(rows))] if rows else []
+
+
+def _cells_of(report: ToolReport) -> list[str]:
+    found = [finding.cell for finding in report.findings if finding.cell is not None]
+    return [*report.done, *report.failed, *found]
+
+
+def _entry(report: ToolReport, cell: str) -> Text:
+    count = sum(finding.count for finding in report.findings if finding.cell == cell)
+    if count:
+        return Text(str(count), Style.BAD)
+    return Text("ok") if cell in report.done else Text("-", Style.FAINT)
+
+
+def _operator(finding: SanitizerFinding) -> str:
+    return (finding.cell or "").partition("-")[0]

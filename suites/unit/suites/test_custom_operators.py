@@ -1,0 +1,375 @@
+"""An operator with several kernels, parameters and rules is declared in a line, and each wrong rule is caught."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from bridge import XLACustomKernel, numba_kernel
+from reports import Status
+from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, operator_of
+from suites.backends.kernel import AtLeast
+from suites.cells.case import Case
+from suites.cells.tables import declared_cells, differentiable
+from suites.checks import (
+    test_grad,
+    test_grad_eager,
+    test_grad_grad,
+    test_jit,
+    test_jvp,
+    test_jvp_vmap,
+    test_partition,
+    test_shard,
+    test_vmap,
+    test_vmap_grad,
+)
+from suites.checks.judging.custom_calls import missing_custom_call
+from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.declare.contradictions import verify
+
+
+def _same(x, **parameters):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def _scaled(outs, factor):
+    @numba.njit
+    def scale(x, out):
+        for i in range(x.size):
+            out[i] = x.dtype.type(factor) * x[i] * x[i]
+
+    return numba_kernel(scale, outs[0])
+
+
+def _in_blocks(outs, factor, block):
+    @numba.njit
+    def scale(x, out):
+        for start in range(0, x.size, block):
+            for i in range(start, min(start + block, x.size)):
+                out[i] = x.dtype.type(factor) * x[i] * x[i]
+
+    return numba_kernel(scale, outs[0])
+
+
+def _operator(vjp=None, jvp=None, batching=None, dimensions=None, **more):
+    """``factor * x**2`` with kernels in two backends, one of them with two configurations."""
+    custom = XLACustomKernel("my square", outs=_same)
+    custom.def_jnp_kernel(lambda outs, factor: lambda x: factor * x * x)
+    custom.def_numba_kernel(_scaled)
+    sizes = {"block=64": {"block": 64}, "block=256": {"block": 256}}
+    custom.def_kernel("Blocked", "cpu", _in_blocks, configurations=sizes)
+    if vjp is not None:
+        custom.def_vjp(lambda x, outs, factor: (custom(x, factor=factor), x), vjp)
+    if jvp is not None:
+        custom.def_jvp(functools.partial(jvp, custom))
+    if batching is not None:
+        custom.def_batching(functools.partial(batching, custom))
+    if dimensions is not None:
+        custom.def_partitioning(*dimensions)
+    return operator_of(custom, {"factor": 3.0}, **more)
+
+
+def _right_vjp(x, cotangents, outs, factor):
+    return (2 * factor * x * cotangents[0],)
+
+
+def _right_jvp(custom, primals, tangents, outs, factor):
+    return custom(primals[0], factor=factor), [2 * factor * primals[0] * tangents[0]]
+
+
+def _right_batching(custom, extent, is_batched, x, outs, factor):
+    flat = jax.ShapeDtypeStruct((x.size,), x.dtype)
+    return custom(x.reshape(-1), factor=factor, outs=flat).reshape(x.shape)
+
+
+def _run(check, operator, backend=Backend.NUMBA, size=33, variant=None, dtype="float32"):
+    evidence = Evidence()
+    (test,) = (value for name, value in vars(check).items() if name.startswith("test_"))
+    test(Case(operator, backend, dtype, size, "cpu", variant), evidence)
+    assert evidence._count
+    return evidence
+
+
+class TestDeclaration:
+    def test_each_backend_and_configuration_is_a_column(self):
+        operator = _operator()
+        assert operator.name == "my_square"
+        assert [backend.id for backend in operator.backends()] == ["jnp", "numba", "blocked", "blocked_block_256"]
+        assert operator.sample("float32", 5, 0)[0].shape == (5,)
+        verify(operator)
+        for backend in operator.kernels:
+            assert operator.unsupported(backend, "cpu", "float32") is None
+            _run(test_jit, operator, backend)
+        assert operator.unsupported(Backend.NUMBA, "cuda", "float32") == "numba runs on cpu, not on cuda"
+        blocked = next(backend for backend in operator.kernels if backend.id == "blocked")
+        assert operator.unsupported(blocked, "cuda", "float32") == "my square has no kernel 'Blocked' for cuda"
+
+    @pytest.mark.parametrize(
+        "declare",
+        [
+            lambda custom: CustomKernel(custom, factor=3.0),
+            lambda custom: CustomKernel(custom, "numba", factor=3.0),
+            lambda custom: functools.partial(custom, factor=3.0),
+        ],
+    )
+    def test_a_backend_alone(self, declare):
+        custom = _operator().kernels[Backend.NUMBA].operator
+        kernels = {"numba": declare(custom)}
+        operator = Operator(name="square", reference=lambda x: 3 * x * x, kernels=kernels, outputs=_same)
+        _run(test_jit, operator)
+        assert not operator.has_gradient(Backend.NUMBA, "float32")
+
+    def test_without_parameters_the_operator_itself_is_a_kernel(self):
+        custom = XLACustomKernel("double")  # without outs: the operator's outputs are passed
+        custom.def_numba_kernel(lambda outs: numba_kernel(_double, list(outs)))
+        operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": custom})
+        _run(test_jit, operator)
+        _run(test_vmap, operator, variant="nested")
+        _run(test_shard, operator)
+
+    def test_another_parameter_is_another_kernel(self):
+        custom = _operator().kernels[Backend.NUMBA].operator
+        kernels = {"numba": CustomKernel(custom, factor=2.0)}
+        operator = Operator(name="square", reference=lambda x: 3 * x * x, kernels=kernels)
+        with pytest.raises(CheckFailed, match="WRONG_VALUE"):
+            _run(test_jit, operator)
+
+    def test_code_of_xla_is_no_kernel(self):
+        custom = XLACustomKernel("fake", outs=_same)
+        custom.def_jnp_kernel(lambda outs: lambda x: 2 * x)
+        custom.def_numba_kernel(lambda outs: lambda x: 2 * x)
+        with pytest.raises(CheckFailed, match="contains 0 calls of kernels, expected at least 1"):
+            _run(test_jit, operator_of(custom))
+
+    @pytest.mark.parametrize(
+        ("declare", "message"),
+        [
+            (lambda custom: operator_of(custom.name), "operator_of got a str, expected a bridge.XLACustomKernel"),
+            (lambda custom: operator_of(XLACustomKernel("a")), "a: the operator has no function outs, .* Pass outs="),
+            (lambda custom: operator_of(XLACustomKernel("a", outs=_same)), "a: the operator has no kernel to check"),
+            (lambda custom: operator_of(custom), "double: the operator has no jnp kernel to compare with"),
+            (lambda custom: operator_of(custom, kernels={}), "takes no kernels, because the operator has them"),
+            (lambda custom: CustomKernel(custom, "warp"), "double has no backend 'warp' .registered: cpu: numba"),
+            (lambda custom: CustomKernel(custom, limit=[1]), "expected hashable values"),
+            (lambda custom: CustomKernel(3), "CustomKernel got a int"),
+            (
+                lambda custom: Operator(name="a", reference=lambda x: x, kernels={"warp": custom}),
+                r"a: kernels\['warp'\]: the operator double has no backend 'warp'",
+            ),
+            (
+                lambda custom: Operator(name="a", reference=custom, kernels={"numba": custom}),
+                "a: reference is double, which calls a kernel of the bridge, .* proves nothing about itself",
+            ),
+            (
+                lambda custom: Operator(
+                    name="a", reference=_double_jax, kernels={"numba": functools.partial(custom, 1)}
+                ),
+                "functools.partial of the operator double fixes arrays",
+            ),
+        ],
+    )
+    def test_a_mistake_is_explained(self, declare, message):
+        custom = XLACustomKernel("double", outs=_same)
+        custom.def_numba_kernel(lambda outs: numba_kernel(_double, list(outs)))
+        with pytest.raises(OperatorError, match=message):
+            declare(custom)
+
+    def test_calls_are_counted_from_below(self):
+        program = 'custom_call_target="bridge_cpu"'
+        assert missing_custom_call(program, Backend.NUMBA, "cpu", 2 * AtLeast(1, 0)) is None
+        assert missing_custom_call("", Backend.NUMBA, "cpu", AtLeast(0, 0)) is None
+        assert "expected at least 1" in missing_custom_call("", Backend.NUMBA, "cpu", AtLeast(1, 0))
+
+
+@numba.njit
+def _double(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+
+def _double_jax(x):
+    return 2 * x
+
+
+RULES = {
+    "vjp": {"vjp": _right_vjp},
+    "jvp": {"jvp": _right_jvp},
+    "batching": {"vjp": _right_vjp, "batching": _right_batching, "dimensions": ("i -> i", "i")},
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_right_rules_pass(rules):
+    operator = _operator(**rules)
+    assert operator.gradient.is_derived
+    for check in (test_grad, test_grad_eager, test_grad_grad, test_vmap_grad):
+        _run(check, operator)
+    _run(test_vmap, operator, variant="first_axis")
+    if "jvp" in rules:
+        _run(test_jvp, operator)
+        _run(test_jvp_vmap, operator)
+    if "dimensions" in rules:
+        for kind in declared_cells.SPLITS:
+            _run(test_partition, operator, size=declared_cells.SPLIT_SIZE, variant=kind)
+
+
+WRONG = {
+    "vjp_thrice": (test_grad, {"vjp": lambda x, g, outs, factor: (6 * factor * x * g[0],)}),
+    "vjp_sign": (test_grad_eager, {"vjp": lambda x, g, outs, factor: (-2 * factor * x * g[0],)}),
+    "vjp_parameter": (test_grad, {"vjp": lambda x, g, outs, factor: (2 * x * g[0],)}),
+    "vjp_of_first": (test_vmap_grad, {"vjp": lambda x, g, outs, factor: (2 * factor * x[0] * g[0],)}),
+    "vjp_stopped": (
+        test_grad_grad,
+        {"vjp": lambda x, g, outs, factor: (2 * factor * jax.lax.stop_gradient(x) * g[0],)},
+    ),
+    "jvp_half": (
+        test_jvp,
+        {"jvp": lambda op, x, t, outs, factor: (op(x[0], factor=factor), [factor * x[0] * t[0]])},
+    ),
+    "batch_reversed": (
+        test_vmap,
+        {"batching": lambda op, n, b, x, outs, factor: _right_batching(op, n, b, x, outs, factor)[::-1]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("check", "rules"), WRONG.values(), ids=WRONG)
+def test_a_wrong_rule_is_caught(check, rules):
+    with pytest.raises(CheckFailed, match="WRONG_VALUE") as caught:
+        _run(check, _operator(**rules), variant="first_axis" if check is test_vmap else None)
+    if check is not test_vmap:
+        assert "the derivative of the reference is required" in caught.value.verdict.reason
+
+
+@pytest.mark.parametrize("kind", declared_cells.SPLITS)
+def test_a_dimension_that_is_not_independent_is_caught(kind):
+    @numba.njit
+    def running(x, out):
+        total = x.dtype.type(0)
+        for i in range(x.size):
+            total += x[i]
+            out[i] = total
+
+    custom = XLACustomKernel("running", outs=_same)
+    custom.def_jnp_kernel(lambda outs: jnp.cumsum)
+    custom.def_numba_kernel(lambda outs: numba_kernel(running, outs[0]))
+    custom.def_partitioning("i -> i", split="i")
+    with pytest.raises(CheckFailed, match="parts of dimension i: output 0"):
+        _run(test_partition, operator_of(custom), size=declared_cells.SPLIT_SIZE, variant=kind)
+
+
+class TestTables:
+    @pytest.fixture(autouse=True)
+    def only(self, monkeypatch):
+        operators = {
+            "forward": _operator(jvp=_right_jvp, name="forward"),
+            "reverse": _operator(vjp=_right_vjp, dimensions=("i -> i", "i"), name="reverse"),
+            "none": _operator(name="none", gradient=None),
+        }
+        monkeypatch.setattr("suites.cells.catalogue.operators", lambda: operators)
+
+    def test_forward_mode_has_cells_where_a_rule_gives_it(self):
+        skips = {}
+        for cell in differentiable.tangents("cpu"):
+            if cell.values[0].backend is Backend.NUMBA:
+                skips.setdefault(cell.values[0].operator.name, []).extend(mark.kwargs["reason"] for mark in cell.marks)
+        assert skips["forward"] == []
+        assert "reverse mode alone (def_jvp or def_transpose gives both)" in skips["reverse"][0]
+        assert skips["none"] == ["no derivative is declared for none"]
+
+    def test_gradients_have_cells_where_a_rule_gives_them(self):
+        ran = {cell.values[0].kernel for cell in differentiable.gradients("cpu") if not cell.marks}
+        assert {(operator.name, backend.id) for operator, backend in ran} == {
+            (name, backend) for name in ("forward", "reverse") for backend in ("jnp", *COLUMNS)
+        }
+
+    def test_partitions_have_cells_where_dimensions_are_declared(self):
+        cells = {(cell.values[0].operator.name, cell.values[0].variant) for cell in declared_cells.split("cpu")}
+        assert cells == {("reverse", "auto"), ("reverse", "explicit")}
+
+
+COLUMNS = ("numba", "blocked", "blocked_block_256")
+
+
+def test_an_operator_linear_in_one_input_has_a_derivative_in_that_one():
+    @numba.njit
+    def scale(x, y, out):
+        for i in range(x.size):
+            out[i] = x[i] * y[i] * y[i]
+
+    custom = XLACustomKernel("scale", outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype))
+    custom.def_jnp_kernel(lambda outs: lambda x, y: x * y * y)
+    custom.def_numba_kernel(lambda outs: numba_kernel(scale, outs[0]))
+    custom.def_transpose(0, lambda cotangents, y, outs: cotangents[0] * y * y)
+    operator = operator_of(custom)
+    assert operator.differentiated(operator.sample("float32", 3, 0)) == [0]
+    for check in (test_grad, test_grad_eager, test_jvp, test_jvp_vmap):
+        _run(check, operator)
+
+
+def test_a_surrogate_derivative_is_that_of_a_reference_with_the_same_rule():
+    @numba.njit
+    def step(x, out):
+        for i in range(x.size):
+            out[i] = 1 if x[i] > 0 else 0
+
+    custom = XLACustomKernel("step", outs=_same)
+    custom.def_jnp_kernel(lambda outs: lambda x: (x > 0).astype(x.dtype))
+    custom.def_numba_kernel(lambda outs: numba_kernel(step, outs[0]))
+    custom.def_vjp(lambda x, outs: (custom(x), x), lambda x, cotangents, outs: (cotangents[0] / (1 + jnp.abs(x)) ** 2,))
+    with pytest.raises(CheckFailed, match=r"jax.custom_vjp; if there is to be none, declare gradient=None"):
+        _run(test_grad, operator_of(custom))
+
+    @jax.custom_vjp
+    def surrogate(x):
+        return (x > 0).astype(x.dtype)
+
+    surrogate.defvjp(lambda x: (surrogate(x), x), lambda x, g: (g / (1 + jnp.abs(x)) ** 2,))
+    _run(test_grad, operator_of(custom, reference=surrogate))
+
+
+class TestDerivedGradients:
+    def test_a_reference_without_a_derivative_is_a_reason_to_skip(self):
+        def powers(x):
+            return jax.lax.while_loop(lambda state: state[0] < 3, lambda state: (state[0] + 1, state[1] * x), (0, x))[1]
+
+        operator = _operator(vjp=_right_vjp, reference=powers)
+        assert not operator.has_gradient(Backend.NUMBA, "float32")
+        (cell,) = [
+            cell
+            for cell in differentiable._differentiable([Case(operator, Backend.NUMBA, "float32", 5, "cpu")])
+            if cell.values[0].backend is Backend.NUMBA
+        ]
+        assert "the reference of my_square has no derivative in reverse mode" in cell.marks[0].kwargs["reason"]
+
+    def test_where_the_derivative_is_undefined_anything_goes_and_nowhere_is_unchecked(self):
+        root = Operator(name="root", reference=jnp.sqrt, kernels={"numba": _double}, gradient=Gradient())
+        from suites.checks.judging.derived_gradients import derived_cotangents, judge_derivative
+
+        x, g = np.array([-1, 4], np.float32), np.ones(2, np.float32)
+        truth = derived_cotangents(root, (x,), [g])
+        assert judge_derivative(root, [np.array([7, 0.25], np.float32)], truth).status is Status.PASSED
+        assert judge_derivative(root, [np.array([7, 0.26], np.float32)], truth).status is Status.WRONG_VALUE
+        truth = derived_cotangents(root, (-x[1:],), [g[1:]])
+        assert judge_derivative(root, [np.array([7], np.float32)], truth).status is Status.UNCHECKED
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"terms": {}}, "Gradient: terms is {}, .* Leave it out to have the bound derived"),
+            ({"inputs": ()}, r"Gradient: inputs is \(\), expected indices of inputs"),
+            ({"inputs": ("x",)}, "expected indices of inputs"),
+            ({"terms": {0: 1}, "inputs": (0,)}, "inputs is for derived bounds"),
+        ],
+    )
+    def test_a_gradient_that_makes_no_sense_is_refused(self, given, message):
+        with pytest.raises(OperatorError, match=message):
+            Gradient(**given)
+
+    def test_an_input_of_no_floats_is_refused(self):
+        operator = _operator(vjp=_right_vjp, gradient=Gradient(inputs=(1,)))
+        with pytest.raises(OperatorError, match=r"gradient.inputs has input 1, expected .*: \[0\]"):
+            verify(operator)

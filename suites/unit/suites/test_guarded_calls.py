@@ -1,0 +1,280 @@
+"""Guard pages see every access that leaves an array, name its element, and let right kernels pass."""
+
+import ctypes
+import subprocess
+import sys
+import threading
+
+import jax
+import numba
+import numpy as np
+import pytest
+
+import bridge
+from suites.backends.warp import wp
+from suites.guards import filled_heap, guarded_region, page_faults
+from suites.guards.guarded_calls import guarded_calls
+from suites.guards.guarded_region import Access, GuardedRegion
+
+pytestmark = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
+
+ON_X86 = page_faults._HAS_ERROR_CODE
+READS, WRITES = ("reads", "writes") if ON_X86 else ("accesses", "accesses")
+
+
+def kernel(function, **options):
+    compiled = numba.njit(**options)(function)
+    return bridge.numba_kernel(compiled, lambda x, *_: jax.ShapeDtypeStruct(x.shape, x.dtype))
+
+
+def doubled(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+
+def read_past(x, out):
+    total = x.dtype.type(0)
+    for i in range(x.size + 1):
+        total += x[i]
+    out[:] = total
+
+
+def read_past_in_parallel(x, out):
+    for i in numba.prange(x.size):
+        out[i] = x[i] + x[i + 1]
+
+
+def written_past(x, out):
+    for i in range(x.size + 1):
+        out[i] = 1
+
+
+def read_before(x, out):
+    for i in range(x.size):
+        out[i] = x[np.uint64(i) - np.uint64(1)]
+
+
+def wild(x, out):
+    for i in range(x.size):
+        out[i] = x[i * x.size]
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def warp_read_past(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
+    i = wp.tid()
+    out[i] = x[i + 1] - x[i]
+
+
+X = np.arange(1, 258, dtype=np.float32)
+
+
+def findings(call, *inputs):
+    """What the guards note of one call in each of the two runs, and the results."""
+    program = jax.jit(call).lower(*inputs).compile()
+    placed = list(map(jax.device_put, inputs))
+    noted, results = [], []
+    for run in (0, 1):
+        with guarded_calls(run) as guards:
+            results.append([np.array(leaf) for leaf in jax.tree.leaves(jax.block_until_ready(program(*placed)))])
+        assert guards.calls
+        noted.append([(each.kind, each.array, each.element, each.elements) for each in guards.findings])
+    return noted, results
+
+
+def test_a_right_kernel_has_no_findings_and_its_results():
+    noted, results = findings(kernel(doubled), X)
+    assert noted == [[], []]
+    for (result,) in results:
+        np.testing.assert_array_equal(result, 2 * X)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float64", "complex128"])
+@pytest.mark.parametrize("size", [1, 33, 4096])
+def test_every_item_size_is_guarded_exactly(dtype, size):
+    def copied(x, out):
+        for i in range(x.size):
+            out[i] = x[i]
+
+    x = np.ones(size, dtype)
+    assert findings(kernel(copied), x)[0] == [[], []]
+    with jax.enable_x64(True):
+        assert findings(kernel(copied), x)[0] == [[], []]
+        assert (READS, "input 0", size, size) in findings(kernel(read_past), np.ones(size, "int64"))[0][0]
+
+
+@pytest.mark.parametrize("function", [read_past, read_past_in_parallel])
+def test_a_read_past_the_end_is_noted(function):
+    noted, _ = findings(kernel(function, parallel=function is read_past_in_parallel), X)
+    assert noted[0] == [(READS, "input 0", 257, 257)]
+
+
+def test_warp_kernels_are_guarded():
+    noted, _ = findings(bridge.jax_kernel(warp_read_past), X)
+    assert noted[0] == [(READS, "input 0", 257, 257)]
+
+
+def test_a_read_before_the_beginning_is_noted_in_the_second_run():
+    noted, _ = findings(kernel(read_before), X)
+    assert (READS, "input 0", -1, 257) in noted[1]
+
+
+def test_a_write_past_the_end_is_noted_in_both_runs():
+    noted, _ = findings(kernel(written_past), X)
+    assert noted[0] == [(WRITES, "output 0", 257, 257)]
+    assert noted[1] == [("writes", "output 0", 257, 257)]  # the canary changed
+
+
+def test_many_faults_in_one_call_end_with_the_nearest_first():
+    noted, _ = findings(kernel(wild), X)
+    assert noted[0][0] == (READS, "input 0", 257, 257)
+    assert len(noted[0]) > 10
+
+
+def test_both_ends_of_a_batch_are_guarded():
+    noted, _ = findings(jax.vmap(kernel(read_past)), np.stack([X, X, X]))
+    assert noted[0] == [(READS, "input 0", 3 * 257, 3 * 257)]
+
+
+def test_an_input_of_two_parameters_and_several_calls_of_one_program():
+    def add(x, y, out):
+        for i in range(x.size):
+            out[i] = x[i] + y[i]
+
+    call = kernel(add)
+    noted, results = findings(lambda x: call(call(x, x), x), X)
+    assert noted == [[], []]
+    np.testing.assert_array_equal(results[0][0], 3 * X)
+
+
+def test_an_empty_array_has_no_element():
+    def first_or_zero(x, out):
+        out[0] = x[0] if x.size > 5 else 1
+
+    call = bridge.numba_kernel(numba.njit(first_or_zero), jax.ShapeDtypeStruct((1,), np.float32))
+    assert findings(call, X[:0])[0] == [[], []]
+
+    def first(x, out):
+        out[0] = x[0]
+
+    call = bridge.numba_kernel(numba.njit(first), jax.ShapeDtypeStruct((1,), np.float32))
+    assert findings(call, X[:0])[0][0] == [(READS, "input 0", 0, 0)]
+
+
+def test_an_aliased_input_may_be_written():
+    def in_place(x, out):
+        for i in range(x.size):
+            x[i] += 1
+            out[i] = x[i]
+
+    call = bridge.numba_kernel(
+        numba.njit(in_place), jax.ShapeDtypeStruct(X.shape, X.dtype), input_output_aliases={0: 0}
+    )
+    noted, results = findings(call, X)
+    assert noted == [[], []]
+    np.testing.assert_array_equal(results[1][0], X + 1)
+
+
+def test_outputs_are_filled_before_each_call():
+    def kept(x, out):
+        for i in range(1, x.size):
+            out[i] = x[i]
+
+    _, results = findings(lambda x: kernel(doubled)(kernel(kept)(x)), X)
+    assert np.isnan(results[0][0][0])
+    assert results[1][0][0] > 1e15
+
+
+@pytest.mark.skipif(filled_heap.MISSING is not None, reason=str(filled_heap.MISSING))
+@pytest.mark.parametrize("count", [2, 33, 1000, 100_000, 1 << 24])
+def test_memory_that_a_kernel_allocates_is_not_zero(count):
+    def summed(x, out):
+        scratch = np.empty(count, np.float32)
+        out[:] = np.abs(scratch).max() + x
+
+    _, results = findings(kernel(summed), X)
+    assert max(float(np.abs(result[0])) for (result,) in results) > 1e15
+
+
+def test_zeros_stay_zeros():
+    def summed(x, out):
+        scratch = np.zeros(100_000, np.float32)
+        out[:] = scratch.sum() + x
+
+    _, results = findings(kernel(summed), X)
+    for (result,) in results:
+        np.testing.assert_array_equal(result, X)
+
+
+def test_an_exception_of_a_kernel_still_is_one():
+    def refuses(x, out):
+        if x.size > 3:
+            raise ValueError("too long")
+        out[:] = x
+
+    program = jax.jit(kernel(refuses)).lower(X).compile()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="too long"), guarded_calls(0):
+        jax.block_until_ready(program(X))
+    assert findings(kernel(doubled), X)[0] == [[], []]
+
+
+def test_without_guards_the_handler_is_back():
+    call = jax.jit(kernel(doubled))
+    with guarded_calls(0) as guards:
+        jax.block_until_ready(call(X))
+    jax.block_until_ready(call(X))
+    assert guards.calls == 1
+
+
+def test_calls_of_several_threads_are_guarded():
+    program = jax.jit(kernel(read_past)).lower(X).compile()
+    with guarded_calls(0) as guards:
+        threads = [threading.Thread(target=lambda: jax.block_until_ready(program(X))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert guards.calls == 8
+    assert len(guards.findings) == 8
+
+
+def test_an_access_after_the_end_of_the_call_is_late():
+    region = GuardedRegion(40, at_end=True)
+    with page_faults.noted():
+        region.close()
+        ctypes.string_at(region.address, 1)
+        kind = guarded_region.KINDS[page_faults.READ if ON_X86 else page_faults.UNKNOWN]
+        assert region.late_accesses() == [Access(kind, 0)]
+    region.release()
+
+
+def test_a_write_to_a_read_only_array_is_an_access_inside():
+    region = GuardedRegion(40, at_end=False)
+    region.make_read_only()
+    with page_faults.noted():
+        ctypes.memset(region.address + 8, 1, 1)
+        ctypes.string_at(region.address, 8)
+    assert [access.offset for access in region.accesses()] == [8]
+    region.release()
+
+
+def test_released_memory_is_watched_no_more():
+    before = int(page_faults._used[0])
+    for _ in range(50):
+        region = GuardedRegion(10_000, at_end=True)
+        region.release()
+    assert int(page_faults._used[0]) <= before + 1
+
+
+FOREIGN = """
+import ctypes, faulthandler
+from suites.guards import page_faults
+faulthandler.enable()
+with page_faults.noted():
+    ctypes.string_at(64, 1)
+"""
+
+
+def test_a_fault_elsewhere_ends_the_process_as_before():
+    process = subprocess.run([sys.executable, "-c", FOREIGN], capture_output=True, text=True, check=False)
+    assert process.returncode == -11
+    assert "Fatal Python error: Segmentation fault" in process.stderr

@@ -1,0 +1,74 @@
+"""Copies of Numba functions check their indices, and the functions that they call too."""
+
+import jax
+import numba
+import numpy as np
+import pytest
+
+import bridge
+from suites.backends.numba_bounds import with_bounds_checks
+
+
+@numba.njit
+def taken(values, index):
+    return values[index]
+
+
+@numba.njit
+def countdown(values, index):
+    return values[index] if index >= values.size else countdown(values, index + 1)
+
+
+def run(dispatcher, x):
+    call = bridge.numba_kernel(with_bounds_checks(dispatcher), jax.ShapeDtypeStruct(x.shape, x.dtype))
+    return np.asarray(call(x))
+
+
+X = np.arange(6, dtype=np.float32)
+
+
+def test_a_right_kernel_gives_the_same_results():
+    @numba.njit(fastmath=True)
+    def shifted(x, out):
+        for i in range(x.size):
+            out[i] = taken(x, i) + x[i - 1]  # a negative index counts from the end
+
+    np.testing.assert_array_equal(run(shifted, X), X + np.roll(X, 1))
+    assert "boundscheck" not in {name for name, value in shifted.targetoptions.items() if value}
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_an_index_past_the_end_is_an_error(parallel):
+    @numba.njit(parallel=parallel, boundscheck=False)
+    def past(x, out):
+        for i in numba.prange(x.size):
+            out[i] = x[i + 1]
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="IndexError: index is out of bounds"):
+        run(past, X)
+
+
+@pytest.mark.parametrize("helper", [taken, countdown])
+def test_the_functions_that_it_calls_check_theirs(helper):
+    taken(X, 0)  # compiled already, without checks
+
+    @numba.njit
+    def by_way_of(x, out):
+        scratch = np.ones(x.size, np.float32)
+        for i in range(x.size):
+            out[i] = helper(scratch, i + 1)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="IndexError"):
+        run(by_way_of, X)
+
+
+def test_an_index_that_leaves_its_row_is_an_error():
+    @numba.njit
+    def next_row(x, out):
+        pairs = x.reshape(3, 2)
+        for i in range(2):
+            out[i] = pairs[i, 2]
+        out[2:] = 0
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="IndexError"):
+        run(next_row, X)

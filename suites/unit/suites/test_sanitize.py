@@ -1,0 +1,237 @@
+"""The command ``sanitize`` reads the tools' output, maps findings to cells, and says what it did not check."""
+
+import os
+import stat
+import sys
+
+import msgspec
+import pytest
+
+from reports.options import Exit
+from suites.backends.cuda_raw import NO_CUDA_CORE
+from suites.cells import catalogue
+from suites.cells.selection import Selection, SelectionError
+from suites.mutants import mutants
+from suites.mutants.sanitized import SANITIZED
+from suites.ops import operators
+from suites.sanitize import sanitize_command, sanitized_cells
+from suites.sanitize.sanitize_command import find_sanitizer, prove, run_tool, sanitize
+from suites.sanitize.sanitizer_output import MARK, TOOLS, read_output
+from suites.sessions.commands.command_line import SANITIZER_TOOLS, main
+
+BEGIN, END = "========= COMPUTE-SANITIZER", "========= ERROR SUMMARY: 0 errors"
+ONE, OTHER = "add-cuda_raw-f32-2100-cuda", "relu-warp-f32-2100-cuda"
+
+
+def cell(name, *lines, end=True):
+    return [f'{MARK} begin "{name}"', *lines, *([f'{MARK} end "{name}"'] if end else [])]
+
+
+INVALID = """\
+========= Invalid __global__ read of size 4 bytes
+=========     at void kernel<float>(const T1 *, const T1 *, T1 *, long long)+0x120
+=========     by thread (3,0,0) in block (8,0,0)
+=========     Access at 0x7f2d4f6020e0 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f2d4f600000 of size 8,400 bytes
+=========""".splitlines()
+UNINITIALIZED = """\
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at 0x70 in bridge_relu_cuda_kernel_forward(wp::launch_bounds_t, wp::array_t<float>)
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Access to 0x7f2d4f600000
+=========""".splitlines()
+RACE = """\
+========= Error: Race reported between Write access at void kernel<float>(const T1 *, T1 *, long long)+0x1a0
+=========     and Read access at void kernel<float>(const T1 *, T1 *, long long)+0x250 [896 hazards]
+=========""".splitlines()
+BARRIER = """\
+========= Barrier error detected. Divergent thread(s) in block.
+=========     at void kernel<float>(const T1 *, T1 *, long long)+0x60 in /tmp/source.cu:4
+=========     by thread (1,0,0) in block (0,0,0)
+=========""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("tool", "lines", "what", "kernel"),
+    [
+        ("memcheck", INVALID, "Invalid __global__ read of size 4 bytes", "kernel<float>"),
+        (
+            "initcheck",
+            UNINITIALIZED,
+            "Uninitialized __global__ memory read of size 4 bytes",
+            "bridge_relu_cuda_",
+        ),
+        ("racecheck", RACE, "Race reported between Write access at void kernel<float>", "kernel<float>"),
+        ("synccheck", BARRIER, "Barrier error detected. Divergent thread(s) in block.", "kernel<float>"),
+    ],
+)
+def test_a_finding_has_its_kernel_and_its_cell(tool, lines, what, kernel):
+    report = read_output(tool, [BEGIN, *cell(OTHER), *cell(ONE, *lines, *lines), "========= ERROR SUMMARY: 2 errors"])
+    (finding,) = report.findings
+    assert finding.what.startswith(what)
+    assert finding.kernel.startswith(kernel)
+    assert (finding.cell, finding.count) == (ONE, 2)
+    assert report.done == [OTHER, ONE]
+    assert report.incomplete is None
+
+
+def test_findings_between_cells_belong_to_none():
+    report = read_output("memcheck", [BEGIN, *INVALID, *cell(ONE), END])
+    assert [finding.cell for finding in report.findings] == [None]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "did not start"),
+        ([BEGIN, END], "checked no cell"),
+        ([BEGIN, *cell(ONE)], "ended without its summary, after 1 cells"),
+        ([BEGIN, *cell(ONE), f'{MARK} begin "{OTHER}"', f'{MARK} failed "OSError: x"', END], f"{OTHER}: OSError: x"),
+        ([BEGIN, *cell(ONE), "========= Internal Sanitizer Error", END], "'Internal Sanitizer Error'"),
+        ([BEGIN, *cell(ONE), "========= Error: No attachable process found", END], "No attachable process"),
+    ],
+)
+def test_what_was_not_checked_is_said(lines, why):
+    assert why in read_output("memcheck", lines).incomplete
+
+
+def test_harmless_lines_are_no_findings():
+    lines = [BEGIN, *cell(ONE, "a line of the program", "========= Warning: Race reported between"), END]
+    report = read_output("racecheck", lines)
+    assert report.findings == []
+    assert report.incomplete is None
+
+
+STAND_IN = """#!{python}
+import json, sys
+tool = sys.argv[sys.argv.index("--tool") + 1]
+selection = json.loads(sys.argv[-1])
+with open({log!r}, "a") as log:
+    log.write(json.dumps([tool, selection]) + "\\n")
+print("\\n".join({output!r}[tool]))
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Makes an executable that prints what is given for each tool, in the place of compute-sanitizer."""
+
+    def make(**output):
+        path, log = tmp_path / "compute-sanitizer", tmp_path / "log"
+        path.write_text(STAND_IN.format(python=sys.executable, log=str(log), output=output), encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("COMPUTE_SANITIZER", str(path))
+        return log
+
+    return make
+
+
+FINE = [BEGIN, *cell(ONE), END]
+SELECTION = Selection(device="cuda", operators=("add",))
+
+
+def test_the_exit_code_follows_the_findings_and_the_gaps(stand_in):
+    log = stand_in(memcheck=FINE, racecheck=FINE, synccheck=[BEGIN], initcheck=[BEGIN, *cell(ONE, *UNINITIALIZED), END])
+    assert sanitize(SELECTION, ["memcheck", "racecheck"], 60)[1:] == (Exit.FINE, [])
+    tables, code, gaps = sanitize(SELECTION, ["memcheck", "initcheck", "synccheck"], 60)
+    assert code is Exit.WRONG
+    assert gaps == ["synccheck checked no cell"]
+    assert [[text.text for text in row.cells] for row in tables[0].rows] == [[ONE, "ok", "1", "-"]]
+    assert "bridge_relu" in tables[1].rows[0].cells[2].text
+    assert sanitize(SELECTION, ["synccheck"], 60)[1] is Exit.COULD_NOT_RUN
+    tool, selection = msgspec.json.decode(log.read_bytes().splitlines()[0])
+    assert (tool, msgspec.convert(selection, Selection)) == ("memcheck", SELECTION)
+
+
+def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    path = tmp_path / "slow"
+    path.write_text(
+        f"#!{sys.executable}\nimport time\nprint('========= COMPUTE-SANITIZER', flush=True)\ntime.sleep(60)\n"
+    )
+    path.chmod(0o700)
+    report = run_tool(str(path), "memcheck", SELECTION, 2)
+    assert report.incomplete == "memcheck checked no cell"
+
+
+def test_each_tool_must_catch_its_mutant(stand_in):
+    blocks = {"memcheck": INVALID, "racecheck": RACE, "initcheck": UNINITIALIZED, "synccheck": BARRIER}
+
+    def output(tool, caught):
+        name = SANITIZED[tool].name
+        return [BEGIN, *cell(f"{name}-cuda_raw-f32-2100-cuda", *(blocks[tool] if caught else [])), END]
+
+    stand_in(**{tool: output(tool, True) for tool in TOOLS})
+    assert prove([*TOOLS], 60)[1:] == (Exit.FINE, [])
+    stand_in(**{tool: output(tool, tool != "racecheck") for tool in TOOLS})
+    _, code, reasons = prove([*TOOLS], 60)
+    assert code is Exit.WRONG
+    assert reasons == ["racecheck missed exp_decay~waits_without_barrier: threads wait for no barrier"]
+
+
+def test_without_the_program_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sanitize_command.sys, "path", [])
+    for name in ("COMPUTE_SANITIZER", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    if not os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
+        with pytest.raises(SelectionError, match="comes with the CUDA toolkit"):
+            find_sanitizer()
+    monkeypatch.setenv("COMPUTE_SANITIZER", str(tmp_path / "none"))
+    with pytest.raises(SelectionError, match="no program"):
+        find_sanitizer()
+
+
+def test_a_program_of_a_wheel_is_found(monkeypatch, tmp_path):
+    folder = tmp_path / "nvidia" / "cu13" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "compute-sanitizer").write_text("#!/bin/sh\n")
+    (folder / "compute-sanitizer").chmod(0o700)
+    monkeypatch.delenv("COMPUTE_SANITIZER", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setattr(sanitize_command.sys, "path", [str(tmp_path)])
+    if not os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
+        assert find_sanitizer() == str(folder / "compute-sanitizer")
+
+
+def test_a_machine_without_a_gpu_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr("suites.cells.runnable.missing_device", lambda platform: f"no {platform} device: none here")
+    try:
+        assert main(["sanitize"]) == Exit.COULD_NOT_RUN
+        assert main(["sanitize", "--mutants"]) == Exit.COULD_NOT_RUN
+    finally:
+        catalogue.use([])
+    assert "no cuda device" in capsys.readouterr().err
+
+
+def test_the_command_line_knows_the_tools():
+    assert tuple(TOOLS) == SANITIZER_TOOLS
+
+
+def test_the_process_under_test_marks_its_cells(capsys):
+    selection = Selection(device="cpu", operators=("relu",), backends=("numba",))
+    assert sanitized_cells.main(msgspec.json.encode(selection).decode()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    report = read_output("memcheck", [BEGIN, *lines, END])
+    assert report.done == ["relu-numba-f32-2100-cpu"]
+    assert report.incomplete is None
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_mutant_of_a_tool_is_a_good_operator_with_one_broken_kernel(tool):
+    mutant = SANITIZED[tool]
+    good, found, _ = mutant.name.partition("~")
+    assert found
+    assert good in operators()
+    assert mutant.name not in mutants()
+
+
+@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_mutant_of_a_tool_compiles(tool):
+    from bridge.languages.cuda_cpp import define
+
+    (kernel,) = SANITIZED[tool].operator.kernels.values()
+    content, *_ = define(kernel.source, kernel.name("float32"), ()).compile("sm_90")
+    assert content.startswith(b"\x7fELF")
