@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from importlib.util import find_spec
 
@@ -19,6 +21,31 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 3
+    if arguments is not None:
+        return _run(arguments)
+    # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
+    interruptions: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        interruptions.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        code = _run(None)
+    except KeyboardInterrupt:
+        print("kernel-bridge: interrupted.", file=sys.stderr)
+        code = 3
+    if interruptions:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _run(arguments: list[str] | None) -> int:
     from suites.sessions.commands.command_line import main as run
 
     return run(arguments)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kb-profile",
         choices=("quick", "full", "deep"),
-        default="quick",
+        default=None,
         help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells; deep: also all dtypes and "
-        "sizes of each check, and many more drawn inputs",
+        "sizes of each check, and many more drawn inputs (default: full with --kb-operators, else quick)",
     )
     group.addoption(
         "--kb-seed",
@@ -71,11 +72,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Prepares JAX for a session of checks before a ``conftest.py`` of the user is imported."""
+    if _is_judged(early_config.known_args_namespace):
+        from suites.sessions.pytest_line import prepare_early
+
+        prepare_early()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Makes a session for all checks work as ``kernel-bridge validate`` does, before other plugins read options."""
+    if _is_judged(config.option):
+        from suites.sessions.pytest_line import work_like_validate
+
+        work_like_validate(config)
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     require_own_packages()
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
+    if config.option.kb_profile is None:
+        config.option.kb_profile = "full" if config.option.kb_operators else "quick"
+    if _is_judged(config.option):
+        from suites.sessions.preflight import require_variables
+        from suites.sessions.pytest_line import leave_warnings
+
+        require_variables()
+        leave_warnings(config)
+        if is_worker:
+            # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
+            # process ends its workers.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     if config.option.kb_seed is None:
         config.option.kb_seed = secrets.randbelow(session_seed.MOST)  # workers get it with the other options
     session_seed.use(config.option.kb_seed)
@@ -90,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions import timing_plugin
 
         config.pluginmanager.register(timing_plugin.TimingSession(config), timing_plugin.PLUGIN)
-    elif _is_judged(config) and not is_worker and not config.option.collectonly:
+    elif _is_judged(config.option) and not is_worker and not config.option.collectonly:
         from suites.sessions import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
@@ -125,7 +157,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from suites.sessions.check_items import arrange
 
     done = Path(config.option.kb_done) if config.option.kb_done else None
-    dropped = arrange(items, done=done, is_recorded=_is_judged(config))
+    dropped = arrange(items, done=done, is_recorded=_is_judged(config.option))
     items[:] = [item for item in items if item not in set(timed)]
     if dropped or timed:
         config.hook.pytest_deselected(items=[*dropped, *timed])
@@ -158,7 +190,7 @@ def pytest_runtest_makereport(
     """Adds a :class:`suites.sessions.finding.Finding` to the report of a check that is recorded."""
     report = yield
     decides = report.when == "call" or not report.passed
-    if decides and _is_judged(item.config) and item.path.parent in folders():
+    if decides and _is_judged(item.config.option) and item.path.parent in folders():
         from suites.sessions.check_items import case_of
         from suites.sessions.finding import finding
 
@@ -169,6 +201,6 @@ def pytest_runtest_makereport(
     return report
 
 
-def _is_judged(config: pytest.Config) -> bool:
+def _is_judged(option: Any) -> bool:
     """Tells whether the checks of a session are judged as ``validate`` judges them."""
-    return bool(config.option.kb_record or config.option.kb_operators) and not config.option.kb_bench
+    return bool(option.kb_record or option.kb_operators) and not option.kb_bench

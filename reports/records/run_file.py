@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from reports.errors import DamagedLine, NewerSchema, RecordError, RunUnreadable
 from reports.records.boundaries import Begin, End
@@ -121,9 +121,9 @@ def read_lines(path: Path) -> Iterator[bytes]:
     total = 0
     try:
         with ExitStack() as stack:
-            file: IO[bytes] = stack.enter_context(_opened(path))
+            file = stack.enter_context(_opened(path))
             if path.suffix == ".gz":
-                file = stack.enter_context(gzip.open(file))  # type: ignore[assignment]
+                file = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=file)))
             rest: list[bytes] = []
             length = 0
             while piece := file.readline(_CHUNK):

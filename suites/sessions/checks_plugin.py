@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -88,6 +89,7 @@ class ChecksSession:
         self._own_failures = 0
         self._judgement: Judgement | None = None
         self._session: pytest.Session | None = None
+        self._workers: list[Any] = []
         self._begun = time.monotonic()
 
     def _continued(self, path: Path, run: Run) -> RunWriter:
@@ -108,6 +110,18 @@ class ChecksSession:
         """Takes the items of a worker; all have the same."""
         self._expect(ids)
         self._stop_if_refused()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Keeps the process of a worker."""
+        process = getattr(getattr(node.gateway, "_io", None), "popen", None)
+        if process is not None:
+            self._workers.append(process)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Ends the workers, which ignore Ctrl-C, at once: they may be in the middle of a kernel."""
+        for process in self._workers:
+            process.kill()
 
     def _expect(self, ids: Iterable[str]) -> None:
         """Takes the ids of the items that will run, and writes their cells as the begin of the run."""
@@ -287,6 +301,8 @@ class ChecksSession:
         else:
             for line in judgement.lines:
                 write(visible(line), red=True)
+        for note in judgement.notes:
+            write(note)
         seconds = time.monotonic() - self._begun
         place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
         write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")

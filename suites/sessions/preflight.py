@@ -11,6 +11,7 @@ from suites.cells.selection import Selection, SelectionError
 from suites.checks.limitations import require_known_checks
 from suites.sessions.refusal import refusal
 from suites.sessions.untouched import remember, require_untouched
+from suites.sessions.variables import require_known_variables
 
 
 def use_operators(config: pytest.Config) -> None:
@@ -24,6 +25,18 @@ def use_operators(config: pytest.Config) -> None:
         catalogue.use(config.option.kb_operators)
         require_untouched()
     except CatalogueError as error:
+        raise refusal(str(error)) from error
+
+
+def require_variables() -> None:
+    """Requires, in a pytest session, that the environment variables of this project are known.
+
+    Raises:
+        pytest.UsageError: One is not.
+    """
+    try:
+        require_known_variables()
+    except SelectionError as error:
         raise refusal(str(error)) from error
 
 

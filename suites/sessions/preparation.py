@@ -27,6 +27,7 @@ def prepare(config: pytest.Config) -> None:
     config.stash[_PREPARED] = True
     os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
     make_cpu_devices()
+    _require_cpu_devices(config)
     register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
 
 
@@ -36,6 +37,21 @@ def make_cpu_devices() -> None:
 
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", CPU_DEVICES)
+
+
+def _require_cpu_devices(config: pytest.Config) -> None:
+    """Refuses a session of checks in which somebody started JAX with one CPU device before."""
+    option = config.option
+    if option.kb_device != "cpu" or not (option.kb_record or option.kb_operators):
+        return
+    import jax
+
+    count = len(jax.devices("cpu"))
+    if count < 2:
+        raise refusal(
+            f"JAX has {count} CPU device, and the checks of sharding need several: a conftest.py or a plugin uses JAX "
+            f"before the checks. Set the environment variable JAX_NUM_CPU_DEVICES={CPU_DEVICES}."
+        )
 
 
 def leave_no_folder(config: pytest.Config) -> None:

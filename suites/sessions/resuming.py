@@ -27,7 +27,8 @@ def opened(name: str, path: Path) -> RunFile:
         run = load_run(path)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    lasting = [problem for problem in run.problems if problem not in run.damaged[-1:]]
+    torn = run.damaged[-1:] if run.problems[-1:] == run.damaged[-1:] else []
+    lasting = [problem for problem in run.problems if problem not in torn]
     if lasting:
         raise SelectionError(f"--resume {name}: {lasting[0]}. A damaged run cannot be continued: start a new one.")
     if run.completeness is Completeness.UNKNOWN and run.records:

@@ -79,7 +79,7 @@ def validate(
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         given = isolation.arguments(folders.files(), scratch)
         given += ["--kb-record", *selection.arguments()]
-        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else []
+        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
         given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
             given += ["-p", "no:terminal"]

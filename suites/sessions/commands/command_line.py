@@ -48,9 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ[RUNS_VARIABLE] = options.runs
     if getattr(options, "width", None):
         os.environ["COLUMNS"] = str(options.width)  # pytest reads it when it prints the tables
-    if options.reads_runs:
-        return run_report(options)
     try:
+        from suites.sessions.variables import require_known_variables
+
+        require_known_variables()
+        if options.reads_runs:
+            return run_report(options)
         if options.summary:
             from reports.render.page import check_summary
 

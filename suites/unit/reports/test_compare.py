@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from reports.pages.compare import Verdict, compare, geometric_mean
+from reports.pages.compare import Verdict, compare, geometric_mean, header_differences
 from reports.records.status import Status
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_record, make_run, make_timing
 
@@ -123,3 +123,11 @@ def test_geometric_mean_has_its_count_and_losses_beside_it():
 def test_the_geometric_mean_over_nothing_is_none():
     mean = geometric_mean([None])
     assert (mean.mean, mean.count, mean.losses) == (None, 0, 0)
+
+
+def test_a_fact_that_was_not_recorded_is_said():
+    base, head = (
+        make_run(device=msgspec.structs.replace(CPU, uuid=None)),
+        make_run(device=msgspec.structs.replace(CPU, uuid="a")),
+    )
+    assert header_differences(base, head) == ["device uuid: base not recorded, head 'a'"]

@@ -61,3 +61,12 @@ def test_a_check_without_a_mutant_of_its_own_says_what_it_is_there_for():
 def test_every_way_to_fail_has_a_letter_of_its_own():
     assert set(LETTERS) == {status for status in Status if status.failed}
     assert len(set(LETTERS.values())) == len(LETTERS)
+
+
+def test_a_cell_that_could_not_be_judged_catches_nothing():
+    for status in (Status.UNCHECKED, Status.OOM, Status.SKIPPED):
+        records = [
+            make_record(make_cell(operator="m~a", mode="eager")),
+            make_record(make_cell(operator="m~a", mode="vmap"), status=status, accuracy=None),
+        ]
+        assert survivors(records) == ["m~a"]

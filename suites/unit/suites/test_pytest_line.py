@@ -1,0 +1,123 @@
+"""The line of pytest in the README and ``validate`` make the same checks, and come to the same verdict."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports import find_run, read_run
+from reports.options import Exit
+from suites.unit.processes import environment
+
+PROJECT = Path(__file__).parents[3]
+
+OPERATORS = """\
+import numba
+from suites import Operator
+
+@numba.njit
+def twice(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+@numba.njit
+def thrice(x, out):
+    for i in range(x.size):
+        out[i] = 3 * x[i]
+
+RIGHT = Operator(name="right", reference=lambda x: 2 * x, kernels={"numba": twice}, dtypes=("float32",))
+WRONG = Operator(name="wrong", reference=lambda x: 2 * x, kernels={"numba": thrice}, dtypes=("float32",))
+"""
+
+CONFTEST = """\
+import warnings
+import jax.numpy as jnp
+
+STARTED = jnp.zeros(3)  # JAX has its devices before the checks begin
+
+def pytest_addoption(parser):
+    parser.addoption("--device")
+"""
+SETTINGS = """\
+[pytest]
+addopts = --strict-markers --strict-config
+filterwarnings = error
+markers = speed: hers
+python_files = check_*.py
+"""
+
+CHOSEN = "eager or compiled or threads or sharding or shard or vmap0"
+"""Some checks: those of sharding need several devices, the others all inputs."""
+
+
+@pytest.fixture(scope="module")
+def hers(tmp_path_factory):
+    """A folder of somebody's own tests, with settings that would change the checks."""
+    folder = tmp_path_factory.mktemp("hers")
+    (folder / "my_ops.py").write_text(OPERATORS)
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "pytest.ini").write_text(SETTINGS)
+    return folder
+
+
+def ended(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=folder, env=environment(KERNEL_BRIDGE_RUNS=str(folder / "runs")),
+        capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def line():
+    """The arguments of pytest in the README."""
+    (found,) = re.findall(r"^\$ pytest (-p suites\.plugin .*)$", (PROJECT / "README.md").read_text(), re.MULTILINE)
+    return found.split()
+
+
+def results(folder):
+    return sorted((record.cell.key, record.status) for record in read_run(find_run("latest", folder / "runs")))
+
+
+def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
+    code, output = ended(hers, "suites", "validate", "my_ops.py", "--jobs", "1", "--seed", "1", "--", "-k", CHOSEN)
+    assert code == Exit.WRONG, output
+    by_command = results(hers)
+    assert len({key[2:4] for key, _ in by_command}) >= 4
+    more = ["-n", "1", "--kb-seed", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
+    code, output = ended(hers, "pytest", *line(), "--kb-record", *more)
+    assert code == Exit.WRONG, output
+    assert results(hers) == by_command
+
+
+def test_a_right_kernel_passes_and_the_line_alone_leaves_nothing(hers):
+    before = {path.name for path in hers.iterdir()}
+    arguments = [*line(), "--kb-operator", "right", "-k", "eager", "-p", "no:cacheprovider", "-n", "0"]
+    code, output = ended(hers, "pytest", *arguments)
+    assert code == Exit.FINE, output
+    assert {path.name for path in hers.iterdir()} <= before | {"runs", "__pycache__"}
+
+
+def test_a_session_without_a_check_is_not_fine(hers):
+    for more in (["-k", "none_has_this_name"], ["--kb-backend", "warp"]):
+        code, output = ended(hers, "pytest", *line(), *more, "-n", "0", "-p", "no:cacheprovider")
+        assert code == Exit.COULD_NOT_RUN, output
+        assert "Traceback" not in output
+
+
+def test_settings_that_hide_the_checks_are_an_error(hers):
+    more = ["-o", "python_functions=check_*", "-n", "0", "-p", "no:cacheprovider"]
+    code, output = ended(hers, "pytest", *line(), *more)
+    assert code == pytest.ExitCode.INTERRUPTED, output
+    assert "ERROR collecting" in output
+
+
+def test_a_misspelt_variable_is_refused(hers, monkeypatch):
+    monkeypatch.setenv("KERNEL_BRIDGE_EXPCT", "cuda")
+    for arguments in (["pytest", *line()], ["suites", "list", "my_ops.py"], ["suites", "show"]):
+        code, output = ended(hers, *arguments)
+        assert code in (Exit.COULD_NOT_RUN, pytest.ExitCode.USAGE_ERROR)
+        assert "KERNEL_BRIDGE_EXPCT is unknown. Did you mean KERNEL_BRIDGE_EXPECT?" in output
+    os.environ.pop("KERNEL_BRIDGE_EXPCT")
