@@ -277,7 +277,7 @@ class Operator:
         """Whether a backend must give equal bits for equal inputs every time."""
         if not backend.compiled:  # XLA adds up a sparse product with atomic operations on a GPU
             return False
-        return platform == "cpu" or not self.kernel(backend).atomic
+        return platform == "cpu" or not self.kernel(backend).adds_atomically
 
     def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
         """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).
