@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from suites.errors import OperatorError
 from suites.numerics.arrays import Array
+from suites.numerics.error_model import finfo
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -176,7 +176,7 @@ class Domain:
         return fitted
 
     def _fitted_floats(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
-        info: Any = jnp.finfo(drawn.dtype)
+        info = finfo(drawn.dtype)
         least, most = self.limits(drawn.dtype, inputs)
         fitted = drawn.astype(np.float64)
         if self._is_limited:
