@@ -11,6 +11,12 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+_LIBRARIES = ("bridge", "functools", "jax", "numba", "numpy", "warp")
+"""Their functions are no part of a user's kernel."""
+
+_INNER = ("py_func", "func", "__wrapped__")
+"""Where the decorators of Numba, of Warp and of functools keep the function."""
+
 _ELEMENT_UPDATE = re.compile(r"\]\s*[+-]=")
 
 
@@ -40,7 +46,7 @@ def _updates_elements(function: FunctionType) -> bool:
 def _reached(given: Any, seen: set[int]) -> Iterator[FunctionType]:
     """Yields a function and every function that it refers to by a global name, a free variable or an attribute."""
     function = _function_of(given)
-    if function is None or id(function) in seen:
+    if function is None or id(function) in seen or function.__module__.partition(".")[0] in _LIBRARIES:
         return
     seen.add(id(function))
     yield function
@@ -59,8 +65,7 @@ def _function_of(given: Any) -> FunctionType | None:
         return given
     if isinstance(given, ModuleType | type):
         return None
-    # Numba's decorators keep the function as `py_func`, Warp's as `func`.
-    inner = getattr(given, "py_func", None) or getattr(given, "func", None)
+    inner = next((found for name in _INNER if (found := getattr(given, name, None)) is not None), None)
     return inner if isinstance(inner, FunctionType) else None
 
 
