@@ -27,7 +27,7 @@ class Domain:
         most: The largest value.
         below: A number that every value is less than, or a function of the inputs that gives it. The smallest value is
             then 0 unless ``least`` says otherwise.
-        zero: Whether a value may be zero.
+        zero: Whether a value may be zero. A subnormal number counts as zero here: XLA's threads flush it.
         finite: Whether no float is NaN or infinite.
         normal: Whether no float is subnormal.
         ascending: Whether the elements are in ascending order along the last axis.
@@ -126,8 +126,8 @@ class Domain:
             else:
                 fitted = np.where(np.isfinite(drawn), drawn, sample) if kind.kind == "c" and self.finite else drawn
             if not self.zero:
-                others = np.where(sample == 0, self._instead_of_zero(kind, inputs), sample)
-                fitted = np.where(fitted == 0, others, fitted)
+                others = np.where(_is_zero(sample), self._instead_of_zero(kind, inputs), sample)
+                fitted = np.where(_is_zero(fitted), others, fitted)
         fitted = fitted.astype(kind, copy=False)
         if self.distinct and np.unique(fitted).size < fitted.size:
             ranks = np.argsort(np.argsort(fitted, axis=None, kind="stable"), kind="stable")
@@ -207,3 +207,9 @@ class Domain:
     def _instead_of_zero(self, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
         least, most = self.limits(dtype, inputs) if dtype.kind in "iuf" else (0, 1)
         return next((each for each in (1, most, least) if each and least <= each <= most and np.isfinite(each)), 1)
+
+
+def _is_zero(array: Array) -> Array:
+    """True where a number is zero, or becomes zero where subnormal numbers are flushed."""
+    zero: Array = np.abs(array) < float(finfo(array.dtype).tiny) if array.dtype.name in FLOATS else array == 0
+    return zero

@@ -120,11 +120,13 @@ def _magnitudes(share: float = 1.0) -> Pattern:
 
 
 def _large(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return _signs(size, random) * random.uniform(0.5, 1, size) * 10.0 ** _decades(dtype)
+    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** _decades(dtype)
+    return _signs(size, random) * magnitudes
 
 
 def _small(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return _signs(size, random) * random.uniform(0.5, 1, size) * 10.0 ** -_decades(dtype)
+    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** -_decades(dtype)
+    return _signs(size, random) * magnitudes
 
 
 def _special(dtype: np.dtype[Any], size: int, random: Random) -> Array:

@@ -55,6 +55,11 @@ def test_limits_are_met_and_not_passed():
     assert Domain(least=2, most=9).fitted(x, x, (x,)).max() <= 9
 
 
+def test_a_divisor_is_not_subnormal_either():
+    x = np.array([1, 1e-40, -0.0], np.float32)
+    assert Domain(zero=False).fitted(x, np.full(3, 2, np.float32), (x,)).tolist() == [1, 2, 2]
+
+
 def test_fixed_inputs_keep_the_sample():
     x, drawn = np.arange(3), np.full(3, 9)
     assert Domain(fixed=True).fitted(drawn, x, (x,)) is x
