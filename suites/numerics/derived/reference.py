@@ -104,7 +104,10 @@ def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
     if not keeps_unknown and not result.is_float and np.isinf(result.error).any():
         place = [int(i) for i in np.unravel_index(np.argmax(np.isinf(result.error)), result.error.shape)]
         raise Underivable(f"the bound of output {index}{place} is infinite")
-    return Expected(result.value, result.dtype, result.error)
+    # Where nothing is known, truth may be anything: a divisor that is zero here need not be so in a kernel.
+    lost = np.isinf(result.error) & ~np.isfinite(result.value)
+    value = np.where(lost, 0, result.value).astype(result.value.dtype) if lost.any() else result.value
+    return Expected(value, result.dtype, result.error)
 
 
 def _traced(reference: Reference, inputs: Arrays) -> Any:

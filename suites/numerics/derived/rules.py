@@ -44,7 +44,7 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
     for operand in operands:
         exact = exact & operand.exact
     if len(operands) == 2 and any(operand.error is not None for operand in operands) and np.any(exact):
-        exact = exact & _fits_in_any_order(*operands, dtype)
+        exact = exact & _fits_in_any_order(operands[0], operands[1], dtype)
     if np.all(exact):
         return Estimate(value, None, dtype)
     return rounded(value, error, dtype, np.where(exact, 0, 1), unknown=unknown(*operands))

@@ -353,6 +353,16 @@ def test_an_element_of_which_nothing_is_known_is_named_and_the_others_are_judged
     assert judge(_computed(reference, (np.array([1e-3, 1.1], np.float32),)), truth).status is Status.WRONG_VALUE
 
 
+def test_a_divisor_that_may_be_zero_has_no_place_for_infinity():
+    x = np.array([1.0, 2.0], np.float32)
+    truth = derived_truth(lambda x: 1 / (jnp.exp(x) - jnp.exp(x[:1])), (x,))
+    right = np.asarray(1 / (np.exp(x[1]) - np.exp(x[0])))
+    for first in (np.inf, -np.inf, 1e7, np.nan):
+        verdict = judge([np.array([first, right], np.float32)], truth)
+        assert (verdict.status, verdict.judged) == (Status.UNCHECKED, 1)
+    assert judge([np.array([np.inf, 2 * right], np.float32)], truth).status is Status.WRONG_VALUE
+
+
 def test_given_tolerance_is_always_used():
     (expected,) = derived_truth(lambda x: x + 1, (X,), tolerance=0.5).outputs
     assert expected.margin == pytest.approx(0.5 * (np.abs(expected.value) + np.abs(expected.value).max()))

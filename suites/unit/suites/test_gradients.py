@@ -76,6 +76,43 @@ def test_gradient_that_is_off_by_a_factor_is_refused(operator, factor):
         assert judge(wrong, truth).status is Status.WRONG_VALUE, f"input {list(operator.gradient.terms)[place]}"
 
 
+@OPERATORS
+def test_gradient_that_misses_a_cotangent_or_rounds_to_eleven_bits_is_refused(operator):
+    inputs, cotangents = _sample(operator, (operator.gradient.sizes or (257,))[0])
+    truth = true_cotangents(operator, inputs, cotangents)
+    right = [each.value.astype(np.float32) for each in truth.outputs]
+    for index, cotangent in enumerate(cotangents):
+        if cotangent.dtype != np.float32:
+            continue
+        missing = cotangent.copy()
+        missing.flat[np.flatnonzero(np.abs(cotangent) >= np.median(np.abs(cotangent)))[-1]] = 0
+        for spoiled in (missing, _in_eleven_bits(cotangent)):
+            others = [spoiled if place == index else each for place, each in enumerate(cotangents)]
+            wrong = [each.value.astype(np.float32) for each in true_cotangents(operator, inputs, others).outputs]
+            if any(not np.array_equal(a, b) for a, b in zip(wrong, right, strict=True)):
+                assert judge(wrong, truth).status is Status.WRONG_VALUE
+
+
+def _in_eleven_bits(array):
+    fraction, exponent = np.frexp(array)
+    return np.ldexp(np.rint(fraction * 2.0**11) / 2.0**11, exponent).astype(array.dtype)
+
+
+@pytest.mark.parametrize("name", ["matvec", "scatter_add", "csr_matvec", "cumsum", "sum"])
+def test_gradient_of_whole_numbers_must_be_exact(name):
+    operator, random = operators()[name], np.random.default_rng(0)
+    inputs = tuple(
+        random.integers(-8, 9, each.shape).astype(each.dtype) if each.dtype.kind == "f" else each
+        for each in operator.sample("float32", 257, 0)
+    )
+    cotangents = [random.integers(-8, 9, out.shape).astype(np.float32) for out in operator.outputs(*inputs)]
+    truth = true_cotangents(operator, inputs, cotangents)
+    assert not any(each.margin.any() for each in truth.outputs)
+    right = [each.value.astype(np.float32) for each in truth.outputs]
+    assert judge(right, truth).status is Status.PASSED
+    assert judge([right[0] + np.float32(1 / 8), *right[1:]], truth).status is Status.WRONG_VALUE
+
+
 def test_gradient_without_one_of_its_terms_is_refused():
     operator = operators()["scatter_add"]
     inputs, cotangents = _sample(operator, 257)
