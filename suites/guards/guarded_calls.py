@@ -163,6 +163,14 @@ class _Arrays:
         self._kept: list[Any] = []
         self._arrays: dict[Any, _Array] = {}
         self._frame = _TYPES.new("XLA_FFI_CallFrame*", frame[0])
+        try:
+            self._place_all(frame, at_end, byte)
+        except Exception:
+            self.release()
+            raise
+        self.frame_address = int(_TYPES.cast("intptr_t", self._frame))
+
+    def _place_all(self, frame: Any, at_end: bool, byte: int) -> None:
         outputs = [_buffer(frame.rets.rets[index]) for index in range(frame.rets.size)]
         written = {int(_TYPES.cast("intptr_t", each.data)) for each in outputs}
         inputs = [_buffer(frame.args.args[index]) for index in range(frame.args.size)]
@@ -180,7 +188,6 @@ class _Arrays:
                 each.region.make_read_only()
         self._frame.args.args = self._pointers(inputs)
         self._frame.rets.rets = self._pointers(outputs)
-        self.frame_address = int(_TYPES.cast("intptr_t", self._frame))
 
     def close(self) -> list[Finding]:
         """Copies the results to XLA's memory, forbids further accesses, and returns what the guards have noted."""

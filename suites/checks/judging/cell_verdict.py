@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,9 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
+
+MOST_GUARDED_BYTES = 1 << 29
+"""Calls with more bytes of arrays run without guards, which need a second copy of every array."""
 
 ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
 """Precedes the reason of a failure that another content of the heap makes."""
@@ -112,13 +116,14 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
 def _guarded(
     operator: Operator, backend: Backend, platform: str, program: Any, arguments: Any, inputs: Inputs
 ) -> GuardedRuns | None:
-    """Runs the program under guards, if there are guards for this backend."""
-    if why_unguarded(backend, platform):
-        return None
+    """Runs the program under guards, if there are guards for this backend and the arrays are not too large to copy."""
     outs = operator.outputs(*inputs)
-    names = (
-        input_names(operator.reference, len(inputs)) if getattr(operator.kernels.get(backend), "direct", False) else []
-    )
+    arrays: list[Any] = [*inputs, *outs]
+    size = sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in arrays)
+    if why_unguarded(backend, platform) or size > MOST_GUARDED_BYTES:
+        return None
+    is_direct = getattr(operator.kernels.get(backend), "direct", False)
+    names = input_names(operator.reference, len(inputs)) if is_direct else []
     return run_guarded(
         lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
         {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},

@@ -27,17 +27,19 @@ class GuardedRuns:
         results: What each run returned; fewer than two if a run failed.
         fault: The verdict about the first access that the kernel must not make; None if there was none.
         calls: How many calls of kernels went through guards.
+        missing: Why a call went without guards; None if none did.
     """
 
     results: Sequence[Any]
     fault: Verdict | None
     calls: int
+    missing: str | None = None
 
     @property
     def unseen(self) -> Verdict:
         """The verdict on a kernel of which the guards saw no call."""
-        reason = "the program ran without a call that the guards could see, so nothing is known of its accesses"
-        return Verdict(Status.UNCHECKED, reason, None)
+        why = self.missing or "the program ran without a call that the guards could see"
+        return Verdict(Status.UNCHECKED, f"nothing is known of the accesses of the kernel: {why}", None)
 
 
 def why_unguarded(backend: Backend, platform: str) -> str | None:
@@ -60,11 +62,14 @@ def run_guarded(run: Callable[[int], Any], names: Mapping[str, str] | None = Non
     results, calls = [], 0
     for number in RUNS:
         error = None
-        with guarded_calls(number) as guards:
-            try:
-                results.append(run(number))
-            except Exception as raised:
-                error = raised
+        try:
+            with guarded_calls(number) as guards:
+                try:
+                    results.append(run(number))
+                except Exception as raised:
+                    error = raised
+        except MemoryError as raised:
+            return GuardedRuns(results, None, 0, str(raised))
         calls += guards.calls
         if guards.findings:
             return GuardedRuns(results, _fault(guards.findings, names or {}), calls)

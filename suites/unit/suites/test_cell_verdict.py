@@ -18,7 +18,7 @@ from suites.checks.judging.cell_verdict import judge_kernel, with_reference
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
 from suites.declare.operator import Operator
-from suites.guards import page_faults
+from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
 from suites.numerics.error_model import Truth, exact
 
@@ -241,3 +241,15 @@ def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
     monkeypatch.setattr(guarded_runs, "guarded_calls", blind)
     operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": copy})
     assert judge_kernel(operator, Backend.NUMBA, (np.ones(5, np.float32),)).status is Status.UNCHECKED
+
+
+@GUARDED
+def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
+    def none(*_, **__):
+        raise MemoryError("mmap: no addresses")
+
+    monkeypatch.setattr(guarded_calls, "GuardedRegion", none)
+    operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": copy})
+    verdict = judge_kernel(operator, Backend.NUMBA, (np.ones(5, np.float32),))
+    assert verdict.status is Status.UNCHECKED
+    assert "mmap: no addresses" in verdict.reason

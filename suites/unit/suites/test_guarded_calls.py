@@ -15,6 +15,7 @@ from suites.backends.warp import wp
 from suites.guards import filled_heap, guarded_region, page_faults
 from suites.guards.guarded_calls import guarded_calls
 from suites.guards.guarded_region import Access, GuardedRegion
+from suites.unit.bridge import toy_c
 
 pytestmark = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
 
@@ -172,6 +173,16 @@ def test_an_aliased_input_may_be_written():
     noted, results = findings(call, X)
     assert noted == [[], []]
     np.testing.assert_array_equal(results[1][0], X + 1)
+
+
+@pytest.mark.skipif(toy_c.COMPILER is None, reason="this machine has no C compiler")
+def test_a_write_to_an_input_is_noted_even_if_it_changes_nothing():
+    source = """void same(int64_t size, const float* x, float* out) {
+        for (int64_t i = 0; i < size; i++) { ((volatile float*)x)[i] = x[i]; out[i] = x[i]; }
+    }"""
+    noted, results = findings(toy_c.c_kernel(source, "same", jax.ShapeDtypeStruct(X.shape, X.dtype)), X)
+    assert noted[1][0] == (WRITES, "input 0", 0, 257)
+    np.testing.assert_array_equal(results[1][0], X)
 
 
 def test_outputs_are_filled_before_each_call():
