@@ -85,12 +85,13 @@ def _until_concurrent(loop: CallLoop, count: int, threads: int) -> Turns:
 
     On a busy machine the second thread of a parallel loop often begins when the first has ended.
     """
-    begin, pauses = time.perf_counter(), Pauses()
+    begin, processor, pauses = time.perf_counter(), time.process_time(), Pauses()
     with pauses if threads > 1 else contextlib.nullcontext():
         while True:
             turns = loop.turns(count)
             passed = time.perf_counter() - begin
-            enough = passed >= SECONDS and (threads < 2 or pauses.count >= PAUSES or not pauses.possible)
+            enough = min(passed, time.process_time() - processor) >= SECONDS
+            enough &= threads < 2 or pauses.count >= PAUSES or not pauses.possible
             if turns.differing or enough or passed >= MOST_SECONDS:
                 return turns
 

@@ -239,7 +239,8 @@ def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array, *, exactly: bo
 
 
 def _at(array: jax.Array, turn: Any) -> jax.Array:
-    return jax.lax.dynamic_index_in_dim(array, turn, keepdims=False)
+    found: jax.Array = jax.lax.dynamic_index_in_dim(array, turn, keepdims=False)
+    return found
 
 
 def _bits(array: jax.Array) -> jax.Array:
