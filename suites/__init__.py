@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
     from suites.backends.custom_kernel import CustomKernel
+    from suites.backends.jax_kernels import JaxKernel
     from suites.backends.kernel import Kernel
     from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
@@ -39,6 +40,7 @@ _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
     "backends.custom_kernel": ("CustomKernel",),
+    "backends.jax_kernels": ("JaxKernel",),
     "backends.kernel": ("Kernel",),
     "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
@@ -75,6 +77,7 @@ __all__ = [
     "Expected",
     "Failure",
     "Gradient",
+    "JaxKernel",
     "Kernel",
     "Limitation",
     "NumbaKernel",

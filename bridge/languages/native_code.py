@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bridge.errors import BridgeError
 from bridge.ffi.target import Entry, Target
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.native_language import Definition, NativeLanguage
@@ -93,10 +94,8 @@ class NativeCode:
 
     def compiled(self, platform: str) -> Compiled:
         """Returns the compiled kernel, compiled now if it is new."""
-        return self.definition.compiled(
-            (self.language.name, self.options, self.signature, platform, self.language.settings(self.definition)),
-            lambda: self.language.compile(self.definition, self.options, self.signature, platform),
-        )
+        key = (self.language.name, self.options, self.signature, platform, self.language.settings(self.definition))
+        return self.definition.compiled(key, lambda: self._compile(platform))
 
     def describe(self, platform: str) -> tuple[Target, str]:
         """Returns the FFI target, and the description of the kernel that the target finds its entry by."""
@@ -109,3 +108,12 @@ class NativeCode:
         """Returns the loaded kernel, loaded now if it is new."""
         target, description = self.describe(platform)
         return target.publish(description, self.compiled(platform).load)
+
+    def _compile(self, platform: str) -> Compiled:
+        try:
+            return self.language.compile(self.definition, self.options, self.signature, platform)
+        except BridgeError:
+            raise  # it says what is wrong with which kernel
+        except Exception as error:
+            error.add_note(f"(raised by the language {self.language.name!r}, which compiled {self.definition.name})")
+            raise

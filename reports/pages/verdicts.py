@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from reports.pages.less_exact import less_exact_notes
 from reports.pages.notes import count_note, reason_notes
 from reports.pages.phrases import outcome_counts
 from reports.pages.rows import CellRow, backends_of, by_run_and_platform, cell_rows
@@ -64,6 +65,7 @@ def _grid(rows: Sequence[CellRow], reasons: int, failures: bool) -> Table:
         "budget%: largest share of the derived error bound that an element used in any check, in percent",
         "cells: checks made, and how many of them passed where not all did",
         count_note(rows),
+        *less_exact_notes(rows),
         *why[:reasons],
         *([f"{len(why) - reasons} more reasons are in the records"] if len(why) > reasons else []),
         *run_notes(rows),

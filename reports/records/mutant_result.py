@@ -32,6 +32,8 @@ class MutantResult(msgspec.Struct, frozen=True, kw_only=True, tag="mutant"):
         file: The file with the fault, from the root of the project.
         line: Its line there; in the text of a kernel in C++, its line in this text.
         diff: The changed lines.
+        before: The right code.
+        after: The code that replaces it.
         outcome: How it ended.
         operator: The operator that decided.
         backend: The backend of that operator.
@@ -50,6 +52,8 @@ class MutantResult(msgspec.Struct, frozen=True, kw_only=True, tag="mutant"):
     file: str
     line: int
     diff: str
+    before: str
+    after: str
     outcome: Outcome
     operator: str | None = None
     backend: str | None = None

@@ -60,6 +60,11 @@ class RawKernel(Kernel):
         """It does for the operator's outputs, which are a list."""
         return self.outs is None
 
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether the source has atomic operations."""
+        return "atomic" in self.source
+
     def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
         """Those among the launch arguments."""
         return self.launch(inputs, outs).get("input_output_aliases") or {}

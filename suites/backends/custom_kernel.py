@@ -116,7 +116,7 @@ class CustomKernel(Kernel):
         return True
 
     @property
-    def atomic(self) -> bool:
+    def adds_atomically(self) -> bool:
         """On a GPU the kernels of an operator may add up in any order: they do not say."""
         return True
 

@@ -91,7 +91,7 @@ class Kernel(ABC):
         return True
 
     @property
-    def atomic(self) -> bool:
+    def adds_atomically(self) -> bool:
         """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
         return False
 

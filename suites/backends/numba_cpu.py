@@ -6,7 +6,7 @@ It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numba.core.registry import CPUDispatcher
@@ -93,7 +93,7 @@ class NumbaKernel(Kernel):
 
     def with_bounds_checks(self) -> NumbaKernel:
         """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
-        return NumbaKernel(with_bounds_checks(self.dispatcher))
+        return replace(self, dispatcher=with_bounds_checks(self.dispatcher))
 
     @property
     def parallel(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bridge import numba_cuda_callable, numba_cuda_kernel
 from bridge.signature.call_options import check_aliases
+from suites.backends.atomic_operations import has_atomics
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 from suites.backends.numba_cuda_blocks import (
@@ -80,18 +81,24 @@ class CudaKernel(Kernel):
         launch: Takes the inputs and outputs of a call (anything with shape and dtype). Returns the launch arguments of
             :func:`bridge.numba_cuda_kernel`: besides the launch also ``shared_mem``, ``input_output_aliases`` and
             ``vmap_method``.
-        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
+            default, looks for such operations in the source.
         outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
     """
 
     dispatcher: Any
     launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-    atomic: bool = False
+    atomic: bool | None = None
     outs: Callable[..., Any] | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_cuda_kernel`."""
         return numba_cuda_kernel(self.dispatcher, self.outs or outs, **self.launch(inputs, outs))
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether it is declared, or the source has atomic operations."""
+        return has_atomics(self.dispatcher) if self.atomic is None else self.atomic
 
     @property
     def returns_list(self) -> bool:
@@ -114,7 +121,8 @@ class CudaCallable(Kernel):
         input_output_aliases: Pairs of input and output index that share a buffer.
         vmap_method: How ``jax.vmap`` runs the function.
         outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
-        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
+            default, looks for such operations in the source.
     """
 
     function: Callable[..., None]
@@ -122,7 +130,7 @@ class CudaCallable(Kernel):
     input_output_aliases: Any = ()
     vmap_method: str | None = None
     outs: Callable[..., Any] | None = None
-    atomic: bool = False
+    atomic: bool | None = None
 
     def __post_init__(self) -> None:
         given = self.input_output_aliases or {}
@@ -138,6 +146,11 @@ class CudaCallable(Kernel):
             vmap_method=self.vmap_method,
             input_output_aliases=dict(self.input_output_aliases) or None,
         )
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether it is declared, or the source has atomic operations."""
+        return has_atomics(self.function) if self.atomic is None else self.atomic
 
     @property
     def returns_list(self) -> bool:

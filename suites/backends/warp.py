@@ -15,6 +15,7 @@ import jax
 
 from bridge import jax_kernel
 from bridge.languages.warp.compiled import has_adjoint
+from suites.backends.atomic_operations import has_atomics
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
 from suites.backends.warp_blocks import (
@@ -73,17 +74,23 @@ class WarpKernel(Kernel):
             without launch dimensions among them, a ``warp.Kernel`` runs a thread for each element of the first output.
         initial: Takes the outputs and returns the initial values of those that the kernel accumulates into
             (``in_out_argnames``). In the kernel these arguments follow the inputs.
-        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
+            default, looks for such operations in the source.
     """
 
     kernel: Callable[[str], Any]
     options: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]] | Mapping[str, Any] = lambda inputs, outs: {}
     initial: Callable[[Sequence[Any]], Sequence[Any]] | None = None
-    atomic: bool = False
+    atomic: bool | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.jax_kernel`, in a function that makes the initial values if there are any."""
         return _kernel_call(self, specs(inputs), specs(outs))
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether it is declared, or the source has atomic operations."""
+        return has_atomics(_inside(self.kernel), warp=True) if self.atomic is None else self.atomic
 
     @property
     def direct(self) -> bool:
@@ -128,6 +135,11 @@ class WarpKernel(Kernel):
         return has_adjoint(self.kernel(dtype))
 
 
+def _inside(kernel: Any) -> Any:
+    """The kernel that serves all dtypes, or the function that makes one for a dtype."""
+    return kernel.value if isinstance(kernel, Same) else kernel
+
+
 @functools.lru_cache(maxsize=1024)
 def _kernel_call(kernel: WarpKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
     options = {"num_outputs": len(outs)} | kernel.options_of(inputs, outs)
@@ -147,16 +159,22 @@ class WarpCallable(Kernel):
         make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
             or a list of them.
         calls: How many kernels the function calls.
-        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits.
+        atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
+            default, looks for such operations in the source.
     """
 
     make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
     calls: int
-    atomic: bool = False
+    atomic: bool | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The function that was made, compiled."""
         return _function_call(self, specs(inputs), specs(outs))
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether it is declared, or the source has atomic operations."""
+        return has_atomics(self.make, warp=True) if self.atomic is None else self.atomic
 
     @property
     def custom_calls(self) -> int:

@@ -29,7 +29,7 @@ def _of_system() -> Callable[[], float]:
     def now() -> float:
         moment = struct()
         read(_CLOCK_MONOTONIC_RAW, reference(moment))
-        return moment.seconds + 1e-9 * moment.nanoseconds
+        return float(moment.seconds + 1e-9 * moment.nanoseconds)
 
     return now
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from bridge import XLACustomKernel
 from suites import ops
 from suites.backends.backend import Backend
 from suites.declare.contradictions import verify
@@ -52,6 +53,12 @@ def operators() -> dict[str, Operator]:
         public = [value for name, value in vars(module).items() if not name.startswith("_")]
         held = list(dict.fromkeys(_held([*public, getattr(module, "OPERATORS", None)])))
         if not held:
+            custom = next((name for name, value in vars(module).items() if isinstance(value, XLACustomKernel)), None)
+            if custom is not None:
+                raise CatalogueError(
+                    f"{source}: holds no operator, but the XLACustomKernel {custom}. Declare it: OPERATOR = "
+                    f"suites.operator_of({custom}), with its parameters in a dict if it has any."
+                )
             raise CatalogueError(
                 f"{source}: holds no operator. Give it one under a public name: OPERATOR = suites.Operator(name=..., "
                 "reference=..., kernels={...}), or a list OPERATORS."

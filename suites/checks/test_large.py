@@ -8,7 +8,7 @@ from suites.backends.backend import Backend
 from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case, sample
 from suites.cells.tables.calls import LARGE_SAMPLES
-from suites.checks.drawn.depth import depth
+from suites.checks.drawn.depth import DEEP, depth
 from suites.checks.drawn.many_sizes import large_sizes
 from suites.checks.drawn.session_seed import session_seed
 from suites.checks.drawn.vast import vast_size
@@ -29,7 +29,8 @@ from suites.numerics.verdict import judge
 def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
     operator = case.operator
     evidence.require(judge_kernel(operator, case.backend, case.inputs(), case.device), whole=True)
-    if case.backend is Backend.JNP or not case.in_first_dtype or case.size != operator.sizes.large:
+    is_tried = case.in_first_dtype or depth() == DEEP
+    if case.backend is Backend.JNP or not is_tried or case.size != operator.sizes.large:
         return
     for size in large_sizes(operator, case.dtype, depth()):
         inputs = sample(operator, case.dtype, size, SEED)
@@ -38,7 +39,7 @@ def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
             by = functools.partial(judge, truth=_truth(operator, case.dtype, size))
         verdict = judge_kernel(operator, case.backend, inputs, case.device, by=by)
         evidence.require(verdict, f"size {size} (seed {session_seed()})")
-    vast = vast_size(operator, case.dtype, case.device) if depth() == 2 else None
+    vast = vast_size(operator, case.dtype, case.device) if depth() == DEEP else None
     if vast is not None:
         inputs = repeated_inputs.sample(operator, case.dtype, vast, SEED)
         evidence.require(judge_kernel(operator, case.backend, inputs, case.device), f"size {vast}")

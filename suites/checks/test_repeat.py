@@ -19,6 +19,7 @@ from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, keeps_bits, large_size, long_size, prepare
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.pauses import Pauses
 from suites.checks.register import check
 from suites.numerics.precision import precision
 
@@ -29,10 +30,13 @@ SETS = 2
 """Large inputs that are taken in turn, as in :mod:`suites.checks.test_threads`."""
 
 SECONDS = 0.04
-"""How long the calls on large inputs take; for several threads, how long two of them run at once."""
+"""How long the calls on large inputs take at least, for each number of threads."""
 
-MOST_SECONDS = 0.3
-"""How long the calls take at most, on a machine that is too busy to run two threads at once."""
+PAUSES = 300
+"""How often threads of a parallel loop are paused in its midst."""
+
+MOST_SECONDS = 2.0
+"""How long the calls take at most, on a machine that is too busy to pause its threads so often."""
 
 
 @check(
@@ -77,18 +81,18 @@ def _repeat_large(case: Case, evidence: Evidence, size: int) -> None:
 
 
 def _until_concurrent(loop: CallLoop, count: int, threads: int) -> Turns:
-    """Runs a loop again and again, until a call differs or its threads have run at once for long enough.
+    """Runs a loop again and again, until a call differs or its threads were paused often enough.
 
     On a busy machine the second thread of a parallel loop often begins when the first has ended.
     """
-    begin, processor = time.perf_counter(), time.process_time()
-    while True:
-        turns = loop.turns(count)
-        passed = time.perf_counter() - begin
-        at_once = time.process_time() - processor - passed
-        enough = passed >= SECONDS if threads < 2 else at_once >= SECONDS
-        if turns.differing or enough or passed >= MOST_SECONDS:
-            return turns
+    begin, pauses = time.perf_counter(), Pauses()
+    with pauses if threads > 1 else contextlib.nullcontext():
+        while True:
+            turns = loop.turns(count)
+            passed = time.perf_counter() - begin
+            enough = passed >= SECONDS and (threads < 2 or pauses.count >= PAUSES or not pauses.possible)
+            if turns.differing or enough or passed >= MOST_SECONDS:
+                return turns
 
 
 def _thread_counts(case: Case) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Checks a kernel at many sizes: powers of two, multiples of blocks, their neighbours, and random ones."""
 
 from suites.cells.case import SEED, Case
-from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.cells.tables.calls import KERNELS
 from suites.checks.drawn.depth import depth
 from suites.checks.drawn.many_sizes import small_sizes
 from suites.checks.drawn.session_seed import session_seed
@@ -13,7 +13,7 @@ from suites.checks.register import check
 @check(
     "sizes",
     sees="errors at some sizes alone: powers of two, multiples of 8 or of a block, one more or less, random ones",
-    cells=TRANSFORMED_KERNELS,
+    cells=KERNELS,
     order=35,
 )
 def test_every_size_is_right(case: Case, evidence: Evidence) -> None:

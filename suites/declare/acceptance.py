@@ -9,6 +9,7 @@ from typing import Any
 from bridge.languages.copying import call_of
 from suites.backends.backend import Backend
 from suites.backends.custom_kernel import custom_kernel
+from suites.backends.jax_kernels import jax_kernel_function
 from suites.backends.kernel import Kernel
 from suites.errors import OperatorError
 
@@ -20,7 +21,8 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
         where: The operator and its field, with which an error begins.
         backend: The backend that the kernel is declared for.
         kernel: A bare kernel of the backend's language, one in the class that says how it is launched, or the wrapper
-            that a function of the bridge made of it. For every backend also a ``bridge.XLACustomKernel``.
+            that a function of the bridge made of it. For every backend also a ``bridge.XLACustomKernel``, or a function
+            of JAX arrays that calls kernels (:class:`suites.JaxKernel`).
 
     Raises:
         OperatorError: It is something else.
@@ -28,6 +30,8 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
     try:
         custom = custom_kernel(kernel)
         found = custom.of([backend.id, backend.language]) if custom is not None else backend.accept(kernel)
+        if found is None and backend.compiled:
+            found = jax_kernel_function(kernel)
     except OperatorError as error:
         raise OperatorError(f"{where}: {error}") from error
     if isinstance(found, Kernel):
@@ -41,6 +45,8 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
     # A function without a decorator says nothing of its language.
     if others and not others[0].shares_language(backend) and not isinstance(kernel, FunctionType):
         cure = f"Declare it as {others[0].id!r}."
+    if isinstance(kernel, FunctionType) and backend.compiled:
+        cure += " A function of JAX arrays that calls kernels goes into suites.JaxKernel."
     raise OperatorError(f"{where} is {_described(kernel)}, expected {backend.expected}. {cure}")
 
 

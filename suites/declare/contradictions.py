@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ def verify(operator: Operator) -> None:
     Raises:
         OperatorError: A function raises, or its results do not fit the results of another function.
     """
+    _check_limitations(operator)
     for dtype in operator.dtypes:
         size = operator.sizes.check[0]
         with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
@@ -50,6 +52,25 @@ def verify(operator: Operator) -> None:
         _check_gradient(operator, inputs)
     _refuse_kernels_in_reference(operator)
     _refuse_truth_that_accepts_zeros(operator)
+
+
+def _check_limitations(operator: Operator) -> None:
+    gradient = operator.gradient
+    limitations = [each for each in (*operator.limitations, *(gradient.limitations if gradient else ())) if each.edges]
+    if not limitations:
+        return
+    with _telling(operator, "edges"):
+        known = {name for dtype in operator.dtypes for name in operator.edges(dtype)}
+    known |= {case.name for case in operator.errors}
+    for limitation in limitations:
+        for name in limitation.edges:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, 1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise OperatorError(
+                    f"{operator.name}: a limitation names the edge case {name!r}, which there is not.{hint} Known are "
+                    f"{', '.join(sorted(known)) or 'none'}."
+                )
 
 
 def _check_domains(operator: Operator, inputs: Inputs) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from suites.errors import OperatorError
 from suites.numerics.arrays import Array
+from suites.numerics.error_model import finfo
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -32,7 +32,7 @@ class Domain:
         normal: Whether no float is subnormal.
         ascending: Whether the elements are in ascending order along the last axis.
         distinct: Whether no two elements are equal.
-        fixed: Whether the elements are always those of the sample: a parameter, or the structure of a sparse matrix.
+        fixed: Whether the input is always the sample's: a parameter, or the structure of a sparse matrix.
 
     Raises:
         OperatorError: The fields leave no value.
@@ -105,7 +105,7 @@ class Domain:
         return (-np.inf if least is None else least), (np.inf if most is None else most)
 
     def fitted(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
-        """Returns drawn values with those outside of the domain replaced by others inside.
+        """Returns drawn values with others in place of the elements outside of the domain.
 
         Values inside stay as they are. The order of outsiders is kept where that is possible: a number below a limit is
         reflected at it, and between two limits numbers wrap around.
@@ -176,7 +176,7 @@ class Domain:
         return fitted
 
     def _fitted_floats(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
-        info: Any = jnp.finfo(drawn.dtype)
+        info = finfo(drawn.dtype)
         least, most = self.limits(drawn.dtype, inputs)
         fitted = drawn.astype(np.float64)
         if self._is_limited:

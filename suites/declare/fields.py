@@ -17,7 +17,7 @@ from bridge.languages.numba_cpu.njit import DTYPES as NUMBA_DTYPES
 from suites.backends.backend import Backend
 from suites.errors import OperatorError
 
-DTYPES = (*NUMBA_DTYPES, "float16")
+DTYPES = (*NUMBA_DTYPES, "float16", "bfloat16")
 """Names of the dtypes that an operator may be defined for."""
 
 

@@ -31,7 +31,7 @@ def _input(where: str, given: Any) -> Array:
     if not isinstance(given, np.ndarray | np.generic | jax.Array):
         raise OperatorError(f"{where} is {described(given)}, expected an array. Make it with np.asarray(..., dtype).")
     array = np.asarray(given)
-    if array.dtype.name not in (*fields.DTYPES, "bfloat16"):
+    if array.dtype.name not in fields.DTYPES:
         known = ", ".join(fields.DTYPES)
         raise OperatorError(f"{where} is {described(array)}, expected one of {known}. Make it with .astype(dtype).")
     return array

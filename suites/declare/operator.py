@@ -72,7 +72,7 @@ class Operator:
             mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
         domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
             them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
-            the extent that the samples stay below, see :mod:`suites.declare.guessed_domain`.
+            an extent, see :mod:`suites.declare.guessed_domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
             default. The default sample has empty vectors, vectors of one element, and special values.
         errors: Inputs that must be refused.
@@ -277,7 +277,7 @@ class Operator:
         """Whether a backend must give equal bits for equal inputs every time."""
         if not backend.compiled:  # XLA adds up a sparse product with atomic operations on a GPU
             return False
-        return platform == "cpu" or not self.kernel(backend).atomic
+        return platform == "cpu" or not self.kernel(backend).adds_atomically
 
     def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
         """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).

@@ -86,6 +86,20 @@ def past_the_end(x, out):
 
 
 @kernel
+def one_too_many(x, out):
+    """The last thread that writes is one too far."""
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = max(x[i], x.dtype.type(0)) if x[i] == x[i] else x[i]
+    elif i == x.size:
+        out[i] = x.dtype.type(0)
+
+
+def _one_thread_more(inputs, outs):
+    return {"launch_dims": outs[0].shape[0] + 1}
+
+
+@kernel
 def half_of_the_lanes(A, x, out):
     """A warp for each row. It adds up only 16 of its 32 lanes."""
     row, lane = np.uint64(cuda.blockIdx.x), np.uint64(cuda.threadIdx.x)
@@ -260,6 +274,7 @@ MUTANTS = (
     _cuda(
         RELU, "shared_places", shared_places, _launch_twice_the_threads, "two threads share a place in shared memory"
     ),
+    _cuda(RELU, "one_too_many", one_too_many, _one_thread_more, "writes one element after the end"),
     _cuda(ADD, "one_block_short", add_cuda, _one_block_short, "the grid is one block short"),
     _cuda(EXP_DECAY, "no_stride", no_stride, _fixed_grid, "a fixed grid without a loop over what it does not reach"),
     _cuda(SCATTER_ADD, "no_atomics", no_atomics, _launch_in_place, "additions are not atomic", atomic=True),

@@ -34,7 +34,7 @@ _MOST_TARGETS = 4
 
 
 @dataclass(frozen=True)
-class Mutant:
+class SourceMutant:
     """One fault in the source of kernels.
 
     Attributes:
@@ -77,7 +77,7 @@ class Mutant:
         return kernel.source
 
 
-def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, ...] = ()) -> list[Mutant]:
+def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, ...] = ()) -> list[SourceMutant]:
     """Returns every mutant of the kernels that run on a device, in the order of files and lines.
 
     A function that several backends share counts for the first of them.
@@ -87,7 +87,7 @@ def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, .
         backends: Ids of the only backends that count; all by default.
         operators: Names of the only operators that count; all by default.
     """
-    found: list[Mutant] = []
+    found: list[SourceMutant] = []
     reached: dict[Place, list[tuple[str, str]]] = {}
     modules = frozenset({*_HELPERS, *(home_of(name) for name in ops.operators())})
     for backend in Backend:
@@ -106,7 +106,9 @@ def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, .
         lines.setdefault((place.module, _nearest(place, targets)), set()).add(place.line)
     for (module, nearest), first_lines in lines.items():
         language = _language(nearest[0][1])
-        found += [Mutant(module, fault, nearest, language) for fault in python_faults(source_of(module), first_lines)]
+        found += [
+            SourceMutant(module, fault, nearest, language) for fault in python_faults(source_of(module), first_lines)
+        ]
     if device == "cpu":  # Warp runs the threads of a kernel one after the other there, and Numba-CUDA does not run
         found = [mutant for mutant in found if mutant.fault.kind not in ("atomic", "sync")]
     unique = {(mutant.module, mutant.in_text and mutant.targets, mutant.fault): mutant for mutant in found}
@@ -118,7 +120,7 @@ def home_of(operator: str) -> str:
     return _homes()[operator]
 
 
-def built(mutant: Mutant, target: tuple[str, str], folder: Path) -> Operator:
+def built(mutant: SourceMutant, target: tuple[str, str], folder: Path) -> Operator:
     """Returns the operator of a target with the faulty kernel as its only kernel.
 
     Args:
@@ -150,9 +152,9 @@ def only(operator: Operator, backend: Backend, kernel: Any = None) -> Operator:
     return replace(operator, kernels={backend: kernel}, tested=(backend,), errors=errors)
 
 
-def _in_text(name: str, backend: Backend, kernel: RawKernel) -> list[Mutant]:
+def _in_text(name: str, backend: Backend, kernel: RawKernel) -> list[SourceMutant]:
     targets = ((name, backend.id),)
-    return [Mutant(home_of(name), fault, targets, backend.id, True) for fault in cpp_faults(kernel.source)]
+    return [SourceMutant(home_of(name), fault, targets, backend.id, True) for fault in cpp_faults(kernel.source)]
 
 
 def _nearest(place: Place, targets: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -12,12 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from bridge.source.llvm_code import Definition, portable_code
+from bridge.source.llvm_code import LlvmDefinition, portable_code
 from suites.backends.backend import Backend
 from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import edges_of
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs
+from suites.numerics.arrays import Array, Inputs
 from suites.numerics.precision import precision
 
 COMPARED_SIZES = (
@@ -31,7 +31,6 @@ SPECIAL_SIZES = (7, 33, 257, 4097, 65_537, 100_003)
 
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
 _LARGE = 30_000
-_SECONDS = 30.0
 _MOST_ELEMENTS = 1 << 21
 _IDENTITY = re.compile(r"identity\\22:\\22([^\\]+)")
 """Finds the identities of kernels in a lowered program, which holds their descriptions as escaped JSON."""
@@ -77,10 +76,19 @@ def runnable(operator: Operator, backend: Backend, platform: str) -> list[str]:
     return [dtype for dtype in operator.dtypes if operator.unsupported(backend, platform, dtype) is None]
 
 
-def same_results(right: Operator, changed: Operator, backend: Backend, platform: str) -> int | str:
+def same_results(
+    right: Operator, changed: Operator, backend: Backend, platform: str, most_s: float = 30.0
+) -> int | str:
     """Compares the bits of the results of two kernels on many inputs.
 
     They are samples of many sizes, some of them with special values in drawn places, and all edge cases.
+
+    Args:
+        right: The operator with the right kernel.
+        changed: The operator with the other one.
+        backend: The backend of both kernels.
+        platform: ``cpu`` or ``cuda``.
+        most_s: Seconds of processor time after which it takes no further inputs.
 
     Returns:
         The number of inputs if all results have the same bits; else the inputs that give other ones, in words.
@@ -92,7 +100,7 @@ def same_results(right: Operator, changed: Operator, backend: Backend, platform:
     for dtype in runnable(right, backend, platform):
         calls: dict[Any, list[Any]] = {}
         for name, inputs in _inputs(right, dtype):
-            if time.process_time() - started > _SECONDS and compared:
+            if time.process_time() - started > most_s and compared:
                 return compared
             key = tuple((array.shape, array.dtype) for array in inputs)
             if key not in calls:
@@ -111,7 +119,8 @@ def _inputs(operator: Operator, dtype: str) -> Iterator[tuple[str, Inputs]]:
         yield name, inputs
     for size in sorted(COMPARED_SIZES, key=lambda size: (size < _LARGE, size)):
         inputs = operator.sample(dtype, size, size)
-        if sum(array.size for array in (*inputs, *operator.outputs(*inputs))) > _MOST_ELEMENTS:
+        arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
+        if sum(array.size for array in arrays) > _MOST_ELEMENTS:
             continue
         yield f"a sample of {size}", inputs
         if size in SPECIAL_SIZES:
@@ -121,9 +130,9 @@ def _inputs(operator: Operator, dtype: str) -> Iterator[tuple[str, Inputs]]:
 
 def _with_some(inputs: Inputs, value: float, random: np.random.Generator) -> Inputs:
     """Returns inputs whose long arrays of floats have a value in three places."""
-    changed = []
+    changed: list[Array] = []
     for given in inputs:
-        array = given.copy()
+        array: Array = given.copy()
         if array.dtype.kind == "f" and array.size > 1:
             array.flat[random.integers(0, array.size, 3)] = value
         changed.append(array)
@@ -148,7 +157,7 @@ def _optimised(dispatcher: Any) -> str:
     return found.hexdigest() if dispatcher.overloads else ""
 
 
-def _without_generated_names(definition: Definition) -> str | None:
+def _without_generated_names(definition: LlvmDefinition) -> str | None:
     """Returns other text for what holds the generated name of a function, which no other function has."""
     name = definition.name.strip('@"')
     return "environment" if name.startswith(("_ZN08NumbaEnv", ".const.missing Environment")) else None

@@ -89,7 +89,7 @@ def partial_sums(terms: Array, axis: int | tuple[int, ...] | None = None, bits: 
     Args:
         terms: Floats or complex numbers.
         axis: The axes that are added up; None for all.
-        bits: The bits of the significand of a kernel's partial sums. The default is that of the terms, or 24 at most,
+        bits: The bits of the significand of a kernel's partial sums. The default is what the terms have, or 24 at most,
             because terms may come in a wide type.
     """
     axes = tuple(range(terms.ndim)) if axis is None else tuple(np.atleast_1d(axis) % terms.ndim)

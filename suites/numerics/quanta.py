@@ -21,33 +21,20 @@ _BITS = 64
 def quantum(*arrays: Array, axis: int | tuple[int, ...] | None = None) -> Any:
     """The largest power of two that divides all elements of the arrays; along ``axis`` if it is given.
 
-    It is infinite if all are zero, and zero if one is not finite or is subnormal in float32. For a complex array it
-    divides both parts. The quantum of products is the product of the quanta.
+    It is infinite if all are zero, and zero if one is not finite. For a complex array it divides both parts. Products
+    have the product of the quanta.
     """
     found: Any = np.inf
     for array in arrays:
-        parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
-        for part in parts:
-            found = np.minimum(found, _elementwise(part).min(axis=axis, initial=np.inf))
+        found = np.minimum(found, elementwise(array).min(axis=axis, initial=np.inf))
     return found
 
 
-def nothing_rounded(sizes: Any, quanta: Any, bits: int, tiny: float) -> Any:
-    """True where sums are exact in every order.
-
-    Args:
-        sizes: The sums of the absolute values of the terms.
-        quanta: The quantum of the terms.
-        bits: The bits of the significand of the dtype, 24 for float32.
-        tiny: The smallest normal number of the dtype. Smaller ones may be flushed to zero.
-    """
-    with np.errstate(all="ignore"):
-        return (np.asarray(sizes) <= np.ldexp(1.0, bits) * np.asarray(quanta)) & (np.asarray(quanta) >= tiny)
-
-
-def _elementwise(array: Array) -> Array:
-    """The lowest set bit of each element, as a power of two; infinite for zero."""
+def elementwise(array: Array) -> Array:
+    """The lowest set bit of each element, as a power of two; infinite for zero, and zero for what is not finite."""
     values = np.asarray(array)
+    if values.dtype.kind == "c":
+        return np.asarray(np.minimum(elementwise(values.real), elementwise(values.imag)))
     with np.errstate(all="ignore"):
         if values.dtype.kind in "iub":
             values = values.astype(np.longdouble)
@@ -61,3 +48,16 @@ def _elementwise(array: Array) -> Array:
         lowest = whole & (~whole + np.uint64(1))
         found = np.ldexp(lowest.astype(np.float64), np.minimum(exponent - bits, 1000))
         return np.where(~finite, 0.0, np.where(whole == 0, np.inf, found))
+
+
+def nothing_rounded(sizes: Any, quanta: Any, bits: int, tiny: float) -> Any:
+    """True where sums are exact in every order.
+
+    Args:
+        sizes: The sums of the absolute values of the terms.
+        quanta: The quantum of the terms.
+        bits: The bits of the significand of the dtype, 24 for float32.
+        tiny: The smallest normal number of the dtype. Smaller ones may be flushed to zero.
+    """
+    with np.errstate(all="ignore"):
+        return (np.asarray(sizes) <= np.ldexp(1.0, bits) * np.asarray(quanta)) & (np.asarray(quanta) >= tiny)

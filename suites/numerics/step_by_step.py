@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend import core
 
 _SUMS = {
@@ -83,7 +84,7 @@ def _undefined(name: str, operands: Sequence[Any], result: Any) -> Any:
     """True where languages give an integer result differently; None for an operation that all define alike."""
     if not jnp.issubdtype(result.dtype, jnp.integer):
         return None
-    info = jnp.iinfo(result.dtype)
+    info = np.iinfo(result.dtype)
     if name in ("div", "rem"):
         x, y = operands
         undefined = y == 0
@@ -91,7 +92,7 @@ def _undefined(name: str, operands: Sequence[Any], result: Any) -> Any:
     if name in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
         return (operands[1] < 0) | (operands[1] >= info.bits)
     if name == "convert_element_type" and jnp.issubdtype(operands[0].dtype, jnp.floating):
-        x = operands[0].astype(jnp.float64 if jax.config.jax_enable_x64 else jnp.float32)
+        x = operands[0].astype(jnp.result_type(float))
         return ~((x > float(info.min) - 1) & (x < float(info.max)))
     return None
 

@@ -150,15 +150,11 @@ def _truth(data, indices, indptr, x, y):
         value, condition = wide(y), np.abs(wide(y))
         np.add.at(value, indices, products)
         np.add.at(condition, indices, np.abs(products))
-        partial = partial_sums_at(*_with_start(y, products, indices), y.size)
+    places = np.concatenate([np.arange(y.size), indices])
+    partial = partial_sums_at(np.concatenate([wide(y), products]), places, y.size)
     terms = np.bincount(indices, minlength=y.size) + 1
     bound = {"condition": condition, "partial": partial, "quantum": np.minimum(quantum(data) * quantum(x), quantum(y))}
     return Truth((bounded(value, y.dtype, **bound, terms=terms, flushed=terms + 1),))
-
-
-def _with_start(start, terms, targets):
-    """The terms of sums that begin with ``start``, and their targets."""
-    return np.concatenate([wide(start), terms]), np.concatenate([np.arange(start.size), targets])
 
 
 def _most_rows(indices):

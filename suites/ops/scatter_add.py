@@ -132,9 +132,9 @@ def _truth(values, targets, scale, acc):
     places = np.concatenate([np.arange(acc.size), targets])
     partial = partial_sums_at(np.concatenate([wide(acc), products]), places, acc.size)
     terms = np.bincount(targets, minlength=acc.size) + 1
-    bound = {"condition": condition, "partial": partial}
-    bound["quantum"] = np.minimum(quantum(values) * quantum(scale), quantum(acc))
-    return Truth((bounded(value, acc.dtype, **bound, terms=terms, flushed=terms + 1),))
+    whole = np.minimum(quantum(values) * quantum(scale), quantum(acc))
+    bound = {"condition": condition, "partial": partial, "quantum": whole, "terms": terms, "flushed": terms + 1}
+    return Truth((bounded(value, acc.dtype, **bound),))
 
 
 def most_values(targets):

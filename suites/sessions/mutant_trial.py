@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -40,12 +40,12 @@ from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
 from suites.checks.register import Check, checks
 from suites.declare.operator import Operator
-from suites.mutation.mutated import Mutant, built, only
+from suites.mutation.mutated import SourceMutant, built, only
 from suites.mutation.same_results import Code, code_of, runnable, same_results
 from suites.sessions.preparation import make_cpu_devices
 
 _SOURCE = "kernel_bridge_mutant"
-_PROFILES = ("quick", "full")
+_PROFILES = ("quick", "full", "deep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,26 +55,28 @@ class Trial:
     Attributes:
         mutant: The mutant; None to run one cell of the right kernel.
         device: ``cpu`` or ``cuda``.
+        profile: The largest profile whose cells run. The cells of smaller ones run first.
         limit_s: Seconds of processor time that one cell may take.
         scratch: A folder for the files of all processes.
         folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
-        sound: Cells that the right kernel is known to pass, as :attr:`Step.key`.
+        sound: Cells that the right kernel is known to pass, as :attr:`TrialStep.key`.
         codes: The code of right kernels, by the operator, the backend and the dtype, as far as it is known.
         control: The cell of the right kernel, where ``mutant`` is None.
     """
 
-    mutant: Mutant | None
+    mutant: SourceMutant | None
     device: str
+    profile: str
     limit_s: float
     scratch: str
     folders: str | None = None
     sound: frozenset[tuple[str, ...]] = frozenset()
     codes: Mapping[tuple[str, str, str], Code] = field(default_factory=dict)
-    control: Step | None = None
+    control: TrialStep | None = None
 
 
 @dataclass(frozen=True)
-class Step:
+class TrialStep:
     """One cell that a process is about to run.
 
     Attributes:
@@ -96,12 +98,17 @@ class Step:
         """Identifies the cell; it is equal in both profiles."""
         return self.operator, self.backend, self.check, self.cell
 
+    def allowed(self, limit_s: float) -> float:
+        """Returns the seconds that it may take if a cell may take ``limit_s``. What is no cell has several parts."""
+        return limit_s if self.cell else 6 * limit_s
+
 
 def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
     """Runs a trial, as the main function of a process, and sends what happens.
 
-    It sends each :class:`Step` before it runs it, the :class:`Code` of a right kernel with its key in ``codes``, and at
-    the end a :class:`MutantResult`; for a control a list of the keys of the cells that the right kernel passes.
+    It sends each :class:`TrialStep` before it runs it, and the :class:`Code` of a right kernel with its key in
+    ``codes``. At the end it sends a :class:`MutantResult`; for a control a list of the keys of the cells that the right
+    kernel passes.
 
     Args:
         connection: Where it sends to.
@@ -116,7 +123,6 @@ def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
     runner = _Runner(connection.send, trial)
     connection.send(runner.control() if trial.mutant is None else runner.mutant(trial.mutant))
     connection.close()
-    os._exit(0)  # without the destructors of a process whose memory may be damaged
 
 
 def _prepare(trial: Trial) -> None:
@@ -137,7 +143,7 @@ class _Runner:
         self._send, self._trial = send, trial
         self._cells = 0
         self._unsound: list[str] = []
-        self._unjudged: str | None = None
+        self._unjudged: dict[TrialStep, str] = {}
 
     def control(self) -> list[tuple[str, ...]]:
         """Returns the key of the control's cell if the right kernel passes it."""
@@ -145,14 +151,14 @@ class _Runner:
         assert step is not None
         return [step.key] if self._right_kernel_passes(step) else []
 
-    def mutant(self, mutant: Mutant) -> MutantResult:
+    def mutant(self, mutant: SourceMutant) -> MutantResult:
         with tempfile.TemporaryDirectory(prefix="kernel-bridge-mutant-") as folder:
             return self._mutant(mutant, Path(folder))
 
-    def _mutant(self, mutant: Mutant, folder: Path) -> MutantResult:
+    def _mutant(self, mutant: SourceMutant, folder: Path) -> MutantResult:
         result = functools.partial(self._result, mutant)
         faulty: dict[tuple[str, str], Operator] = {}
-        self._watch(Step(*mutant.targets[0], "build", "", ""))
+        self._watch(TrialStep(*mutant.targets[0], "build", "", ""))
         for target in mutant.targets:
             try:
                 faulty[target] = built(mutant, target, folder)
@@ -168,14 +174,14 @@ class _Runner:
         if is_same:
             return result(outcome="same code", operator=first[0], backend=first[1])
         done: set[tuple[str, ...]] = set()
-        for profile in _PROFILES:
+        for profile in _PROFILES[: _PROFILES.index(self._trial.profile) + 1]:
             for target, operator in faulty.items():
                 found = self._caught(mutant, target, operator, profile, done)
                 if found is not None:
                     return found
         return self._survivor(mutant, faulty)
 
-    def _has_same_code(self, mutant: Mutant, target: tuple[str, str], faulty: Operator) -> bool:
+    def _has_same_code(self, mutant: SourceMutant, target: tuple[str, str], faulty: Operator) -> bool:
         """Whether the compiler made the same code of the fault, in every dtype."""
         right, backend = _right(target)
         device = self._trial.device
@@ -190,16 +196,17 @@ class _Runner:
                 return False
         return mutant.fault.in_kernel
 
-    def _survivor(self, mutant: Mutant, faulty: dict[tuple[str, str], Operator]) -> MutantResult:
+    def _survivor(self, mutant: SourceMutant, faulty: dict[tuple[str, str], Operator]) -> MutantResult:
         result = functools.partial(self._result, mutant)
         notes = "; ".join(self._unsound)
-        if self._unjudged:
-            return result(outcome="undecided", reason=self._unjudged)
+        for step, reason in self._unjudged.items():
+            if self._right_kernel_passes(step):
+                return result(outcome="undecided", reason=_short(f"{step.check} of {step.cell}: {reason}"))
         inputs = 0
         for target, operator in faulty.items():
             right, backend = _right(target)
-            self._watch(Step(*target, "comparison", "", ""))
-            compared = same_results(right, operator, backend, self._trial.device)
+            self._watch(TrialStep(*target, "comparison", "", ""))
+            compared = same_results(right, operator, backend, self._trial.device, self._trial.limit_s)
             if isinstance(compared, str):
                 return result(
                     outcome="survived", operator=target[0], backend=target[1],
@@ -210,11 +217,16 @@ class _Runner:
         return result(outcome="same results", operator=first[0], backend=first[1], inputs=inputs, reason=notes or None)
 
     def _caught(
-        self, mutant: Mutant, target: tuple[str, str], operator: Operator, profile: str, done: set[tuple[str, ...]]
+        self,
+        mutant: SourceMutant,
+        target: tuple[str, str],
+        operator: Operator,
+        profile: str,
+        done: set[tuple[str, ...]],
     ) -> MutantResult | None:
         """Runs the cells of a profile that have not run yet. Returns the result if one of them fails."""
         for check, case in self._cells_of(operator, profile):
-            step = Step(*target, check.name, case.id, profile)
+            step = TrialStep(*target, check.name, case.id, profile)
             if step.key in done:
                 continue
             done.add(step.key)
@@ -223,7 +235,7 @@ class _Runner:
             status, reason, error = _run(check, case)
             if not status.wrong:
                 if status.failed:
-                    self._unjudged = f"{check.name} of {case.id}: {status}: {reason}"
+                    self._unjudged[step] = f"{status}: {reason}"
                 continue
             if error is not None and _is_refusal(error):
                 return self._result(mutant, outcome="invalid", reason=f"does not compile: {reason}")
@@ -236,17 +248,20 @@ class _Runner:
             )  # fmt: skip
         return None
 
-    def _cells_of(self, operator: Operator, profile: str) -> Iterator[tuple[Check, Case]]:
+    def _cells_of(self, operator: Operator, profile: str) -> list[tuple[Check, Case]]:
+        """Returns the cells of an operator that can run, of every check in the order of the checks."""
         _use(operator)
         selection = Selection(sources=(_SOURCE,), device=self._trial.device, profile=profile)
-        for check in checks():
-            for cell in check.cells.chosen(selection):
-                case = cell.values[0]
-                if case.backend is Backend.JNP or cell.marks or marks_of_check(case, check.name):
-                    continue  # the reference, a skip or a known limitation
-                yield check, case
+        cells = [(check, cell) for check in checks() for cell in check.cells.chosen(selection)]
+        return [
+            (check, cell.values[0])
+            for check, cell in cells
+            if cell.values[0].backend is not Backend.JNP
+            and not cell.marks  # a skip or a known limitation
+            and not marks_of_check(cell.values[0], check.name)
+        ]
 
-    def _right_kernel_passes(self, step: Step) -> bool:
+    def _right_kernel_passes(self, step: TrialStep) -> bool:
         right, backend = _right((step.operator, step.backend))
         for check, case in self._cells_of(only(right, backend), step.profile):
             if (check.name, case.id) == (step.check, step.cell):
@@ -254,23 +269,23 @@ class _Runner:
                 return _run(check, case)[0] is Status.PASSED
         return False
 
-    def _watch(self, step: Step) -> None:
+    def _watch(self, step: TrialStep) -> None:
         """Says what comes next, and has the system end this process if that takes too long."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        soft = int(used.ru_utime + used.ru_stime + self._trial.limit_s) + 1
+        soft = int(used.ru_utime + used.ru_stime + step.allowed(self._trial.limit_s)) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
         self._send(step)
 
-    def _result(self, mutant: Mutant, **facts: Any) -> MutantResult:
+    def _result(self, mutant: SourceMutant, **facts: Any) -> MutantResult:
         return result_of(mutant, cells=self._cells, seconds=time.process_time(), **facts)
 
 
-def result_of(mutant: Mutant, **facts: Any) -> MutantResult:
+def result_of(mutant: SourceMutant, **facts: Any) -> MutantResult:
     """Returns the result of a mutant with these facts."""
     return MutantResult(
         name=mutant.name, language=mutant.language, kind=mutant.fault.kind, file=mutant.file, line=mutant.fault.line,
-        diff=mutant.fault.diff(mutant.source), **facts,
+        diff=mutant.fault.diff(mutant.source), before=mutant.fault.before, after=mutant.fault.after, **facts,
     )  # fmt: skip
 
 

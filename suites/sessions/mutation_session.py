@@ -33,10 +33,10 @@ from reports.records.store import runs_directory
 from suites.bench import run_header
 from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
-from suites.mutation.mutated import Mutant, mutants
+from suites.mutation.mutated import SourceMutant, mutants
 from suites.mutation.reviewed import why_no_fault
 from suites.mutation.same_results import Code
-from suites.sessions.mutant_trial import Step, Trial, result_of, try_in_process
+from suites.sessions.mutant_trial import Trial, TrialStep, result_of, try_in_process
 
 PROFILE = "mutation"
 """The profile that the header of such a run names."""
@@ -44,19 +44,23 @@ PROFILE = "mutation"
 _WALL, _LEAST_WALL_S = 6, 120.0
 """How much longer than its processor time a cell may take, and the least of it: others use the machine too."""
 
+_EXIT_S = 5.0
+"""Seconds that a process has to end after its result."""
+
 _VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # many processes share a GPU
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYTHONWARNINGS": "ignore:resource_tracker",  # a process that is killed leaves its semaphores to the tracker
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class MutationPlan:
     """What to try.
 
     Attributes:
-        selection: The device, backends and operators.
+        selection: The device, backends and operators, and the largest profile whose cells run.
         sample: How many mutants to choose at random; all by default.
         seed: Seed of the choice.
         only: Parts of the names of the mutants to try; all by default.
@@ -74,7 +78,7 @@ class Plan:
     resume: str | None = None
 
 
-def mutate(plan: Plan, show: Callable[[int, int, MutantResult], None]) -> Path:
+def mutate(plan: MutationPlan, show: Callable[[int, int, MutantResult], None]) -> Path:
     """Tries the mutants of a plan.
 
     Args:
@@ -114,17 +118,17 @@ def mutate(plan: Plan, show: Callable[[int, int, MutantResult], None]) -> Path:
     return path
 
 
-def _spread(fitting: Sequence[Mutant], sample: int | None, seed: int) -> list[Mutant]:
+def _spread(fitting: Sequence[SourceMutant], sample: int | None, seed: int) -> list[SourceMutant]:
     """Chooses mutants at random, as many of each language and kind as possible, so that rare kinds are not missed."""
     if sample is None or sample >= len(fitting):
         return list(fitting)
     draw = random.Random(seed)
-    groups: dict[tuple[str, str], list[Mutant]] = {}
+    groups: dict[tuple[str, str], list[SourceMutant]] = {}
     for mutant in fitting:
         groups.setdefault((mutant.language, mutant.fault.kind), []).append(mutant)
     for group in groups.values():
         draw.shuffle(group)
-    chosen: list[Mutant] = []
+    chosen: list[SourceMutant] = []
     while len(chosen) < sample:
         for group in [groups[key] for key in sorted(groups)]:
             if group and len(chosen) < sample:
@@ -173,7 +177,7 @@ class _Work:
     trial: Trial
     process: Any
     noise: Path
-    step: Step | None = None
+    step: TrialStep | None = None
     since: float = field(default_factory=time.monotonic)
     started: float = field(default_factory=time.monotonic)
     cells: int = 0
@@ -183,7 +187,7 @@ class _Work:
 class _Pool:
     """Runs trials in forked processes. A cell that brings its process down is run with the right kernel afterwards."""
 
-    def __init__(self, plan: Plan, scratch: str):
+    def __init__(self, plan: MutationPlan, scratch: str):
         self._plan, self._scratch = plan, Path(scratch)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["suites.sessions.mutation_warmup"])
@@ -193,7 +197,7 @@ class _Pool:
         self._suspects: dict[tuple[str, ...], list[MutantResult]] = {}
         self._count = 0
 
-    def results(self, chosen: Sequence[Mutant]) -> Iterator[MutantResult]:
+    def results(self, chosen: Sequence[SourceMutant]) -> Iterator[MutantResult]:
         """Yields the result of each mutant as it ends."""
         waiting = deque(self._trial(mutant=mutant) for mutant in chosen)
         try:
@@ -212,11 +216,11 @@ class _Pool:
                 work.process.kill()
                 work.process.join()
 
-    def _trial(self, mutant: Mutant | None = None, control: Step | None = None) -> Trial:
-        device, limit_s = self._plan.selection.device, self._plan.limit_s
+    def _trial(self, mutant: SourceMutant | None = None, control: TrialStep | None = None) -> Trial:
+        plan = self._plan
         return Trial(
-            mutant=mutant, device=device, limit_s=limit_s, control=control, scratch=str(self._scratch),
-            folders=os.environ.get(folders.VARIABLE),
+            mutant=mutant, device=plan.selection.device, profile=plan.selection.profile, limit_s=plan.limit_s,
+            control=control, scratch=str(self._scratch), folders=os.environ.get(folders.VARIABLE),
         )  # fmt: skip
 
     def _start(self, trial: Trial) -> None:
@@ -228,7 +232,7 @@ class _Pool:
         sending.close()
         self._running[receiving] = _Work(trial, process, noise)
 
-    def _ended(self) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _ended(self) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         """Waits for a message, and yields the results of mutants whose processes have ended.
 
         A cell that brought its process down comes with the result: it says nothing before the right kernel has run it.
@@ -241,7 +245,7 @@ class _Pool:
             except (EOFError, OSError):
                 yield from self._died(connection, work)
                 continue
-            if isinstance(message, Step):
+            if isinstance(message, TrialStep):
                 work.step, work.since = message, time.monotonic()
                 work.cells += 1
             elif isinstance(message, MutantResult):
@@ -257,12 +261,13 @@ class _Pool:
                 self._close(connection, work)
                 yield from self._judged(work)
         for work in self._running.values():
-            if time.monotonic() - work.since > max(_WALL * self._plan.limit_s, _LEAST_WALL_S):
+            limit_s = work.step.allowed(self._plan.limit_s) if work.step else self._plan.limit_s
+            if time.monotonic() - work.since > max(_WALL * limit_s, _LEAST_WALL_S):
                 work.is_stuck = True
                 work.process.kill()
                 work.since = time.monotonic()
 
-    def _died(self, connection: Any, work: _Work) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _died(self, connection: Any, work: _Work) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         self._close(connection, work)
         mutant, step = work.trial.mutant, work.step
         if mutant is None:  # the right kernel brings the process down as well
@@ -283,7 +288,7 @@ class _Pool:
         )  # fmt: skip
         yield result, step
 
-    def _judged(self, work: _Work) -> Iterator[tuple[MutantResult, Step | None]]:
+    def _judged(self, work: _Work) -> Iterator[tuple[MutantResult, TrialStep | None]]:
         """Yields the mutants that brought a cell down, as the right kernel has shown that cell to be sound or not."""
         step = work.trial.control
         assert step is not None
@@ -297,14 +302,17 @@ class _Pool:
     def _close(self, connection: Any, work: _Work) -> None:
         del self._running[connection]
         connection.close()
-        work.process.join()
+        work.process.join(_EXIT_S)
+        if work.process.is_alive():  # a thread of the mutant goes on
+            work.process.kill()
+            work.process.join()
 
 
 def _reviewed(result: MutantResult) -> MutantResult:
     """Returns a survivor that somebody has read with the reason why it is no fault."""
     if result.outcome not in ("survived", "same results"):
         return result
-    why = why_no_fault(result.name)
+    why = why_no_fault(Path(result.file).stem, result.kind, result.before, result.after)
     return result if why is None else msgspec.structs.replace(result, outcome="reviewed", reason=why)
 
 

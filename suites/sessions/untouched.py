@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from suites.errors import CatalogueError
+from suites.cells.catalogue import CatalogueError
 
 _OWN = ("suites.", "reports.", "bridge.")
 _LIBRARIES = ("time", "numpy", "jax", "jax.numpy", "jax.lax", "jax.scipy", "numpy.testing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from suites.cells.selection import Selection, SelectionError
 from suites.checks import folders
 from suites.checks.drawn.session_seed import SEED_FLAG
 from suites.sessions import isolation
+from suites.sessions.deep_time import expected_minutes
 from suites.sessions.session_end import SessionEnd
 
 MOST_JOBS = 8
@@ -64,7 +66,7 @@ def validate(
         verbose: Whether to show source and traceback of each failure; otherwise a failure is one line.
         quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
         summary: A file to append the grid to, as Markdown.
-        seed: Repeats the random choices of a session; None makes new ones, or those of the run that is continued.
+        seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
         more: Further arguments of pytest.
 
     Raises:
@@ -73,6 +75,9 @@ def validate(
     """
     _require(selection)
     jobs = default_jobs() if workers.jobs is None else workers.jobs
+    if selection.profile == "deep":
+        minutes = expected_minutes(selection, jobs)
+        print(f"the deep profile takes about {max(1, round(minutes))} minutes here", file=sys.stderr, flush=True)
     watcher = _Watcher(shows=quietly)
     with isolation.isolated() as (variables, scratch), _Environment(variables):
         # Workers, and the process that they report to, share a GPU.

@@ -66,6 +66,12 @@ def kernels(platform: str) -> list[Any]:
     ]
 
 
+def kernels_in_every_dtype(platform: str) -> list[Any]:
+    """Returns every compiled kernel in each of its dtypes, with 33 elements, for the deep profile."""
+    cases = grid(platform, lambda operator: (33,))
+    return [as_parameter(case) for case in cases if case.backend.compiled and case.backend in case.operator.kernels]
+
+
 def sparse_kernels(platform: str) -> list[Any]:
     """Returns the cells of :func:`kernels` that take a sparse matrix in CSR form."""
     return [cell for cell in kernels(platform) if cell.values[0].operator.after_csr is not None]
@@ -100,8 +106,8 @@ LAST_SAMPLES = Table(cells=last_samples)
 LARGE_SAMPLES = Table(cells=large_samples)
 EDGE_CASES = Table(cells=edge_cases)
 ERROR_CASES = Table(cells=error_cases)
-KERNELS = Table(cells=kernels)
-TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
+KERNELS = Table(cells=kernels, deep_cells=kernels_in_every_dtype)
+TRANSFORMED_KERNELS = Table(cells=kernels, deep_cells=kernels_in_every_dtype, quick_without_twins=True)
 SPARSE_KERNELS = Table(cells=sparse_kernels)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
 KERNELS_BETWEEN = Table(cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True)

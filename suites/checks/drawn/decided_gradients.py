@@ -19,7 +19,7 @@ import numpy as np
 from suites.backends.backend import Backend
 from suites.checks.drawn.battery import smooth_battery
 from suites.checks.drawn.decided import SEEDS, Judged, Undecided
-from suites.checks.judging.gradients import random_cotangents, true_cotangents
+from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.pullback import pullback
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
@@ -49,7 +49,7 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             truth = true_cotangents(operator, inputs, cotangents)
-            moved = [true_cotangents(operator, each, cotangents) for each in _moved(operator, inputs)]
+            moved = [cotangent_values(operator, each, cotangents) for each in _moved(operator, inputs)]
             xla = _by_xla(operator, inputs, cotangents)
     except Exception as error:
         said = (str(error).strip() or "without a message").splitlines()[0]
@@ -60,7 +60,7 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
     outputs, decided = [], []
     with np.errstate(all="ignore"):
         for index, expected in enumerate(truth.outputs):
-            others = np.stack([each.outputs[index].value for each in moved])
+            others = np.stack([values[index] for values in moved])
             found, known = _without_kinks(expected, others)
             outputs.append(found)
             decided.append(known)
@@ -84,11 +84,10 @@ def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[l
 
 def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:
     """Yields the inputs in float64, moved by a few roundings of their dtype in random directions."""
-    assert operator.gradient is not None
     random = np.random.default_rng(SEEDS)
     reaches = {
         index: ROUNDINGS * float(finfo(inputs[index].dtype).eps) * np.maximum(np.abs(inputs[index].astype(float)), 1e-3)
-        for index in operator.gradient.terms
+        for index in operator.differentiated(inputs)
     }
     for move in range(MOVES):
         direction = {
@@ -107,12 +106,7 @@ def _without_kinks(expected: Expected, others: Array) -> tuple[Expected, Array]:
     """Returns what is expected if kinks are allowed for, and where it is finite."""
     value, margin = expected.value, np.broadcast_to(np.asarray(expected.margin), expected.value.shape)
     known = np.isfinite(value) & np.isfinite(margin) & np.isfinite(others).all(axis=0)
-    least, most = (
-        extreme([others.min(axis=0), value], axis=0)
-        if extreme is np.min
-        else extreme([others.max(axis=0), value], axis=0)
-        for extreme in (np.min, np.max)
-    )
+    least, most = np.minimum(others.min(axis=0), value), np.maximum(others.max(axis=0), value)
     spread = most - least
     kink = known & (spread > KINK * np.abs(value) + margin)
     largest = float(np.max(np.abs(others), initial=0.0, where=np.isfinite(others)))

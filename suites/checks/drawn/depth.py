@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+DEEP = 2
+"""The depth of the deep profile."""
+
 _profile = "quick"
 
 
@@ -12,5 +15,5 @@ def use(profile: str) -> None:
 
 
 def depth() -> int:
-    """Returns 0 for the quick profile, 1 for the full one, and 2 for the deep one."""
+    """Returns 0 for the quick profile, 1 for the full one, and :data:`DEEP` for the deep one."""
     return ("quick", "full", "deep").index(_profile)

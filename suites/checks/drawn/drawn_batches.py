@@ -11,7 +11,9 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
+from suites.checks.drawn.battery import is_parameter
 from suites.checks.drawn.drawn_arrays import Sampled
+from suites.checks.drawn.patterns import pattern_names, patterned
 from suites.numerics.arrays import Array, Inputs
 
 EXTENTS = (1, 3)
@@ -64,11 +66,13 @@ class Batch:
 def batches(
     draw: st.DrawFn, operator: Sampled, dtype: str, size: int, extents: Sequence[int] = EXTENTS, most_levels: int = 2
 ) -> Batch:
-    """Batches of an operator's samples. Batch axes are anywhere, counted from either end.
+    """Batches of an operator's inputs: samples, or a pattern of values.
 
-    At each level at least one operand is batched; all elements share the others.
+    Batch axes are anywhere, counted from either end. At each level at least one operand is batched; all
+    elements share the others.
     """
     seed = draw(st.integers(0, 1000))
+    pattern = draw(st.none() | st.integers(0, 100))
     example = operator.sample(dtype, size, seed)
     ranks = [array.ndim for array in example]
     least_rank = min(len(out.shape) for out in operator.outputs(*example))
@@ -78,7 +82,7 @@ def batches(
         ranks = [rank + (axis is not None) for rank, axis in zip(ranks, axes, strict=True)]
         rank = least_rank + len(levels)
         levels.insert(0, Level(draw(st.sampled_from(extents)), axes, draw(st.integers(-rank - 1, rank))))
-    inputs = _Samples(operator, dtype, size, seed, tuple(levels))
+    inputs = _Samples(operator, dtype, size, seed, tuple(levels), pattern)
     operands = tuple(inputs.stacked(operand, ()) for operand in range(len(example)))
     indices = itertools.product(*(range(level.extent) for level in levels))
     found = {index: tuple(inputs.one(operand, index) for operand in range(len(example))) for index in indices}
@@ -98,12 +102,19 @@ class _Samples:
     size: int
     seed: int
     levels: tuple[Level, ...]
+    pattern: int | None
 
     def one(self, operand: int, index: tuple[int, ...]) -> Array:
         seed = self.seed
         for level, place in zip(self.levels, index, strict=True):
             seed = seed * level.extent + (place if level.in_axes[operand] is not None else 0)
-        return self.operator.sample(self.dtype, self.size, seed)[operand]
+        sample = self.operator.sample(self.dtype, self.size, seed)
+        array = sample[operand]
+        if self.pattern is None or is_parameter(array, sample):
+            return array
+        names = pattern_names(array.dtype)
+        drawn = patterned(names[self.pattern % len(names)], array, np.random.default_rng(seed))
+        return self.operator.domain_of(operand).fitted(drawn, array, sample)
 
     def stacked(self, operand: int, index: tuple[int, ...]) -> Array:
         """The operand of all elements whose index begins with ``index``, stacked along the batch axes."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from suites.numerics.arrays import Array
+from suites.numerics.error_model import finfo
 
 Random = np.random.Generator
 Pattern = Callable[[np.dtype[Any], int, Random], Array]
@@ -51,13 +51,9 @@ def _patterns(dtype: np.dtype[Any]) -> dict[str, Pattern]:
     return _COMPLEX if dtype.kind == "c" else _FLOATS
 
 
-def _info(dtype: np.dtype[Any]) -> Any:
-    return jnp.finfo(dtype)
-
-
 def _decades(dtype: np.dtype[Any]) -> float:
     """Decades that magnitudes reach from 1 in either direction: 30 for float32, 3 for float16."""
-    return float(np.floor(0.8 * np.log10(float(_info(dtype).max))))
+    return float(np.floor(0.8 * np.log10(float(finfo(dtype).max))))
 
 
 def _signs(size: int, random: Random) -> Array:
@@ -102,7 +98,8 @@ def _far(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 
 def _large_first(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Ordered by size from the largest on, so that a sum loses the rest."""
-    return np.sort(10.0 ** random.uniform(-2, min(6, _decades(dtype)), size))[::-1]
+    magnitudes: Array = 10.0 ** random.uniform(-2, min(6, _decades(dtype)), size)
+    return np.sort(magnitudes)[::-1]
 
 
 def _cancelling(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -145,7 +142,7 @@ def _special_only(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 
 def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Subnormal numbers, zeros, and the smallest normal numbers."""
-    info = _info(dtype)
+    info = finfo(dtype)
     tiny, least = float(info.tiny), float(info.smallest_subnormal)
     values = [least, -least, 3 * least, tiny / 2, -tiny / 4, tiny, -tiny, 1.5 * tiny, 0.0, -0.0, 1.0]
     return random.choice(np.array(values), size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,7 +25,7 @@ def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:
     if not operator.elementwise:
         return None
     inputs = operator.sample(dtype, 64, 0)
-    arrays = [*inputs, *operator.outputs(*inputs)]
+    arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
     needed = COPIES * sum(SIZE * np.dtype(each.dtype).itemsize for each in arrays if int(np.prod(each.shape)) > 1)
     return SIZE if needed < min(_free_bytes(), _device_bytes(device)) else None
 

@@ -23,4 +23,8 @@ def fingerprint(arrays: Sequence[Array]) -> str:
 def same_bits(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
     """Tells whether two lists of arrays hold the same bits."""
     pairs = zip(arrays, others, strict=True)
-    return all(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)) for a, b in pairs)
+    return all(np.array_equal(_bytes(a), _bytes(b)) for a, b in pairs)
+
+
+def _bytes(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

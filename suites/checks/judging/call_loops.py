@@ -189,7 +189,8 @@ def _program(
             differing, first_turn, kept, _ = carried
             given, wanted, most = ([_at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
             results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*given))]
-            same = [_same(*each) for each in zip(results, wanted, most or [None] * len(outs), strict=True)]
+            most = most or [jnp.zeros(1)] * len(outs)
+            same = [_same(*each, exactly=repeats) for each in zip(results, wanted, most, strict=True)]
             differs = ~jnp.all(jnp.array(same))
             first_turn, kept = jax.lax.cond(
                 differs & (differing == 0), lambda: (turn, results), lambda: (first_turn, kept)
@@ -225,15 +226,16 @@ def _slack_type(dtype: Any) -> Any:
     return np.float64 if np.dtype(dtype) in (np.float64, np.complex128) else np.float32
 
 
-def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array | None) -> jax.Array:
-    """Whether all elements have equal bits, or differ by no more than the slack."""
+def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array, *, exactly: bool) -> jax.Array:
+    """Whether all elements have equal bits or, if they need not, differ by no more than the slack."""
     same = _bits(result) == _bits(wanted)
-    if slack is not None:
+    if not exactly:
         if np.dtype(result.dtype).kind == "b":
             result, wanted = result.astype(np.int32), wanted.astype(np.int32)
         near = jnp.abs(result - wanted).astype(slack.dtype) <= slack
         same = near | (same.all(0) if same.ndim > near.ndim else same)
-    return jnp.all(same)
+    all_same: jax.Array = jnp.all(same)
+    return all_same
 
 
 def _at(array: jax.Array, turn: Any) -> jax.Array:

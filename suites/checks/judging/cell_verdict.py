@@ -15,6 +15,7 @@ import numpy as np
 from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.judging.bits import fingerprint, same_bits
+from suites.checks.judging.canaries import WrittenBeyond
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
@@ -72,6 +73,8 @@ def judge_kernel(
             if guarded and guarded.fault:
                 return with_inputs(guarded.fault, operator, inputs)
             runs = [run_poisoned(program, outs, arguments, poison) for poison in POISONS]
+        except WrittenBeyond as beyond:
+            return with_inputs(Verdict(Status.OUT_OF_BOUNDS, str(beyond), None), operator, inputs)
         except Exception as error:
             return Verdict(Status.RUNTIME_ERROR, described(error), None)
         after = [np.asarray(array) for array in arguments]

@@ -3,7 +3,7 @@
 The derivative of the reference is itself a function of arrays: of the inputs and of cotangents or tangents. So its true
 results and their error bounds are derived by :func:`suites.derived_truth`, as for any function. A kernel may
 compute the same derivative by other formulas, with a rounding here and there that JAX's formulas do not have. So the
-bounds are :data:`SLACK` times as wide. A factor of 1.001 stays far outside of them.
+bounds are :data:`SLACK` times as wide, with one more rounding. A factor of 1.001 stays far outside of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suites.declare.differentiation import function_of
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array
 from suites.numerics.derived import derived_truth
-from suites.numerics.error_model import Truth
+from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.verdict import Verdict, judge
 
 SLACK = 8
@@ -101,8 +101,11 @@ def judge_derivative(operator: Operator, found: list[Array], truth: Truth) -> Ve
 
 
 def _with_slack(truth: Truth) -> Truth:
-    def wider(expected: Any) -> Any:
-        return expected if expected.margin is None else replace(expected, margin=SLACK * expected.margin)
+    def wider(expected: Expected) -> Expected:
+        if expected.margin is None:
+            return expected
+        rounding = float(finfo(expected.dtype).eps) / 2 * np.nan_to_num(np.abs(expected.value), posinf=0)
+        return replace(expected, margin=SLACK * (expected.margin + rounding))
 
     outputs = tuple(map(wider, truth.outputs))
     return replace(truth, outputs=outputs, alternative=tuple(map(wider, truth.alternative)))
@@ -119,7 +122,7 @@ def _pulled(
         function, floats = function_of(operator.reference, inputs, indices)
         outs, vjp = jax.vjp(function, *floats)
         cotangents = [
-            next(given) if is_real else np.zeros(out.shape, jax.dtypes.float0)
+            next(given).astype(out.dtype) if is_real else np.zeros(out.shape, jax.dtypes.float0)
             for is_real, out in zip(real, outs, strict=True)
         ]
         return list(vjp(cotangents))

@@ -89,7 +89,7 @@ def _exact_where_derived(
     operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], expected: list[Expected]
 ) -> list[Expected]:
     assert operator.gradient is not None
-    indices, count = list(operator.gradient.terms), len(inputs)
+    indices, count = list(operator.gradient.terms or ()), len(inputs)
     real = [each for each in cotangents if each.dtype.kind == "f"]
 
     def derivative(*arrays: jax.Array) -> list[jax.Array]:
@@ -107,9 +107,17 @@ def _exact_where_derived(
 
     derived = derived_truth(derivative, (*inputs, *real)).outputs
     return [
-        replace(mine, margin=np.where(theirs.margin == 0, 0, mine.margin)) if theirs.margin is not None else mine
+        mine
+        if theirs.margin is None or mine.margin is None
+        else replace(mine, margin=np.where(theirs.margin == 0, 0, mine.margin))
         for mine, theirs in zip(expected, derived, strict=True)
     ]
+
+
+def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """The values of :func:`true_cotangents` alone, in float64."""
+    with jax.enable_x64(True):
+        return _pullback(operator)(list(map(_wide, inputs)), list(map(_wide, cotangents)))
 
 
 @functools.lru_cache(maxsize=64)

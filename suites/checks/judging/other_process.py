@@ -93,8 +93,9 @@ class _Server:
 
     def end(self) -> None:
         """Ends the process."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._process.wait()
 
 
@@ -151,9 +152,8 @@ def serve_on(requests: BinaryIO, answers: BinaryIO) -> None:
     for line in requests:
         request = json.loads(line)
         if all(source.startswith("suites.") for source in request["sources"]):
-            catalogue.use(
-                request["sources"]
-            )  # once for all children; a user's file may start threads, which no child has
+            # Once for all children. A user's file may start threads, which no child would have.
+            catalogue.use(request["sources"])
         read, write = os.pipe()
         child = os.fork()
         if not child:

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from reports import Status
+from suites.checks.judging.canaries import set_canaries
 from suites.checks.judging.leftovers import leftovers
 from suites.numerics.verdict import Verdict
 
@@ -44,11 +45,17 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
 
     Raises:
         AssertionError: XLA did not use the donated memory, so the run proves nothing.
+        WrittenBeyond: The program wrote beyond the end of an array, on a GPU.
     """
     poison = [_filled(out, byte) for out in outs]
     addresses = [array.unsafe_buffer_pointer() for array in poison]
-    with leftovers(program, byte, next(iter(poison[0].devices()))):
+    device = next(iter(poison[0].devices()))
+    named = {f"output {index}": array for index, array in enumerate(poison)}
+    named |= {f"input {index}": array for index, array in enumerate(arguments)}
+    with leftovers(program, byte, device):
+        canaries = set_canaries(named, device)
         results = jax.block_until_ready(program(poison, *arguments))
+    canaries.require_unchanged()
     for result, address, out in zip(results, addresses, outs, strict=True):
         same_type = result.shape == tuple(out.shape) and result.dtype == out.dtype
         if result.size and same_type and result.unsafe_buffer_pointer() != address:

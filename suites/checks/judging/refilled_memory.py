@@ -38,29 +38,26 @@ class RefilledMemory:
         Raises:
             AssertionError: Something has other addresses, so the calls prove nothing.
         """
-        before = self._addresses()
         if self._on_host or self._placed is None:
             self._placed = None
             for array, new in zip(self._arrays, inputs, strict=True):
                 np.copyto(array, new)
-            self._placed = jax.block_until_ready([jax.device_put(array, self._device) for array in self._arrays])
+            placed = jax.block_until_ready([jax.device_put(array, self._device) for array in self._arrays])
+            own = [array.ctypes.data for array in self._arrays] if self._on_host else _addresses(placed)
         else:
-            new = [jax.device_put(array, self._device) for array in inputs]
-            self._placed = jax.block_until_ready(_write(self._placed, new))
-        if before and self._addresses() != before:
-            raise AssertionError("an input was placed at another address than before, so the calls prove nothing")
-        return list(self._placed)
+            own = _addresses(self._placed)
+            placed = jax.block_until_ready(
+                _write(self._placed, [jax.device_put(each, self._device) for each in inputs])
+            )
+        pairs = zip(placed, _addresses(placed), own, strict=True)
+        if any(array.size and address != expected for array, address, expected in pairs):
+            raise AssertionError("an input does not lie at the address that it had before, so the calls prove nothing")
+        self._placed = placed
+        return list(placed)
 
-    def _addresses(self) -> list[int]:
-        if self._on_host:
-            self._require_borrowed()
-            return []
-        return [array.unsafe_buffer_pointer() for array in self._placed or () if array.size]
 
-    def _require_borrowed(self) -> None:
-        for array, placed in zip(self._arrays, self._placed or (), strict=False):
-            if array.size and placed.unsafe_buffer_pointer() != array.ctypes.data:
-                raise AssertionError("JAX copied an input instead of borrowing its memory, so the calls prove nothing")
+def _addresses(arrays: Sequence[jax.Array]) -> list[int]:
+    return [array.unsafe_buffer_pointer() for array in arrays]
 
 
 def _aligned(like: Array) -> Array:

@@ -7,7 +7,7 @@ import sys
 
 import numba
 
-import suites  # noqa: F401  JAX and the backends, imported once for all children
+import suites.backends  # noqa: F401  JAX and the backends, imported once for all children
 from suites.checks.judging.other_process import serve_on
 
 

@@ -110,7 +110,7 @@ def of_constant(array: Array) -> Estimate:
 
 def unit(dtype: np.dtype[Any]) -> float:
     """Unit roundoff of a dtype and of its wide type, added: truth is rounded as often as the result."""
-    return float(finfo(dtype).eps) / 2 + float(np.finfo(WIDE[dtype.name]).eps) / 2
+    return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype.name])).eps) / 2
 
 
 def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:

@@ -236,7 +236,7 @@ FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice"
 """Primitives whose rules treat exact integers as XLA does, without compiling anything."""
 
 FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
-"""Primitives whose rules hold for complex numbers, besides those of :data:`SOURCES`."""
+"""Primitives whose rules hold for complex numbers, besides :data:`SOURCES`."""
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {

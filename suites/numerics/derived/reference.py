@@ -220,13 +220,21 @@ def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:
     return _evaluate(inner, (), operands)
 
 
+def _outputs(inner: Any) -> Sequence[Any]:
+    return (inner.jaxpr if isinstance(inner, core.ClosedJaxpr) else inner).outvars  # type: ignore[no-any-return]
+
+
 def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     """Follows each step of a scan."""
-    length, consts, carries = params["length"], params["num_consts"], params["num_carry"]
+    length = params["length"]
+    if "num_consts" in params:
+        consts, carries = params["num_consts"], params["num_carry"]
+    else:  # since jax 0.11.2
+        consts, carries, _ = map(len, params["ft_in"].unpack())
     if length > STEPS:
         raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
-    stacks: list[list[Estimate]] = [[] for _ in params["jaxpr"].jaxpr.outvars[carries:]]
+    stacks: list[list[Estimate]] = [[] for _ in _outputs(params["jaxpr"])[carries:]]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     for step in order:
         here = [row.moved(operator.itemgetter(step)) for row in rows]
@@ -234,7 +242,7 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
         carry = results[:carries]
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
-    avals = [variable.aval for variable in params["jaxpr"].jaxpr.outvars[carries:]]
+    avals = [variable.aval for variable in _outputs(params["jaxpr"])[carries:]]
     return [
         *carry,
         *(

@@ -24,7 +24,7 @@ from suites.numerics.derived.functions import (
     nearest,
 )
 from suites.numerics.error_model import WIDE, finfo, significand_bits
-from suites.numerics.quanta import nothing_rounded, quantum
+from suites.numerics.quanta import elementwise, nothing_rounded, quantum
 
 Params = dict[str, Any]
 Operands = list[Estimate]
@@ -43,12 +43,14 @@ def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any
     exact = _fits(value, dtype)
     for operand in operands:
         exact = exact & operand.exact
+    if len(operands) == 2 and any(operand.error is not None for operand in operands) and np.any(exact):
+        exact = exact & _fits_in_any_order(*operands, dtype)
     if np.all(exact):
         return Estimate(value, None, dtype)
     return rounded(value, error, dtype, np.where(exact, 0, 1), unknown=unknown(*operands))
 
 
-def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: float) -> Estimate:
+def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: Any) -> Estimate:
     """The rule of a product, square or quotient of complex numbers, which takes several rounded operations."""
     return rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4)
 
@@ -56,6 +58,17 @@ def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, er
 def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
     """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
     return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
+
+
+def _fits_in_any_order(x: Estimate, y: Estimate, dtype: np.dtype[Any]) -> Any:
+    """True where ``x + y`` has no more bits than the dtype even if both had one sign.
+
+    Such a sum is exact also in a kernel that adds the terms of x and y in another order. A single operation on exact
+    inputs need not be.
+    """
+    quanta = np.minimum(*(elementwise(each.value) for each in (x, y)))
+    sizes = np.abs(x.value) + np.abs(y.value)
+    return nothing_rounded(sizes, quanta, significand_bits(dtype), float(finfo(dtype).tiny))
 
 
 def _whole_products(x: Estimate, y: Estimate, dtype: np.dtype[Any]) -> Any:

@@ -162,14 +162,15 @@ def _mutated(options: argparse.Namespace) -> Any:
     """Tries the mutants that the options choose; returns the file with the results."""
     from rich.console import Console
 
-    from suites.sessions.mutation_session import Plan, mutate
+    from suites.sessions.mutation_session import MutationPlan, mutate
     from suites.sessions.preflight import require_sound
     from suites.sessions.validate_command import default_jobs
 
     _announce(f"putting faults into right kernels, and running the checks on each, on {options.device}")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # this process must leave the GPU to the others
     selection = Selection.of(options)
     require_sound(selection)
-    plan = Plan(
+    plan = MutationPlan(
         selection=selection, sample=options.sample, seed=options.seed, only=options.only,
         jobs=options.jobs or default_jobs(), limit_s=options.timeout, resume=options.resume,
     )  # fmt: skip
@@ -315,6 +316,7 @@ def parser() -> Parser:
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
         (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores; deep: hours"),
         (mutants, "full", "full: all cells (default)"),
+        (mutate, "full", "full: all cells, for mutants that no cell of the quick profile catches (default)"),
     ):
         profiles = ("quick", "full") if each is bench else ("quick", "full", "deep")
         each.add_argument("--profile", "--cells", choices=profiles, default=profile, help=text)

@@ -12,6 +12,8 @@ from suites.cells.catalogue import operators
 from suites.cells.grid import backends
 from suites.cells.marks import why_skipped
 from suites.cells.selection import Selection
+from suites.declare.domain import Domain
+from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics.derived import explain_truth
 
@@ -32,7 +34,9 @@ def listing(selection: Selection) -> Table:
         if (not selection.operators or operator.name in selection.operators)
         and (not selection.backends or backend.id in selection.backends)
     ]
-    return Table(f"Operators on {platform}", columns, tuple(rows), tuple(_truths(selection)), "operator")
+    return Table(
+        f"Operators on {platform}", columns, tuple(rows), (*_truths(selection), *_domains(selection)), "operator"
+    )
 
 
 def _truths(selection: Selection) -> Iterator[str]:
@@ -42,6 +46,16 @@ def _truths(selection: Selection) -> Iterator[str]:
             inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
             found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
             yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
+
+
+def _domains(selection: Selection) -> Iterator[str]:
+    """Yields a line about the values that are drawn for each operator with an input that takes not all of its dtype."""
+    for name, operator in operators().items():
+        domains = operator.effective_domains
+        if any(domain != Domain() for domain in domains) and (not selection.operators or name in selection.operators):
+            names = input_names(operator.reference, len(domains))
+            said = ", ".join(f"{each} {domain}" for each, domain in zip(names, domains, strict=True))
+            yield f"{name}: drawn values: {said}"
 
 
 def _row(operator: Operator, backend: Backend, platform: str) -> Row:

@@ -107,6 +107,15 @@ class TestErrors:
         with pytest.raises(KernelCompileError, match=r"cannot compile wrong:(.|\n)*wrong.c"):
             c_kernel("void wrong(int64_t size, float* out) { nonsense; }", "wrong", OUT)()
 
+    def test_an_exception_of_another_kind_names_the_language(self, monkeypatch):
+        def lost(name, program):
+            raise KeyError("lost")
+
+        monkeypatch.setattr(toy_c, "_compiled", lost)
+        with pytest.raises(KeyError) as caught:
+            c_kernel(ADD.replace("+", "-"), "add", OUT)(X, Y)
+        assert f"(raised by the language {toy_c.LANGUAGE.name!r}, which compiled add)" in caught.value.__notes__
+
     def test_a_platform_that_it_has_no_code_for(self, add):
         with pytest.raises(PlatformError, match="add runs on cpu, but is being lowered for cuda"):
             jax.jit(add).trace(X, Y).lower(lowering_platforms=("cuda",))

@@ -19,6 +19,7 @@ from suites.unit.reports.builders import make_run
 
 def result(number, outcome, **changes):
     facts = {"language": "numba", "kind": "bound", "file": "suites/ops/add.py", "line": 7, "diff": "-a < b\n+a <= b"}
+    facts |= {"before": "a < b", "after": "a <= b"}
     if outcome == "caught":
         facts |= {"check": "eager", "status": Status.WRONG_VALUE, "operator": "add", "backend": "numba"}
     return MutantResult(name=f"add:py:{number}", outcome=outcome, **(facts | changes))

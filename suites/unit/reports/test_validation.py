@@ -81,3 +81,19 @@ def test_a_run_of_times_is_not_a_validation():
     assert is_validation(RECORDS)
     assert not is_validation([make_record()])
     assert not is_validation([])
+
+
+def test_a_kernel_that_is_far_less_exact_than_xla_is_named_and_not_failed():
+    same = [checked("jnp", used=0.004), checked("numba", used=0.3), checked("warp", used=0.1)]
+    other = [checked("numba", "vmap", used=0.9), checked("cuda_raw", used=0.9, status=Status.WRONG_VALUE)]
+    table, _ = validation_tables([*same, *other])
+    named = [note for note in table.notes if note.startswith("less exact")]
+    assert len(named) == 1
+    assert named[0].startswith("less exact: lif_step numba float32 passed, but its error is 75 times as large as XLA's")
+
+
+def test_the_error_of_xla_in_a_record_of_its_own_counts_first():
+    accuracy = Accuracy(budget_used=0.6, reference_budget_used=0.0)
+    record = make_record(make_cell(backend="numba"), None, RUN, status=Status.PASSED, accuracy=accuracy)
+    table, _ = validation_tables([record])
+    assert any("600 times" in note for note in table.notes)

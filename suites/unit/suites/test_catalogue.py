@@ -56,6 +56,10 @@ WRONG = {
         "x = 1",
         r"my_ops\.py: holds no operator\. Give it one under a public name: OPERATOR = suites\.Operator\(",
     ),
+    "undeclared": (
+        "import bridge\nclip_op = bridge.XLACustomKernel('clip')",
+        r"my_ops\.py: holds no operator, but the XLACustomKernel clip_op\. .* suites\.operator_of\(clip_op\)",
+    ),
     "dependency": ("\nimport no_such_thing", r"my_ops\.py: No module named 'no_such_thing' \(.*/my_ops\.py:2\)$"),
     "broken": (
         "def f():\n    return 1 / 0\nf()",

@@ -439,6 +439,15 @@ def test_bfloat16_results_are_judged():
     assert _wrong(truth, [got])
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_kernels_that_factor_out_are_as_right_as_the_reference(dtype):
+    """In types of few bits many single operations are exact by chance, but not those of another kernel."""
+    x, y = (RANDOM.standard_normal(20_000).astype(dtype) for _ in range(2))
+    one = np.ones(1, x.dtype)
+    truth = derived_truth(lambda x, y: x * y + y * 1.5 - y, (x, y))
+    assert not _wrong(truth, [y * (x + one / 2)])
+
+
 # Expressions that are drawn.
 
 UNARY = {

@@ -11,10 +11,11 @@ from suites.cells import catalogue
 from suites.cells.selection import Selection, SelectionError
 from suites.mutation.fault import Fault
 from suites.mutation.kernel_functions import source_of
-from suites.mutation.mutated import Mutant
+from suites.mutation.mutated import SourceMutant
 from suites.ops import operators
 from suites.sessions.commands.command_line import main
-from suites.sessions.mutation_session import Plan, mutate
+from suites.sessions.mutation_session import MutationPlan, mutate
+from suites.unit.processes import output
 
 LINE = "        out[i] = zero if value <= zero else value"
 """The line of the Numba kernel of relu that does the work."""
@@ -34,7 +35,7 @@ def changed(name, text):
     source = source_of("suites.ops.relu")
     start = source.index(LINE)
     fault = Fault("statement", source.count("\n", 0, start) + 1, start, start + len(LINE), text, LINE.strip(), name)
-    return Mutant("suites.ops.relu", fault, (("relu", "numba"),), "numba")
+    return SourceMutant("suites.ops.relu", fault, (("relu", "numba"),), "numba")
 
 
 CHANGES = {
@@ -42,7 +43,6 @@ CHANGES = {
     "hanging": "        while x[i] == x[i] or out[i] != 0:\n            out[i] = 1",
     "crashing": "        out[i + 1_000_000_000_000] = x[i]",
     "uncompilable": "        out[i] = nothing_of_this_name",
-    "equal": "        out[i] = (zero if value <= zero else value)",
     "unnoticed": "        out[i] = zero if value <= zero else (value if x.size != 1_234_567 else zero)",
 }
 
@@ -52,7 +52,8 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
     monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: mutants)
     shown = []
     path = mutate(
-        Plan(selection=Selection(), jobs=2, limit_s=4.0), lambda done, count, result: shown.append((done, count))
+        MutationPlan(selection=Selection(profile="quick"), jobs=2, limit_s=3.0),
+        lambda done, count, result: shown.append((done, count)),
     )
     found = read_mutation(path)
     assert found.is_complete
@@ -63,7 +64,6 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
         "hanging": "caught",
         "crashing": "caught",
         "uncompilable": "invalid",
-        "equal": "same code",
         "unnoticed": "same results",
     }
     assert results["wrong"].status is Status.WRONG_VALUE
@@ -71,26 +71,25 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
     assert results["hanging"].status is Status.TIMEOUT
     assert results["crashing"].status is Status.CRASHED
     assert "SIGSEGV" in str(results["crashing"].reason)
-    assert results["unnoticed"].inputs > 50
+    assert results["unnoticed"].inputs > 10
     assert results["unnoticed"].diff.splitlines() == [f"-{LINE}", f"+{CHANGES['unnoticed']}"]
 
 
-def test_a_cell_that_the_right_kernel_fails_proves_nothing(monkeypatch, tmp_path):
-    """A check that always fails is not counted: the mutant is not caught by it."""
+def test_a_check_that_the_right_kernel_does_not_pass_proves_nothing(monkeypatch, tmp_path):
+    """Neither a check that always fails nor one that never decides counts; the checks after it still see the mutant."""
     checks = tmp_path / "checks"
     checks.mkdir()
-    (checks / "test_grumpy.py").write_text(
-        "from suites.cells.tables.calls import KERNELS\n"
-        "from suites.checks.register import check\n\n\n"
-        "@check('grumpy', sees='everything', cells=KERNELS, order=1)\n"
-        "def test_grumpy(case):\n"
-        "    raise AssertionError('always')\n"
-    )
+    head = "from suites.cells.tables.calls import KERNELS\nfrom suites.checks.register import check\n\n\n"
+    fails = "@check('fails', sees='all', cells=KERNELS, order=1)\ndef test_fails(case):\n    raise AssertionError\n"
+    (checks / "test_fails.py").write_text(head + fails)
+    unsure = "@check('unsure', sees='all', cells=KERNELS, order=2)\ndef test_unsure(case, a_fixture):\n    pass\n"
+    (checks / "test_unsure.py").write_text(head + unsure)
     monkeypatch.setenv("KERNEL_BRIDGE_CHECKS", str(checks))
     monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: [changed("wrong", CHANGES["wrong"])])
-    path = mutate(Plan(selection=Selection()), lambda *_: None)
+    path = mutate(MutationPlan(selection=Selection()), lambda *_: None)
     (result,) = read_mutation(path).results.values()
-    assert (result.outcome, result.check) == ("caught", "eager")
+    assert (result.outcome, result.check, result.cell) == ("caught", "eager", "relu-numba-f32-2100-cpu")
+    assert result.cells == 3
 
 
 def test_a_session_goes_on_where_it_ended(monkeypatch, capsys):
@@ -120,12 +119,22 @@ def test_a_session_goes_on_where_it_ended(monkeypatch, capsys):
     assert main([*arguments, "--require", "0", "--resume", str(path)]) == Exit.FINE
     assert set(read_mutation(path).results) == set(whole.results)
     with pytest.raises(SelectionError, match="is complete"):
-        mutate(Plan(selection=Selection(operators=("relu",)), resume=str(path)), lambda *_: None)
+        mutate(MutationPlan(selection=Selection(operators=("relu",)), resume=str(path)), lambda *_: None)
     header = whole.header
     other = Path(f"other{SUFFIX}")
     append_line(other, header.__class__(run=header.run, made=1, chosen=["another"]))
     assert main([*arguments, "--resume", str(other)]) == Exit.COULD_NOT_RUN
     assert "chose other mutants" in capsys.readouterr().err
+
+
+def test_the_process_that_others_are_forked_from_has_no_threads_and_no_backends():
+    """A forked process has neither: an import that starts one, such as in a new check, would break every mutant."""
+    program = (
+        "import os; import suites.sessions.mutation_warmup; "
+        "from jax._src.xla_bridge import backends_are_initialized as started; "
+        "print(len(os.listdir('/proc/self/task')), started())"
+    )
+    assert output("-c", program, JAX_PLATFORMS="cpu", OPENBLAS_NUM_THREADS="1") == "1 False"
 
 
 def test_mistakes_are_one_line(capsys):

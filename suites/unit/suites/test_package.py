@@ -61,7 +61,7 @@ def test_every_export_serves_an_operator_or_a_backend():
                 used |= {alias.name for alias in node.names}
     of_backends = {"Backend", "Kernel", "register_backend", "RawKernel", "PallasKernel"}
     of_users = {"CatalogueError", "OperatorError", "Limitation", "derived_truth", "sums_of_products"}
-    of_users |= {"CustomKernel", "NumbaKernel", "operator_of"}
+    of_users |= {"CustomKernel", "JaxKernel", "NumbaKernel", "operator_of"}
     assert set(suites.__all__) == used | of_backends | of_users
     assert not used & (of_backends | of_users)
 

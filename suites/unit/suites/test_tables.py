@@ -136,7 +136,21 @@ def tables(request):
 
 
 TRANSFORMATIONS = {
-    *("twice", "drawn", "drawn vmap", "vmap", "vmap0", "scan", "cond", "donate", "shard", "export", "x64")
+    *(
+        "guards",
+        "indices",
+        "twice",
+        "drawn",
+        "drawn vmap",
+        "vmap",
+        "vmap0",
+        "scan",
+        "cond",
+        "donate",
+        "shard",
+        "export",
+        "x64",
+    )
 }
 
 

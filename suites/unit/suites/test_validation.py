@@ -124,6 +124,22 @@ def test_evidence_keeps_the_worst_accuracy_and_raises_what_is_wrong():
     assert evidence.accuracy.budget_used == 3.0
 
 
+def test_evidence_of_elements_without_a_bound_is_no_evidence():
+    def verdict(status, judged):
+        return Verdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
+
+    evidence = Evidence()
+    evidence.require(verdict(Status.UNCHECKED, 0))
+    with pytest.raises(CheckFailed, match="UNCHECKED: no error bound is known") as caught:
+        evidence.finish()
+    assert outcome(caught)[0] is Status.UNCHECKED
+    evidence.require(verdict(Status.UNCHECKED, 3))
+    evidence.finish()
+    with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
+        evidence.require(verdict(Status.UNCHECKED, 3), "value", whole=True)
+    Evidence().finish()
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

@@ -1,0 +1,192 @@
+"""Drawn inputs judge wrong kernels and spare right ones: what is undecided is left out, and nothing else is."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+import warp as wp
+
+from reports import Status
+from suites import Gradient, Operator
+from suites.backends.backend import Backend
+from suites.checks.drawn import session_seed
+from suites.checks.drawn.decided import judged, judged_battery
+from suites.checks.drawn.decided_gradients import gradient_battery
+from suites.checks.drawn.drawn_verdict import judge_battery
+from suites.checks.drawn.many_sizes import large_sizes, small_sizes, work
+from suites.numerics.step_by_step import step_by_step
+from suites.numerics.zero_signs import keeps_zero_signs
+from suites.ops import operators
+
+
+def _of(reference, kernel, dtype="float32", **fields):
+    return Operator(name="drawn", reference=reference, kernels={"numba": kernel}, dtypes=[dtype], **fields)
+
+
+def _failures(operator):
+    device = jax.devices("cpu")[0]
+    found = judge_battery(operator, Backend.NUMBA, operator.dtypes[0], 5, device)
+    return [verdict for _, verdict in found if verdict.status is not Status.PASSED]
+
+
+@numba.njit
+def _clamped(x, out):
+    for i in range(x.size):
+        out[i] = min(x[i], x.dtype.type(5)) if x[i] == x[i] else x[i]
+
+
+@numba.njit
+def _from_zero(x, out):
+    for i in range(x.size):
+        out[i] = 0 - x[i]
+
+
+@numba.njit
+def _never(x, out):
+    for i in range(x.size):
+        out[i] = False
+
+
+@numba.njit
+def _signed(x, out):
+    for i in range(x.size):
+        out[i] = np.int8(x[i])
+
+
+@numba.njit
+def _quotient(x, y, out):
+    for i in range(x.size):
+        out[i] = x[i] / y[i]
+
+
+WRONG = {
+    "clamp": (_of(lambda x: x + 0, _clamped), "x = np.array([7.0], np.float32)"),
+    "zero": (_of(lambda x: -x, _from_zero), "wrong sign of zero"),
+    "bool": (_of(lambda x: ~x, _never, "bool"), "x = np.array([False], np.bool)"),
+    "unsigned": (_of(lambda x: x.astype(jnp.float32), _signed, "uint8"), "x = np.array([255], np.uint8)"),
+    "division": (_of(lambda x, y: x / y, _quotient), "error_model='numpy'"),
+}
+
+
+@pytest.mark.parametrize(("operator", "said"), WRONG.values(), ids=WRONG)
+def test_wrong_kernel_fails_with_inputs_to_paste_or_a_cure(operator, said):
+    assert said in _failures(operator)[0].reason
+
+
+@numba.njit
+def _average(x, y, out):
+    for i in range(x.size):
+        out[i] = (x[i] + y[i]) >> 1
+
+
+@numba.njit(error_model="numpy")
+def _whole_quotient(x, y, out):
+    for i in range(x.size):
+        out[i] = x[i] // y[i]
+
+
+@numba.njit
+def _root_of_square(x, out):
+    for i in range(x.size):
+        out[i] = np.sqrt(x[i] * x[i])
+
+
+@numba.njit
+def _relu(x, out):
+    for i in range(x.size):
+        out[i] = x[i] if not x[i] < 0 else x.dtype.type(0)
+
+
+@numba.njit
+def _dot(x, y, out):
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total += x[i] * y[i]
+    out[()] = total
+
+
+RIGHT = {
+    "int64 in Numba": _of(lambda x, y: (x + y) >> 1, _average, "int32"),
+    "division of integers": _of(lambda x, y: x // y, _whole_quotient, "int32"),
+    "overflow in between": _of(lambda x: jnp.sqrt(x * x), _root_of_square),
+    "either zero": _of(lambda x: jnp.maximum(x, 0), _relu),
+    "order of a sum": _of(lambda x, y: jnp.dot(x, y), _dot),
+}
+
+
+@pytest.mark.parametrize("operator", RIGHT.values(), ids=RIGHT)
+def test_right_kernel_passes_where_its_result_is_decided(operator):
+    assert _failures(operator) == []
+    decided = [each.share for each in judged_battery(operator, operator.dtypes[0], 5)]
+    assert np.mean(decided) > 0.5
+
+
+def test_elements_beside_undecided_ones_are_judged():
+    drawn = judged(RIGHT["overflow in between"], "two", (np.array([1e30, 3], np.float32),))
+    assert [each.tolist() for each in drawn.decided] == [[False, True]]
+    assert drawn.judge([np.array([np.inf, 3], np.float32)]).status is Status.PASSED
+    assert drawn.judge([np.array([np.inf, 4], np.float32)]).status is Status.WRONG_VALUE
+
+
+def test_results_of_another_shape_are_wrong_shapes():
+    drawn = judged(RIGHT["either zero"], "two", (np.ones(2, np.float32),))
+    assert drawn.judge([np.ones(3, np.float32)]).status is Status.WRONG_SHAPE
+
+
+def test_signs_of_zeros_count_where_all_operations_define_them():
+    x = (np.ones(2, np.float32),)
+    assert keeps_zero_signs(lambda x: -x * 2, x)
+    assert not keeps_zero_signs(lambda x: jnp.maximum(x, 0), x)
+
+
+def test_step_by_step_overflows_where_xla_does_not():
+    x = np.array([1e30, 3], np.float32)
+    np.testing.assert_array_equal(step_by_step(lambda x: jnp.sqrt(x * x))(x)[0], [np.inf, 3])
+    np.testing.assert_array_equal(step_by_step(lambda x: jnp.sum(x, keepdims=True))(x[1:])[0], [3])
+
+
+def test_kinks_are_allowed_for_and_other_derivatives_are_not():
+    for name in ("relu", "sigmoid"):
+        operator = operators()[name]
+        (_, drawn), *_ = gradient_battery(operator, "float32", 5)
+        assert drawn.name == "zeros"
+        (expected,) = drawn.truth.outputs
+        inside = drawn.judge([np.asarray(expected.value * 0.9, np.float32)]).status is Status.PASSED
+        assert inside == (name == "relu")
+
+
+@wp.kernel
+def _squares(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = x[i] * x[i]
+
+
+def test_sizes_follow_from_the_seed_and_have_every_kind():
+    try:
+        session_seed.use(1)
+        first, full = small_sizes("add", 0), small_sizes("add", 1)
+        session_seed.use(2)
+        other = small_sizes("add", 0)
+        session_seed.use(1)
+        assert first == small_sizes("add", 0) != other
+    finally:
+        session_seed.use(0)
+    assert {32, 64, 1024, 31, 33, 1023, 1025, 4096} <= set(full)
+    assert any(size % 8 == 0 for size in first)
+    assert len(first) < 10 < len(full)
+
+
+def test_quadratic_work_keeps_an_operator_from_large_sizes():
+    square = Operator(
+        name="square",
+        reference=lambda x: x[:, None] * x[None, :],
+        kernels={"warp": _squares},
+        gradient=Gradient({0: 1}),
+        dtypes=["float32"],
+    )
+    assert work(square, "float32", 2**20) > 2**39
+    assert large_sizes(square, "float32", 1) == []
+    assert [size.bit_length() > 16 or size == 2**16 - 1 for size in large_sizes(operators()["add"], "float32", 1)] == [
+        True
+    ] * 3

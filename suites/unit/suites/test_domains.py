@@ -1,0 +1,173 @@
+"""A domain holds what an author says, fits drawn values to it, and is guessed from samples of integers alone."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from suites import Domain, Operator, OperatorError
+from suites.checks.drawn.battery import battery
+from suites.checks.drawn.patterns import pattern_names, patterned
+from suites.declare.contradictions import verify
+from suites.declare.limitation import Limitation
+from suites.ops import operators
+from suites.unit.suites.ops_small import cube, gather
+
+DOMAINS = {
+    "any": Domain(),
+    "finite": Domain(finite=True),
+    "positive": Domain(least=0, zero=False),
+    "not negative": Domain(least=0),
+    "not zero": Domain(zero=False),
+    "between": Domain(least=-0.5, most=0.75),
+    "below": Domain(below=7),
+    "below an extent": Domain(below=lambda x: x.size),
+    "normal": Domain(normal=True, finite=True),
+    "ascending": Domain(finite=True, ascending=True),
+    "distinct": Domain(distinct=True, finite=True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+def test_every_pattern_is_fitted_to_every_domain(domain, dtype):
+    sample = np.arange(33).astype(dtype)
+    if domain in (DOMAINS["between"], DOMAINS["below"]):
+        sample = np.zeros(33, dtype)
+    if domain is DOMAINS["positive"] or domain is DOMAINS["not zero"]:
+        sample = sample + np.dtype(dtype).type(1)
+    for name in pattern_names(np.dtype(dtype)):
+        fitted = domain.fitted(patterned(name, sample, np.random.default_rng(1)), sample, (sample,))
+        assert fitted.dtype == sample.dtype
+        assert fitted.shape == sample.shape
+        assert domain.outside(fitted, (sample,)) is None, name
+
+
+def test_values_inside_stay_as_they_are():
+    x = np.array([0.25, -0.0, 1e-40, 0.5], np.float32)
+    assert Domain(least=-1, most=1).fitted(x, x, (x,)).tobytes() == x.tobytes()
+
+
+def test_limits_are_met_and_not_passed():
+    x = np.array([0, 2, 9, 10, 250], np.uint8)
+    assert Domain(least=2, most=9).fitted(x, x, (x,)).min() >= 2
+    assert Domain(least=2, most=9).fitted(x, x, (x,)).max() <= 9
+
+
+def test_fixed_inputs_keep_the_sample():
+    x, drawn = np.arange(3), np.full(3, 9)
+    assert Domain(fixed=True).fitted(drawn, x, (x,)) is x
+
+
+@pytest.mark.parametrize(
+    ("domain", "array", "outside"),
+    [
+        (Domain(least=0), np.array([1.0, -2.0]), "-2.0"),
+        (Domain(least=0), np.array([np.nan]), "nan"),
+        (Domain(finite=True), np.array([0.0, np.inf]), "inf"),
+        (Domain(below=4), np.array([0, 4]), "4"),
+        (Domain(zero=False), np.array([1, 0]), "0"),
+        (Domain(ascending=True), np.array([2, 1]), "ascending"),
+        (Domain(distinct=True), np.array([2, 2]), "equal"),
+        (Domain(normal=True), np.array([1e-40], np.float32), "e-40"),
+    ],
+)
+def test_what_is_outside_is_named(domain, array, outside):
+    assert outside in domain.outside(array, (array,))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"least": 2, "most": 1}, {"least": "0"}, {"below": 1.5}, {"most": True}], ids=lambda fields: str(fields)
+)
+def test_domain_that_makes_no_sense_is_refused(fields):
+    with pytest.raises(OperatorError, match="Domain: "):
+        Domain(**fields)
+
+
+def _gathering(sample, **fields):
+    return Operator(
+        name="gather",
+        reference=lambda i, x: x[i],
+        kernels={"numba": gather},
+        sample=sample,
+        dtypes=["float32"],
+        **fields,
+    )
+
+
+def _indices(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    return random.integers(0, size + 3, size).astype(np.int32), random.standard_normal(size + 3).astype(dtype)
+
+
+def test_integers_that_look_like_indices_are_drawn_below_the_extent():
+    operator = _gathering(_indices)
+    sample = operator.sample("float32", 33, 0)
+    drawn = [each.inputs for each in battery(operator, sample, (1,), ("i", "x"))]
+    assert len(drawn) > 40
+    assert all(inputs[0].min() >= 0 and inputs[0].max() < 36 for inputs in drawn)
+    assert {int(inputs[0].max()) for inputs in drawn} >= {0, 35}
+    assert any(np.isnan(inputs[1]).any() for inputs in drawn)
+
+
+def test_indices_into_a_constant_table_stay_within_it():
+    table = jnp.arange(13.0)
+
+    def sample(dtype, size, seed):
+        return np.random.default_rng(seed).integers(0, 13, size).astype(np.int32), np.ones(size, dtype)
+
+    operator = replace(_gathering(sample), reference=lambda i, x: table[i] * x)
+    i, x = operator.sample("float32", 33, 0)
+    assert operator.domain_of(0).limits(i.dtype, (i, x)) == (0, 12)
+
+
+def test_integers_that_pass_every_extent_are_any():
+    def sample(dtype, size, seed):
+        return np.random.default_rng(seed).integers(0, 9999, size).astype(np.int32), np.ones(size, dtype)
+
+    assert _gathering(sample).domain_of(0) == Domain()
+
+
+def test_structure_is_fixed_and_parameters_of_integers_too():
+    assert operators()["csr_matvec"].domain_of(2).fixed
+
+    def sample(dtype, size, seed):
+        return np.full(1, 3, np.int32), np.random.default_rng(seed).standard_normal(size).astype(dtype)
+
+    assert _gathering(sample).domain_of(0).fixed
+
+
+def test_default_samples_suggest_nothing():
+    assert (
+        Operator(name="c", reference=lambda x: x**3, kernels={"numba": cube}, dtypes=["int32"]).domain_of(0) == Domain()
+    )
+
+
+def test_domains_are_taken_by_name_and_by_index():
+    operator = _gathering(_indices, domains={"x": Domain(finite=True), 0: Domain(below=1)})
+    assert operator.domain_of(1).finite
+    assert operator.domain_of(0).below == 1
+
+
+@pytest.mark.parametrize("key", ["y", 2, -1])
+def test_domain_of_an_unknown_input_is_refused(key):
+    with pytest.raises(OperatorError, match="expected one of the inputs i, x or its index"):
+        _ = _gathering(_indices, domains={key: Domain()}).effective_domains
+
+
+def test_domains_that_are_none_are_refused():
+    with pytest.raises(OperatorError, match=r"domains is .*expected a dict by the name or index"):
+        _gathering(_indices, domains={"x": "finite"})
+
+
+def test_sample_outside_of_its_domain_is_a_contradiction():
+    with pytest.raises(OperatorError, match=r"the sample of x has the value .*expected the domain"):
+        verify(_gathering(_indices, domains={"x": Domain(least=100)}))
+
+
+def test_limitation_of_an_unknown_edge_case_is_a_contradiction():
+    limitation = Limitation("why", backends=["numba"], edges=["nann"])
+    operator = Operator(name="c", reference=lambda x: x**3, kernels={"numba": cube}, limitations=[limitation])
+    with pytest.raises(OperatorError, match=r"edge case 'nann', which there is not\. Did you mean 'nan'"):
+        verify(operator)
