@@ -52,7 +52,8 @@ def judge(
         for operator, backend in run.idle_kernels
         if any(selects(cell) for cell in run.expected.values() if (cell.operator, cell.backend) == (operator, backend))
     ]
-    idle = _idle_operators(counting)
+    shown = {record.cell.operator for record in counting}
+    idle = [operator for operator in _idle_operators(last_by_cell(run.records)) if operator in shown]
     if idle and not any(operator in line for operator in idle for line in lines):
         lines.append(
             f"no kernel of {', '.join(idle)} ran on {counting[0].cell.platform}; kernel-bridge list shows why. Choose"

@@ -31,7 +31,7 @@ def prepare_early() -> None:
 
 
 def work_like_validate(config: pytest.Config) -> None:
-    """Changes the options of a session that runs every check; leaves those of other sessions alone.
+    """Changes the options of a session that runs every check, and of no other session.
 
     Called before pytest-xdist reads its options.
     """

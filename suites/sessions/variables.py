@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 
-from suites.errors import SelectionError
+from suites.cells.selection import SelectionError
 
 PREFIX = "KERNEL_BRIDGE_"
 

@@ -133,7 +133,7 @@ def whole(records: Sequence[Record], lines: Sequence[bytes] = (), optional: Sequ
 def begun(
     path: Path, run: Run | None = None, cells: Iterable[Cell] = (), ends: int | None = None
 ) -> Iterator[RunWriter]:
-    """A writer whose session has begun with these cells, besides those of 500 sizes; those with a record are left out.
+    """A writer whose session has begun with these cells, or cells of 500 sizes; what has a record is left out.
 
     With `ends`, the session comes to its end with this exit code.
     """

@@ -72,8 +72,8 @@ def test_a_kernel_that_could_run_and_was_only_skipped_is_not_fine(runs, capsys):
 
 def test_a_kernel_that_cannot_run_here_is_fine(runs):
     with RunWriter(runs / "a.jsonl", make_run(run_id="a")) as writer:
-        writer.begin([make_cell(backend="jnp")], [make_cell()])
-        append(writer, cell=make_cell(backend="jnp"))
+        writer.begin([make_cell(backend="warp")], [make_cell()])
+        append(writer, cell=make_cell(backend="warp"))
         append(writer, **SKIPPED)
         writer.end(0)
     assert main(["show", "a"]) == Exit.FINE

@@ -50,7 +50,7 @@ python_files = check_*.py
 """
 
 CHOSEN = "eager or compiled or threads or sharding or shard or vmap0"
-"""Some checks: those of sharding need several devices, the others all inputs."""
+"""Some checks: sharding needs several devices, the others need all inputs."""
 
 
 @pytest.fixture(scope="module")
