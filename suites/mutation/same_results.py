@@ -29,7 +29,7 @@ COMPARED_SIZES = (
 SPECIAL_SIZES = (7, 33, 257, 4097, 65_537, 100_003)
 """Nominal sizes of the samples that also come with special values."""
 
-_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
+_SPECIAL = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 1e-40, 30.0)
 _LARGE = 30_000
 _MOST_ELEMENTS = 1 << 21
 _IDENTITY = re.compile(r"identity\\22:\\22([^\\]+)")
