@@ -176,7 +176,7 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does."""
     result = yield
-    if pyfuncitem.path.parent in folders():
+    if "case" in pyfuncitem.fixturenames and pyfuncitem.path.parent in folders():
         from suites.checks.judging.evidence import Evidence
 
         pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()

@@ -15,7 +15,7 @@ LEAST = 1e-3
 def less_exact_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns a note for each kernel and dtype with a passed cell whose error is :data:`TIMES` times XLA's.
 
-    XLA's error is the one in the record of the cell, or that of the same cell of the baseline in the same run. Such a
+    XLA's error is the one in the record of the cell, or in the record of the baseline's cell in the same run. Such a
     kernel is within its bound, so this is no failure. It may add up in one long chain, or compute in a narrower type.
     """
     baseline = {_place(row): _used(row) for row in rows if row.cell.backend == BASELINE}

@@ -33,7 +33,7 @@ def functions_around_kernels(platform: str) -> list[Any]:
     "work",
     sees="functions around kernels that do the kernels' work, and leave them copies or nothing to do",
     cells=Table(cells=functions_around_kernels, quick_without_twins=True),
-    order=35,
+    order=37,
 )
 def test_results_come_from_the_kernels(case: Case, evidence: Evidence) -> None:
     operator = case.operator

@@ -34,7 +34,7 @@ _KEPT_CALLS = 16
 
 
 @dataclass(frozen=True)
-class Finding:
+class Trespass:
     """An access of a kernel outside of an array, to an input that it may only read, or after the end of its call.
 
     Attributes:
@@ -77,7 +77,7 @@ class Guards:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.findings: list[Finding] = []
+        self.findings: list[Trespass] = []
 
 
 @contextlib.contextmanager
@@ -150,10 +150,10 @@ class _Array:
         """Bytes between an access and the array."""
         return max(-access.offset, access.offset - self.region.size + 1, 0)
 
-    def finding(self, access: Access, *, is_late: bool = False) -> Finding:
+    def finding(self, access: Access, *, is_late: bool = False) -> Trespass:
         """The access in elements of the array."""
         item_bytes = max(1, self.item_bytes)
-        return Finding(access.kind, self.name, access.offset // item_bytes, self.region.size // item_bytes, is_late)
+        return Trespass(access.kind, self.name, access.offset // item_bytes, self.region.size // item_bytes, is_late)
 
 
 class _Arrays:
@@ -189,7 +189,7 @@ class _Arrays:
         self._frame.args.args = self._pointers(inputs)
         self._frame.rets.rets = self._pointers(outputs)
 
-    def close(self) -> list[Finding]:
+    def close(self) -> list[Trespass]:
         """Copies the results to XLA's memory, forbids further accesses, and returns what the guards have noted."""
         findings = []
         for each in self._arrays.values():
@@ -200,7 +200,7 @@ class _Arrays:
             each.region.close()
         return findings
 
-    def release(self) -> list[Finding]:
+    def release(self) -> list[Trespass]:
         """Gives the memory back, and returns the accesses that came after the end of the call."""
         findings = []
         for each in self._arrays.values():

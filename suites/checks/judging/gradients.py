@@ -124,11 +124,10 @@ def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Se
 def _pullback(operator: Operator) -> Pullback:
     """The pullback of the reference, compiled: operation by operation it would take a second."""
     assert operator.gradient is not None
-    indices = list(operator.gradient.terms or ())
 
     @jax.jit
     def compiled(inputs: list[Any], cotangents: list[Any]) -> list[jax.Array]:
-        function, floats = function_of(operator.reference, inputs, indices)
+        function, floats = function_of(operator.reference, inputs, operator.differentiated(inputs))
         _, vjp = jax.vjp(function, *floats)
         return list(vjp(cotangents))
 

@@ -10,7 +10,7 @@ from bridge.ffi.target import CPU
 from reports import Status
 from suites.backends.backend import Backend
 from suites.guards import page_faults
-from suites.guards.guarded_calls import ZEROED, Finding, guarded_calls
+from suites.guards.guarded_calls import ZEROED, Trespass, guarded_calls
 from suites.numerics.verdict import Verdict
 
 RUNS = (0, 1)
@@ -84,7 +84,7 @@ def zeroed_run(run: Callable[[], Any]) -> Any:
         return run()
 
 
-def _fault(findings: Sequence[Finding], names: Mapping[str, str]) -> Verdict:
+def _fault(findings: Sequence[Trespass], names: Mapping[str, str]) -> Verdict:
     """The verdict on accesses: the first to each array, the nearest to it."""
     firsts = list({(each.array, each.is_late): each for each in reversed(findings)}.values())[::-1]
     outside = any(each.is_late or not each.is_inside for each in findings)

@@ -51,6 +51,7 @@ def test_mutants_of_one_backend_have_faults_of_their_own():
     assert len(set(faults)) == len(faults)
 
 
+@pytest.mark.filterwarnings("ignore:.* never writes to its output")
 @named(ON_CPU)
 def test_mutant_for_the_cpu_builds(mutant):
     operator = mutant.operator

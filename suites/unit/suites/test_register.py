@@ -35,7 +35,7 @@ def test_every_file_of_the_folder_is_one_check():
 def test_checks_are_known_by_name_and_by_test():
     names = [each.name for each in checks()]
     assert len(set(names)) == len(names)
-    assert names[:3] == ["eager", "repeat", "compiled"]
+    assert names[:3] == ["eager", "repeat", "endurance"]
     for each in checks():
         assert check_of(each.file, each.function) is each
         assert check_of_id(f"suites/checks/{each.file.name}::{each.function}[add-numba-f32-33-cpu]") is each

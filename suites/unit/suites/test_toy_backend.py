@@ -170,7 +170,7 @@ def test_backends_are_found_by_name_and_stay_themselves_in_other_processes():
 
 def test_a_kernel_class_needs_no_more_than_build():
     kernel = _Nothing()
-    assert (kernel.custom_calls, kernel.direct, kernel.atomic) == (1, True, False)
+    assert (kernel.custom_calls, kernel.direct, kernel.adds_atomically) == (1, True, False)
     assert kernel.declared_dtypes() is None
     assert not kernel.generates_adjoint("float32")
     assert _backend().build(kernel, [])() == []
