@@ -15,6 +15,7 @@ import numpy as np
 from reports import Status
 from suites.cells.case import SEED, Case
 from suites.cells.tables.calls import KERNELS
+from suites.checks.drawn.depth import depth
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, keeps_bits, large_size, long_size, prepare
 from suites.checks.judging.cell_verdict import judge_results
@@ -55,7 +56,10 @@ def test_calls_repeat_their_bits(case: Case, evidence: Evidence) -> None:
             evidence.fail(Status.NONDETERMINISTIC, f"{CALLS} calls on the same inputs gave different results")
         for number, result in enumerate(results):
             evidence.require(judge_results(case.operator, inputs, result), f"call {number}")
-        for size in sorted({large_size(case), long_size(case)} if _is_parallel(case) else {large_size(case)}):
+        sizes = {large_size(case)}
+        if _is_parallel(case):
+            sizes = {long_size(case)} if depth() == 0 else {*sizes, long_size(case)}
+        for size in sorted(sizes):
             _repeat_large(case, evidence, size)
 
 
@@ -99,6 +103,8 @@ def _until_concurrent(loop: CallLoop, count: int, threads: int) -> Turns:
 def _thread_counts(case: Case) -> tuple[int, ...]:
     """Returns the numbers of threads to try; one 0, for the number as it is, if the kernel has no parallel loop."""
     most = int(numba.config.NUMBA_NUM_THREADS)
+    if depth() == 0 and _is_parallel(case):
+        return (most,)
     return tuple(sorted({1, min(2, most), most})) if _is_parallel(case) else (0,)
 
 

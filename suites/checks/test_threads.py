@@ -15,6 +15,7 @@ import numpy as np
 from reports import Status
 from suites.cells.case import SEED, Case
 from suites.cells.tables.calls import KERNELS
+from suites.checks.drawn.depth import depth
 from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, large_size, prepare
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
@@ -23,8 +24,8 @@ from suites.checks.register import check
 from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
 
-THREADS = (2, 4)
-"""How many threads call at once."""
+THREADS = ((2,), (2, 4), (2, 4))
+"""How many threads call at once, by the depth of the session."""
 
 SETS = 2
 """Inputs that a thread takes in turn."""
@@ -56,7 +57,7 @@ def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
         size = large_size(case)
         own = [
             [case.operator.sample(case.dtype, size, SEED + SETS * thread + turn) for turn in range(SETS)]
-            for thread in range(max(THREADS))
+            for thread in range(max(THREADS[depth()]))
         ]
         _compare(case, evidence, own)
 
@@ -69,7 +70,7 @@ def _compare(case: Case, evidence: Evidence, own: list[list[Inputs]]) -> None:
         alone = [np.asarray(leaf[0]) for leaf in loops[thread].expected]
         evidence.require(judge_results(case.operator, own[thread][0], alone), f"thread {thread} alone")
     count = calls_in(loops[0], SECONDS, most=1 << 12)
-    for threads in THREADS:
+    for threads in THREADS[depth()]:
         overlapped, begin, processor = 0.0, time.perf_counter(), time.process_time()
         with Pauses() as pauses:
             while True:

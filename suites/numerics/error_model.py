@@ -156,7 +156,12 @@ def bounded(
         partial: ``T`` of the error model, from :func:`suites.partial_sums`; None for the worst case alone.
         quantum: For a result that takes only additions and multiplications, a power of two that divides all terms, from
             :func:`suites.quantum`. Where ``condition`` shows that nothing is rounded, the result must then be exact.
+
+    Raises:
+        ValueError: A condition is negative.
     """
+    if np.any(np.asarray(condition) < 0):
+        raise ValueError("bounded got a negative condition, expected the sum of the absolute values of all terms")
     info = finfo(dtype)
     with np.errstate(all="ignore"):
         # NaN and infinities have no margin: the judge compares their places and signs.

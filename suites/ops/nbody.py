@@ -182,7 +182,7 @@ def _condition(pullback, inputs, cotangents):
     d, distance2, unit_weight = _pairs(positions, np.ones_like(masses), 0, None)
     c, d = np.abs(cotangents[0])[:, None, :], np.abs(d)
     along = (c * d).sum(axis=2)
-    weight = masses * unit_weight
+    weight = np.abs(masses) * unit_weight
     terms = weight[:, :, None] * c + (3 * weight * along / distance2)[:, :, None] * d
     return terms.sum(axis=0) + terms.sum(axis=1), (unit_weight * along).sum(axis=0)
 
