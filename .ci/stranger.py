@@ -66,9 +66,7 @@ EXPECTED = {
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .* COMPARED.*geometric mean",)),
     "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
-    (
-        "pytest -p suites.plugin --pyargs suites.checks.test_jit suites.checks.test_vmap --kb-operators my_ops.py"
-    ): Expected(OWN, (r"[1-9]\d* passed",)),
+    "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge dispatch": Expected(
         OWN, (r"Dispatch cost on cpu.*native handler, Numba.*Targets",), "--rounds 3 --backend numba --backend jnp"
     ),
@@ -79,6 +77,15 @@ EXPECTED = {
         OWN,
         (r"Mutants on cpu.*[1-9]\d* mutants", r"survived: (?!.*survived: )|(?!survived)"),
         "--operator add~unwritten_tail --operator add~lost_sign_of_zero",
+    ),
+    "kernel-bridge mutate --sample 400": Expected(
+        OWN, (r"Mutants on cpu.*numba",), "--sample 2 --operator add --backend numba --require 0"
+    ),
+    "kernel-bridge mutate --backend warp --only softmax:": Expected(
+        OWN, (r"Mutants on cpu.*warp",), "--sample 1 --require 0"
+    ),
+    "kernel-bridge mutate --show runs/20261122T101444-d977.mutants.ndjson": Expected(
+        OWN, later="the unit tests show a run again; a stranger's run has another name"
     ),
     "python suites/tutorials/numba_cpu.py": Expected(CLONE, (r"bridge \d",)),
     "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,)),

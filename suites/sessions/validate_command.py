@@ -122,10 +122,10 @@ def _resumed(name: str, scratch: str) -> list[str]:
         path = find_run(name)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    records = opened(name, path).records
+    run = opened(name, path)
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
-    done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(records)]), encoding="utf-8")
-    seed = records[0].run.flags.get(SEED_FLAG) if records else None
+    done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
+    seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
     repeated = [] if seed is None else ["--kb-seed", str(seed)]
     return ["--kb-resume", str(path.resolve()), "--kb-done", str(done), *repeated]
 
