@@ -37,6 +37,8 @@ nitpick_ignore_regex = [
     # Modules that are named for readers of the source and have no page.
     ("py:mod", r"(bridge|suites|reports)\..*"),
     ("py:class", r"suites\.cells\.cell_table\.Table|suites\.checks\.register\.Test"),
+    ("py:class", r"suites\.backends\.kernel\.(AtLeast|Derivative)"),
+    ("py:class", r"bridge\.operator\.(choice\.registry\.Snapshot|call\.declared\.Rules)"),
     (
         "py:.*",
         r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"

@@ -211,6 +211,13 @@ def unset_parts(x, mean_out, std_out):
         std_out[0] = math.sqrt(squares[:parts].sum() / x.size)
 
 
+class _OnTheCpu(WarpKernel):
+    """A kernel whose fault no check sees on a GPU: it reads outside of its arrays, and its results are right."""
+
+    def unsupported(self, platform):
+        return None if platform == "cpu" else "on a GPU, kernel-bridge sanitize finds reads outside of arrays"
+
+
 def _one(of, name, backend, kernel, fault, **changes):
     """A mutant in one dtype only, which is enough to catch it. It has a gradient only if the gradient is broken."""
     return mutant(of, name, backend, kernel, fault, **({"dtypes": ("float32",), "gradient": None} | changes))
@@ -234,7 +241,7 @@ MUTANTS = (
         LEAKY_RELU,
         "adjoint_past_the_end",
         Backend.WARP,
-        WarpKernel(adjoint_past_the_end_warp),
+        _OnTheCpu(adjoint_past_the_end_warp),
         "the derivative reads the element after each element",
         gradient=LEAKY_RELU.gradient,
     ),
@@ -249,14 +256,14 @@ MUTANTS = (
         RELU,
         "pair_past_the_end_warp",
         Backend.WARP,
-        WarpKernel(pair_past_the_end_warp, _pairs),
+        _OnTheCpu(pair_past_the_end_warp, _pairs),
         "threads load pairs, also where one element is left",
     ),
     _one(
         STENCIL,
         "neighbours_of_the_rim",
         Backend.WARP,
-        WarpKernel(neighbours_of_the_rim_warp, lambda inputs, outs: {"launch_dims": outs[0].shape}),
+        _OnTheCpu(neighbours_of_the_rim_warp, lambda inputs, outs: {"launch_dims": outs[0].shape}),
         "reads neighbours of the last row, which has none below",
     ),
     _one(SCATTER_ADD, "unset_table", Backend.NUMBA, unset_table, "a table of 64 MiB is taken to begin as zeros"),

@@ -15,7 +15,7 @@ variance ``u**2 / 3``, so that by the inequality of Azuma and Hoeffding::
 
 This is Theorem 2.4 of Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput.
 41 (2019), whose model knows only ``|d_j| <= u`` (and has ``exp(-L**2 / 2)``), with the partial sums kept as they are.
-``L`` is :data:`DEVIATIONS` = 4: at most one false alarm in 1e10 elements.
+``L`` is ``DEVIATIONS`` = 4: at most one false alarm in 1e10 elements.
 
 Which tree a kernel has is unknown, but no term goes through more than k additions. If the order of the terms says
 nothing about their values, then a node with m of n terms has ``E S_j**2 <= m Q + (m s / n)**2``, with the sum ``s`` and

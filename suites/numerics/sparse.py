@@ -23,7 +23,7 @@ See :mod:`suites.backends.numba_cuda_blocks`.
 def row_lengths(count: int, random: np.random.Generator) -> Array:
     """Lengths of rows that have ``count`` non-zeros together, ``MEAN`` on average.
 
-    There are at least :data:`LEAST_ROWS` rows, if there are as many non-zeros. They
+    There are at least ``LEAST_ROWS`` rows, if there are as many non-zeros. They
     spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
     """
     rows = max(min(count, LEAST_ROWS), count // MEAN, 1)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, wide
+from suites import CudaKernel, Domain, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, wide
 from suites.backends.numba_cuda import THREADS, cuda, kernel, quotient, sum_lanes
 from suites.backends.warp import scalar, wp
 
@@ -163,13 +163,16 @@ def _truth(positions, masses):
     dtype, count = positions.dtype, masses.size
     positions, masses = wide(positions), wide(masses)
     value, condition = np.empty_like(positions), np.empty_like(positions)
+    flushed = np.full(positions.shape, count + 1.0)
     with np.errstate(invalid="ignore", over="ignore"):
         for first in range(0, count, 64):  # so that the pairs fit a cache
             d, _, weight = _pairs(positions, masses, first, first + 64)
             terms = weight[:, :, None] * d
             value[first : first + 64] = terms.sum(axis=1)
             condition[first : first + 64] = np.abs(terms).sum(axis=1)
-    return Truth((bounded(value, dtype, condition=condition, terms=count + _TERM, flushed=count + 1),))
+            # A weight may be flushed to zero before it is multiplied with a distance.
+            flushed[first : first + 64] += np.abs(d).sum(axis=1)
+    return Truth((bounded(value, dtype, condition=condition, terms=count + _TERM, flushed=flushed),))
 
 
 def _condition(pullback, inputs, cotangents):
@@ -228,6 +231,8 @@ OPERATOR = Operator(
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,
+    # The cube of a longer distance overflows in float32.
+    domains={"positions": Domain(least=-1e12, most=1e12)},
     gradient=Gradient(
         {0: lambda positions, masses: 2 * masses.size + _ADJOINT_TERM, 1: lambda positions, masses: masses.size + 25},
         _condition,

@@ -33,7 +33,7 @@ _FINDING = re.compile(
 )
 _HARMLESS = re.compile(
     r"COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|LEAK SUMMARY|Warning: |INFO|Target application returned|"
-    r"This tool|Saved|No CUDA-MEMCHECK|Program hit|$"
+    r"This tool|Saved|\d+ errors were skipped|No CUDA-MEMCHECK|Program hit|$"
 )
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY")
 _KERNEL = re.compile(r"\b(?:at|in) (?:0x[0-9a-f]+ in )?(?:\S*:\d+:)?(?:void )?([A-Za-z_$][^\s+(]*)(?:\+0x|\()")

@@ -108,7 +108,10 @@ def mutate(plan: MutationPlan, show: Callable[[int, int, MutantResult], None]) -
     else:
         path, done = _resumed(plan.resume, header)
     left = [mutant for mutant in chosen if mutant.name not in done]
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-mutation-") as scratch, _environment(plan.selection.device):
+    with (
+        tempfile.TemporaryDirectory(prefix="kernel-bridge-mutation-") as scratch,
+        _environment(plan.selection.device, scratch),
+    ):
         pool = _Pool(plan, scratch)
         for result in pool.results(left):
             append_line(path, result)
@@ -156,10 +159,11 @@ def _resumed(name: str, header: MutationHeader) -> tuple[Path, dict[str, MutantR
 
 
 @contextmanager
-def _environment(device: str) -> Iterator[None]:
+def _environment(device: str, scratch: str) -> Iterator[None]:
     """Sets the variables that the fork server reads as it starts; it serves all sessions of this process."""
     before = dict(os.environ)
     os.environ.update({name: os.environ.get(name, value) for name, value in _VARIABLES.items()})
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(scratch, "hypothesis")))
     os.environ["NUMBA_NUM_THREADS"] = str(min(4, os.cpu_count() or 1))
     if device == "cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"

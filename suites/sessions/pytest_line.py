@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import Any
 
 import pytest
@@ -51,6 +52,8 @@ def work_like_validate(config: pytest.Config) -> None:
         option.benchmark_disable = True  # it would warn of the workers
     if config.pluginmanager.hasplugin("timeout") and option.timeout is None:
         option.timeout, option.timeout_method = 300.0, option.timeout_method or "thread"
+    if is_alone:  # Hypothesis would leave its folder in the current one
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", tempfile.mkdtemp(prefix="kernel-bridge-"))
     can_spread = config.pluginmanager.hasplugin("xdist") and not (option.usepdb or option.collectonly)
     if is_alone and can_spread and option.numprocesses is None and option.dist == "no" and not option.tx:
         from suites.sessions.validate_command import default_jobs

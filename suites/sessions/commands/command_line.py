@@ -174,7 +174,7 @@ def _mutated(options: argparse.Namespace) -> Any:
         selection=selection, sample=options.sample, seed=options.seed, only=options.only,
         jobs=options.jobs or default_jobs(), limit_s=options.timeout, resume=options.resume,
     )  # fmt: skip
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     with console.status("finding places for faults") as status:
 
         def shown(done: int, count: int, result: Any) -> None:
