@@ -66,10 +66,11 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
         str(_MOST_FINDINGS), "--target-processes", "application-only",
         sys.executable, "-P", "-m", "suites.sanitize.sanitized_cells", msgspec.json.encode(selection).decode(),
     ]  # fmt: skip
-    # Each array gets memory of its own, so that the tools know where it ends and whether it was written. Kernels in a
-    # CUDA graph would be launched together.
+    # Each array gets memory of its own, so that the tools know where it ends and whether it was written. With XLA's
+    # "platform" it gets whole pages, behind whose arrays memcheck sees nothing. Kernels in a CUDA graph would be launched
+    # together.
     variables = os.environ | {
-        "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
+        "XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async" if tool == "memcheck" else "platform",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip(),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]),
