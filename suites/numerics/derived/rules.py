@@ -131,6 +131,8 @@ def _square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
+    if outs[0].dtype.name not in WIDE:
+        raise Underivable("no bound is derived for quotients of integers that depend on a rounded number")
     value = np.asarray(x.value / y.value)
     ulps: Any = COMPLEX_DIVISION
     if not x.is_complex:
