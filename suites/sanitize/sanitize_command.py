@@ -67,8 +67,8 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
         sys.executable, "-P", "-m", "suites.sanitize.sanitized_cells", msgspec.json.encode(selection).decode(),
     ]  # fmt: skip
     # Each array gets memory of its own, so that the tools know where it ends and whether it was written. With XLA's
-    # "platform" it gets whole pages, behind whose arrays memcheck sees nothing. Kernels in a CUDA graph would be launched
-    # together.
+    # "platform" it gets whole pages, in which memcheck sees no end of an array. Kernels in a CUDA graph would be
+    # launched together.
     variables = os.environ | {
         "XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async" if tool == "memcheck" else "platform",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
