@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kb-profile",
         choices=("quick", "full", "deep"),
         default=None,
-        help="quick: each kernel in its first dtype (3 minutes on 2 cores); full: all cells; deep: also all dtypes and "
+        help="quick: each kernel in its first dtype (4 minutes on 2 cores); full: all cells; deep: also all dtypes and "
         "sizes of each check, and many more drawn inputs (default: full with --kb-operators, else quick)",
     )
     group.addoption(

@@ -44,7 +44,7 @@ class Table:
     def quick(self, cells: Iterable[Any]) -> list[Any]:
         """Returns each kernel in its first dtype at its largest size, without the reference.
 
-        Two cores check so many cells in three minutes; compiling takes most of the time.
+        Two cores check so many cells in four minutes; compiling takes most of the time.
         """
         others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
         with_first_dtype = {cell.values[0].kernel for cell in others if cell.values[0].in_first_dtype}

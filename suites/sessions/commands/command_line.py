@@ -314,7 +314,7 @@ def parser() -> Parser:
         )
     for each, profile, text in (
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
-        (validate, "full", "full: all cells (default); quick: 3 minutes on 2 cores; deep: hours"),
+        (validate, "full", "full: all cells (default); quick: 4 minutes on 2 cores; deep: hours"),
         (mutants, "full", "full: all cells (default)"),
         (mutate, "full", "full: all cells, for mutants that no cell of the quick profile catches (default)"),
     ):

@@ -22,6 +22,7 @@ from suites import (
     WarpKernel,
 )
 from suites.backends.wrapped import FixedLaunch, ThreadPerElement, launch_of
+from suites.cells import catalogue
 from suites.cells.case import Case
 from suites.cells.tables import declared_cells
 from suites.checks import (
@@ -37,6 +38,7 @@ from suites.checks import (
     test_vmap_grad,
 )
 from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.register import checks
 
 
 @numba.njit
@@ -293,3 +295,17 @@ def test_a_wrong_adjoint_that_nobody_declared_is_reported_and_one_that_is_declar
     required = Operator(name="length", reference=reference, kernels=kernels, dtypes="float32", gradient=Gradient())
     with pytest.raises(CheckFailed, match="the derivative of the reference is required"):
         _run(test_grad, required, Backend.WARP)
+
+
+def test_a_launch_that_raises_has_cells_all_the_same(monkeypatch):
+    def options(inputs, outs):
+        raise ValueError("no launch for this")
+
+    operator = Operator(
+        name="raises", reference=lambda x: 2 * x, kernels={"warp": WarpKernel(lambda dtype: None, options)}
+    )
+    monkeypatch.setattr(catalogue, "operators", lambda: {"raises": operator})
+    for check in checks():
+        check.cells.cells("cpu")
+    with pytest.raises(ValueError, match=r"no launch for this\s\(raised while the backend 'warp'"):
+        operator.build(Backend.WARP, operator.sample("float32", 3, 0))
