@@ -7,7 +7,7 @@ from numba import cuda, float32
 
 from suites import CudaCallable, CudaKernel, Gradient, Operator
 
-OPERATORS = []
+OPERATORS: list[Operator] = []
 
 
 def op(name, reference, kernel, backend="numba_cuda", **more):
@@ -147,7 +147,7 @@ def warp_sum(x, out):
 
 op("warp_sum_short", total_of, CudaKernel(warp_sum, lambda i, o: {"grid": 1, "block": 32}), dtypes=("float32",))
 
-SCRATCH = {}
+SCRATCH: dict[str, object] = {}
 
 
 def scratch():

@@ -12,14 +12,14 @@ from numba.extending import intrinsic
 
 from suites import Gradient, Operator
 
-OPERATORS = []
+OPERATORS: list[Operator] = []
 
 
 def op(name, reference, kernel, backend="numba", **more):
     OPERATORS.append(Operator(name=name, reference=reference, kernels={backend: kernel}, **more))
 
 
-KEPT = []
+KEPT: list[np.ndarray] = []
 
 
 def zeros_at(n, dtype):
@@ -339,7 +339,7 @@ def adj_bad_square2(x: float, i: int, adj_ret: float):
 @wp.kernel
 def wrong_adjoint2(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
     i = wp.tid()
-    out[i] = bad_square2(x[i], i)
+    out[i] = bad_square2(x[i], i)  # type: ignore[arg-type]  # mypy takes the annotations of a kernel for types
 
 
 op("wrong_adjoint_from_4096", lambda x: x * x, wrong_adjoint2, "warp", dtypes=("float32",), gradient=Gradient({0: 3}))

@@ -6,7 +6,7 @@ from numba import cuda, float32
 
 from suites import CudaCallable, CudaKernel, Gradient, Operator
 
-OPERATORS = []
+OPERATORS: list[Operator] = []
 
 
 def op(name, reference, kernel, backend="numba_cuda", **more):

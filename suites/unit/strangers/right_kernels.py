@@ -10,7 +10,7 @@ import warp as wp
 
 from suites import Operator
 
-OPERATORS = []
+OPERATORS: list[Operator] = []
 
 
 def op(name, reference, kernel, backend="numba", **more):
