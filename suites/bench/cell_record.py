@@ -14,6 +14,7 @@ from suites.bench.still_right import StillRight
 from suites.bench.timing_plan import plan
 from suites.cells.case import Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE
+from suites.checks.judging.blame import status_of
 from suites.checks.judging.cell_verdict import judge_kernel, with_reference
 from suites.checks.judging.reasons import described
 from suites.numerics.arrays import Inputs
@@ -35,7 +36,7 @@ def cell_record(case: Case, benchmark: Any, clock: PerCallClock, limit_s: float)
         inputs = case.inputs()
         return _measured(case, inputs, benchmark, clock, limit_s) | _work(case, inputs)
     except Exception as error:  # an operator's own function raised; every cell leaves a record
-        return {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+        return {"status": status_of(error), "reason": described(error)}
 
 
 def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, limit_s: float) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
         try:
             until_first_call, _ = stages(case.operator, case.backend, inputs)
         except Exception as error:
-            return {"status": Status.COMPILE_ERROR, "reason": described(error)}
+            return {"status": status_of(error, Status.COMPILE_ERROR), "reason": described(error)}
         verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
         if case.size <= REPEATED_ABOVE:  # the reference's error would take seconds here; smaller cells show it
             verdict = with_reference(verdict, case.operator, inputs)
@@ -66,7 +67,7 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
         except ClockError as error:
             return found | {"status": Status.UNCHECKED, "reason": str(error)}
         except Exception as error:
-            return found | {"status": Status.RUNTIME_ERROR, "reason": described(error)}
+            return found | {"status": status_of(error), "reason": described(error)}
     if after.status is not Status.PASSED:
         return found | {"status": after.status, "reason": after.reason}
     samples_ns = [1e9 * each for each in seconds]

@@ -16,6 +16,7 @@ from suites.checks.drawn.depth import depth
 from suites.checks.drawn.many_sizes import MOST_WORK, work
 from suites.checks.drawn.session_seed import seeds_of, session_seed
 from suites.checks.drawn.shrinking import shrunk
+from suites.checks.judging.blame import status_of
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.reasons import described, with_inputs
 from suites.checks.pullback import pullback, require_derivative
@@ -84,5 +85,5 @@ def _judge(case: Case, programs: dict[Any, Any], cotangents: Sequence[Any], draw
             _, found = programs[key](jax.device_put(inputs), jax.device_put(cotangents))
             results = [np.asarray(each) for each in found]
         except Exception as error:
-            return Verdict(Status.RUNTIME_ERROR, described(error), None)
+            return Verdict(status_of(error), described(error), None)
     return drawn.judge(results)

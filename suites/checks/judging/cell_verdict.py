@@ -16,6 +16,7 @@ import numpy as np
 from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.judging.bits import fingerprint, same_bits
+from suites.checks.judging.blame import status_of
 from suites.checks.judging.canaries import WrittenBeyond
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
@@ -65,7 +66,7 @@ def judge_kernel(
         try:
             program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
-            return Verdict(Status.COMPILE_ERROR, described(error), None)
+            return Verdict(status_of(error, Status.COMPILE_ERROR), described(error), None)
         # XLA drops a call whose results are all empty.
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
         missing = missing_custom_call(program.as_text(), backend, platform, calls)
@@ -80,7 +81,7 @@ def judge_kernel(
         except WrittenBeyond as beyond:
             return with_inputs(Verdict(Status.OUT_OF_BOUNDS, str(beyond), None), operator, inputs)
         except Exception as error:
-            return Verdict(Status.RUNTIME_ERROR, described(error), None)
+            return Verdict(status_of(error), described(error), None)
         after = [np.asarray(array) for array in arguments]
         # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):

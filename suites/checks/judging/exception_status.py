@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import pytest
 
 from reports import Status
+from suites.checks.judging.blame import status_of
 from suites.checks.judging.evidence import CheckFailed
 from suites.checks.judging.reasons import described
 
@@ -22,8 +22,4 @@ def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status
     if isinstance(error, pytest.FixtureLookupError):
         known = "expected case, evidence or a fixture of a conftest.py"
         return Status.UNCHECKED, f"the check asks for {error.argname!r}, which pytest does not know; {known}"
-    if isinstance(error, MemoryError) or (
-        isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
-    ):
-        return Status.OOM, described(error)
-    return Status.RUNTIME_ERROR, described(error)
+    return status_of(error), described(error)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reports import Status
+from suites.checks.judging.blame import place_outside_of_kernels
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
@@ -21,8 +22,13 @@ SHOWN_ELEMENTS = 8
 
 
 def described(error: BaseException) -> str:
-    """Returns the type, the message and the notes of an exception; notes name the backend or generator at fault."""
+    """Returns the type, the message and the notes of an exception; notes name the backend or generator at fault.
+
+    It also says where the exception came from if the kernel is not to blame.
+    """
     notes = [str(note) for note in getattr(error, "__notes__", ()) if str(note).startswith("(raised ")]  # not JAX's
+    place = place_outside_of_kernels(error)
+    notes += [] if place is None else [f"(not from the kernel, but from {place})"]
     return " ".join([f"{type(error).__name__}: {str(error).strip() or 'without a message'}", *notes])
 
 

@@ -1,0 +1,84 @@
+"""An exception is the kernel's fault only if nothing else was running."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from reports import Status
+from suites import Operator
+from suites.backends.backend import Backend
+from suites.checks.judging.blame import status_of
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.exception_status import outcome
+from suites.checks.judging.reasons import described
+
+
+@numba.njit
+def twice(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+
+@numba.njit
+def refuses(x, out):
+    raise ValueError("not today")
+
+
+def _operator(kernel=twice, **changes):
+    return Operator(name="twice", reference=lambda x: 2 * x, kernels={"numba": kernel}, **changes)
+
+
+def _truth(x):
+    raise ValueError("no truth today")
+
+
+def _raised(function, *arguments):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - any
+        function(*arguments)
+    return caught
+
+
+def test_a_kernel_that_raises_is_wrong():
+    verdict = judge_kernel(_operator(refuses), Backend.NUMBA, (np.ones(3, np.float32),))
+    assert verdict.status is Status.RUNTIME_ERROR
+    assert "not from the kernel" not in verdict.reason
+
+
+def test_a_kernel_that_does_not_compile_is_wrong():
+    @numba.njit
+    def unknown(x, out):
+        out[0] = x.no_such_attribute
+
+    assert judge_kernel(_operator(unknown), Backend.NUMBA, (np.ones(3, np.float32),)).status is Status.COMPILE_ERROR
+
+
+def test_a_truth_that_raises_says_nothing_of_the_kernel():
+    operator = _operator(truth=_truth)
+    caught = _raised(judge_kernel, operator, Backend.NUMBA, (np.ones(3, np.float32),))
+    assert outcome(caught)[0] is Status.UNCHECKED
+    assert "ValueError: no truth today (not from the kernel, but from result_answers.py:" in outcome(caught)[1]
+
+
+def test_a_reference_and_a_sample_that_raise_say_nothing_of_the_kernel():
+    def reference(x):
+        return 2 * x if isinstance(x, jax.ShapeDtypeStruct) else 1 / 0
+
+    broken = Operator(name="twice", reference=reference, kernels={"numba": twice}, sample=lambda *_: 1 / 0)
+    for function, arguments in ((broken.reference, (jnp.ones(3),)), (broken.sample, ("float32", 3, 0))):
+        assert status_of(_raised(function, *arguments).value) is Status.UNCHECKED
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("none left"), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")]
+)
+def test_missing_memory_is_no_fault_of_the_kernel(error, monkeypatch):
+    def fails(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("suites.checks.judging.cell_verdict.run_poisoned", fails)
+    verdict = judge_kernel(_operator(), Backend.NUMBA, (np.ones(5, np.float32),))
+    assert verdict.status is Status.OOM
+    assert not verdict.status.wrong
+    assert described(error).startswith(type(error).__name__)
