@@ -87,10 +87,17 @@ def medians_us(machine: str) -> dict[str, float]:
     lines = gzip.decompress((PUBLISHED / machine / f"{RUNS[machine]}.jsonl.gz").read_bytes()).splitlines()
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
     return {
-        record["cell"]["backend"]: statistics.median(record["timing"]["samples_ns"]) / 1000
+        record["cell"]["backend"]: statistics.median(samples_of(record["timing"])) / 1000
         for record in records
         if record["cell"]["mode"] == "loop"
     }
+
+
+def samples_of(timing: dict[str, Any]) -> list[float]:
+    """The samples of all processes; before schema 4, each cell was timed in one."""
+    if "processes" not in timing:
+        return list(timing["samples_ns"])
+    return [sample for process in timing["processes"] for sample in process["samples_ns"]]
 
 
 def position(microseconds: float) -> float:

@@ -28,7 +28,7 @@ from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
 from reports.records.header import Device, Host, Run, Source
-from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
+from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages, Timing
 from reports.records.quantiles import median_relative_error
 from reports.records.record import SCHEMA, Record, last_by_cell
 from reports.records.run_file import Completeness, RunFile, load_run
@@ -56,9 +56,11 @@ __all__ = [
     "Host",
     "Judgement",
     "NewerSchema",
+    "ProcessTimes",
     "Record",
     "RecordError",
     "ReportError",
+    "Resources",
     "Run",
     "RunFile",
     "RunNotFound",

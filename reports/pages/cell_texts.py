@@ -14,7 +14,7 @@ def median_text(row: CellRow) -> Text:
 
 def quantiles_text(row: CellRow) -> Text:
     """Returns the 20th and 80th percentiles of the time of a cell, in the unit of its median."""
-    return Text(time_range_text(row.timing.p20_ns, row.timing.p80_ns, row.timing.median_ns) if row.timing else ABSENT)
+    return Text(time_range_text(row.timing.low_ns, row.timing.high_ns, row.timing.median_ns) if row.timing else ABSENT)
 
 
 def share_text(share: float | None, limit: float, failed: bool = False) -> Text:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from reports.pages.phrases import counted, ids_text, outcome_counts, shorten, span_text
 from reports.pages.rows import CellRow
 from reports.records.status import Status
-from reports.render.units import count_text, percent_text
+from reports.render.units import count_text
 
 
 def count_note(rows: Sequence[CellRow]) -> str:
@@ -16,17 +16,17 @@ def count_note(rows: Sequence[CellRow]) -> str:
 
 
 def method_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns how times were taken, why sampling stopped, and how certain the medians are."""
+    """Returns how times were taken, in how many processes, and why sampling stopped."""
     timed = [(row.cell.id, row.timing) for row in rows if row.timing]
     if not timed:
         return []
     methods = Counter(f"{timing.method}, cache {timing.cache}" for _, timing in timed)
     stops = Counter(timing.stop for _, timing in timed)
-    error, worst = max((timing.relative_error, cell_id) for cell_id, timing in timed)
     fewest, most = (end(len(timing.samples_ns) for _, timing in timed) for end in (min, max))
+    processes = [end(len(timing.processes) for _, timing in timed) for end in (min, max)]
     return [
-        f"method: {counted(methods)}; {span_text(fewest, most)} samples per cell; stopped on {counted(stops)}",
-        f"relative error of the median (95 % interval): at most {percent_text(error)} % ({worst})",
+        f"method: {counted(methods)}; {span_text(fewest, most)} samples per cell, in {span_text(*processes)} processes;"
+        f" stopped on {counted(stops)}"
     ]
 
 

@@ -2,7 +2,7 @@
 
 from reports.errors import RecordError
 from reports.records.cell import Cell
-from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
+from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
 from reports.records.part import Part, require_not_negative, require_rates
 from reports.records.status import Status
 
@@ -20,6 +20,7 @@ class CellResult(Part, frozen=True, kw_only=True):
         accuracy: How right the results are.
         timing: How fast the cell is; only for a cell that passed.
         stages: Time before the steady state.
+        resources: Memory and energy of a call.
         dispatch: For a cell of the dispatch benchmark, its names and targets.
         bytes: Bytes that one call must read and write, as the operator declares.
         flops: Floating-point operations of one call, as the operator declares.
@@ -40,6 +41,7 @@ class CellResult(Part, frozen=True, kw_only=True):
     accuracy: Accuracy | None = None
     timing: Timing | None = None
     stages: Stages | None = None
+    resources: Resources | None = None
     dispatch: DispatchFacts | None = None
     bytes: int | None = None
     flops: int | None = None

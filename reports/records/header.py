@@ -43,6 +43,9 @@ class Host(Part, frozen=True, kw_only=True):
         threads: Number of threads, by library.
         os: The operating system.
         load: Mean number of busy processes over the minute before the run; None if it was not recorded.
+        memory_bytes: Size of its memory.
+        machine: Identifies the machine: a digest of its id, its CPU, its cores, its memory and its operating system.
+            Runs of two machines are not compared. None if it was not recorded.
     """
 
     cpu: str
@@ -51,6 +54,8 @@ class Host(Part, frozen=True, kw_only=True):
     threads: dict[str, int]
     os: str
     load: float | None = None
+    memory_bytes: int | None = None
+    machine: str | None = None
 
     def __post_init__(self) -> None:
         require_not_negative("host", load=self.load)
@@ -60,7 +65,7 @@ class Source(Part, frozen=True, kw_only=True):
     """The code that ran.
 
     Attributes:
-        commit: Its git commit; None outside a checkout.
+        commit: The git commit of the repository that holds the operators: a user's own. None outside a checkout.
         dirty: Whether the tree had changes, likewise.
         digest: Identifies the content of the files that ran: of this project, of the operators and of what they import.
             None if it was not recorded.

@@ -6,7 +6,7 @@ import msgspec
 
 from reports.errors import RecordError
 from reports.records.part import Part, require_not_negative, require_rates
-from reports.records.quantiles import median_relative_error, quantile
+from reports.records.quantiles import quantile
 
 
 class Accuracy(Part, frozen=True, kw_only=True):
@@ -29,25 +29,33 @@ class Accuracy(Part, frozen=True, kw_only=True):
     reference_budget_used: float | None = None
 
 
-class Timing(Part, frozen=True, kw_only=True):
-    """All samples of one cell.
+class ProcessTimes(Part, frozen=True, kw_only=True):
+    """The times of one cell in one process, nanoseconds per call, each list in the order taken.
 
     Attributes:
-        method: How time was taken, such as `wall`, `carried_loop`, `cupti`. Times of two methods are never compared.
-        cache: State of the caches before a call, such as `hot` or `cold`. Times of two states are never compared.
-        samples_ns: Nanoseconds per call, already divided by `loops`, in the order taken.
-        loops: Calls within one sample.
-        stop: Why sampling ended.
+        samples_ns: The time of a call, by the method of the cell. With two-point timing, the difference of a long and
+            a short loop, divided by the difference of their numbers of calls; single differences may be below zero.
+        loops: Calls in the shorter loop of a round.
+        program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
+        kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
+        alone_ns: A single call from Python, up to the end of its work, by the wall clock.
+        alone_warm_ns: The same, while the process keeps freed memory instead of returning it to the system.
+        discarded: Samples that were taken while the device was throttled, and are in none of the lists.
+        clock_mhz: Median clock of the device while the samples were taken.
 
     Raises:
-        RecordError: There is no sample, a sample is not a finite time above zero, or `loops` is below 1.
+        RecordError: There is no sample, a list holds a number that is not finite, the median is not above zero, or
+            `loops` is below 1.
     """
 
-    method: str
-    cache: str
     samples_ns: list[float]
-    loops: int
-    stop: str
+    loops: int = 1
+    program_ns: list[float] = msgspec.field(default_factory=list)
+    kernels_ns: list[float] = msgspec.field(default_factory=list)
+    alone_ns: list[float] = msgspec.field(default_factory=list)
+    alone_warm_ns: list[float] = msgspec.field(default_factory=list)
+    discarded: int = 0
+    clock_mhz: float | None = None
 
     def __post_init__(self) -> None:
         if not self.samples_ns:
@@ -55,14 +63,24 @@ class Timing(Part, frozen=True, kw_only=True):
                 "timing: no samples. A cell that could not be timed has timing=None"
                 " and a status other than PASSED with its reason."
             )
-        wrong = [sample for sample in self.samples_ns if not (math.isfinite(sample) and sample > 0)]
-        if wrong:
+        for name in ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns"):
+            values = getattr(self, name)
+            # A difference of two times may be below zero, a time may not.
+            least = -math.inf if name == "samples_ns" and self.program_ns else 0.0
+            wrong = [value for value in values if not (math.isfinite(value) and value > least)]
+            if wrong:
+                raise RecordError(
+                    f"timing: {name} has a sample of {wrong[0]!r} ns ({len(wrong)} of {len(values)} such samples);"
+                    " expected finite times above zero. Raise `loops` where the clock is too coarse for one call."
+                )
+        if self.median_ns <= 0:
             raise RecordError(
-                f"timing: sample of {wrong[0]!r} ns ({len(wrong)} of {len(self.samples_ns)} such samples);"
-                " expected finite times above zero. Raise `loops` where the clock is too coarse for one call."
+                f"timing: the median is {self.median_ns!r} ns, expected a time above zero. Raise `loops`: the noise is"
+                " larger than the time of the calls."
             )
         if self.loops < 1:
             raise RecordError(f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1.")
+        require_not_negative("timing", discarded=self.discarded, clock_mhz=self.clock_mhz)
 
     @property
     def median_ns(self) -> float:
@@ -70,19 +88,114 @@ class Timing(Part, frozen=True, kw_only=True):
         return quantile(self.samples_ns, 0.5)
 
     @property
-    def p20_ns(self) -> float:
-        """20th percentile of the samples, nanoseconds per call."""
-        return quantile(self.samples_ns, 0.2)
+    def fixed_ns(self) -> float | None:
+        """Time of a program beyond its calls, with two-point timing: where the line through both points begins."""
+        return quantile(self.program_ns, 0.5) - self.loops * self.median_ns if self.program_ns else None
+
+
+class Timing(Part, frozen=True, kw_only=True):
+    """The times of one cell: one entry for each process that measured it.
+
+    The process is the unit of replication: samples of one process share its addresses and the state of its caches.
+
+    Attributes:
+        method: How time was taken: `two_points`, `cupti`, `wall`, and `rounds` in the dispatch benchmark. Times of two
+            methods are never compared.
+        cache: State of the caches before a call, such as `hot` or `cold`. Times of two states are never compared.
+        processes: The times in each process.
+        stop: Why sampling ended.
+
+    Raises:
+        RecordError: There is no process.
+    """
+
+    method: str
+    cache: str
+    processes: list[ProcessTimes]
+    stop: str
+
+    def __post_init__(self) -> None:
+        if not self.processes:
+            raise RecordError(
+                "timing: no samples. A cell that could not be timed has timing=None"
+                " and a status other than PASSED with its reason."
+            )
 
     @property
-    def p80_ns(self) -> float:
-        """80th percentile of the samples, nanoseconds per call."""
-        return quantile(self.samples_ns, 0.8)
+    def samples_ns(self) -> list[float]:
+        """The samples of all processes."""
+        return [sample for process in self.processes for sample in process.samples_ns]
 
     @property
-    def relative_error(self) -> float:
-        """Relative error of the median, see `quantiles.median_relative_error`."""
-        return median_relative_error(self.samples_ns)
+    def medians_ns(self) -> list[float]:
+        """The median of each process, nanoseconds per call."""
+        return [process.median_ns for process in self.processes]
+
+    @property
+    def median_ns(self) -> float:
+        """Median of the medians of the processes, nanoseconds per call."""
+        return quantile(self.medians_ns, 0.5)
+
+    @property
+    def low_ns(self) -> float:
+        """Least median of a process; with a single process, the 20th percentile of its samples."""
+        return min(self.medians_ns) if len(self.processes) > 1 else quantile(self.samples_ns, 0.2)
+
+    @property
+    def high_ns(self) -> float:
+        """Greatest median of a process; with a single process, the 80th percentile of its samples."""
+        return max(self.medians_ns) if len(self.processes) > 1 else quantile(self.samples_ns, 0.8)
+
+    @property
+    def alone_ns(self) -> float | None:
+        """Median of the medians, over the processes, of a single call from Python."""
+        return _median_of([process.alone_ns for process in self.processes])
+
+    @property
+    def alone_warm_ns(self) -> float | None:
+        """The same for a single call in a process that keeps freed memory."""
+        return _median_of([process.alone_warm_ns for process in self.processes])
+
+    @property
+    def kernels_ns(self) -> float | None:
+        """The same for the kernels of a call on a GPU."""
+        return _median_of([process.kernels_ns for process in self.processes])
+
+    @property
+    def fixed_ns(self) -> float | None:
+        """Median over the processes of the time of a program beyond its calls; None without two-point timing."""
+        found = [process.fixed_ns for process in self.processes if process.fixed_ns is not None]
+        return quantile(found, 0.5) if found else None
+
+    @property
+    def loops(self) -> int:
+        """Calls in the shorter loop of a round; the least of all processes."""
+        return min(process.loops for process in self.processes)
+
+    @property
+    def discarded(self) -> int:
+        """Samples that were thrown away because the device was throttled."""
+        return sum(process.discarded for process in self.processes)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the calls, and not the program around them, decide the time: if not, no ratio is made of it.
+
+        With two-point timing the time beyond the calls must be at most half of the longer loop.
+        """
+        return all(
+            process.fixed_ns is None or process.fixed_ns <= LONGER * process.loops * process.median_ns
+            for process in self.processes
+        )
+
+
+LONGER = 4
+"""How many times as many calls the longer loop of two-point timing makes."""
+
+
+def _median_of(samples: list[list[float]]) -> float | None:
+    medians = [quantile(each, 0.5) for each in samples if each]
+    return quantile(medians, 0.5) if medians else None
 
 
 class Stages(Part, frozen=True, kw_only=True):
@@ -117,3 +230,20 @@ class DispatchFacts(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         require_rates("dispatch: limits", **self.limits)
+
+
+class Resources(Part, frozen=True, kw_only=True):
+    """What one call needs beside time. A value that was not measured is None.
+
+    Attributes:
+        host_bytes: Growth of the process's largest resident memory by a call, with its outputs.
+        device_bytes: Memory of a GPU that a call holds at its peak, without its inputs, with its outputs.
+        energy_j: Energy that the device takes for a call, in joules, above nothing: a share of its idle power counts.
+    """
+
+    host_bytes: int | None = None
+    device_bytes: int | None = None
+    energy_j: float | None = None
+
+    def __post_init__(self) -> None:
+        require_not_negative("resources", **{name: getattr(self, name) for name in self.__struct_fields__})

@@ -9,7 +9,7 @@ from reports.records.header import Run
 from reports.records.part import require_not_negative, require_utc
 from reports.records.status import Status
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the layout of a run file. A reader accepts this version and older ones, see `upgrade`."""
 
 RETRYABLE = frozenset({Status.CRASHED, Status.TIMEOUT, Status.OOM, Status.UNCHECKED, Status.SKIPPED})

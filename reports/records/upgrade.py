@@ -13,7 +13,19 @@ def upgraded(fields: dict[str, Any], schema: int, to: int) -> dict[str, Any]:
     """
     if schema < 2:
         fields = _limit_per_cell(fields)
+    if schema < 4:
+        fields = _one_process(fields)
     return {**fields, "schema": to}
+
+
+def _one_process(fields: dict[str, Any]) -> dict[str, Any]:
+    """Puts the samples of a timing into its only process; before schema 4, each cell was timed in one process."""
+    timing = fields.get("timing")
+    if not isinstance(timing, dict) or "processes" in timing:
+        return fields
+    process = {name: timing[name] for name in ("samples_ns", "loops") if name in timing}
+    rest = {name: value for name, value in timing.items() if name not in process}
+    return {**fields, "timing": {**rest, "processes": [process]}}
 
 
 def _limit_per_cell(fields: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from reports import Status, Timing
+from reports import ProcessTimes, Status, Timing
 from suites.bench.first_call import stages
 from suites.bench.plausible import ClockError
 from suites.bench.sampling import PerCallClock, sample
@@ -70,10 +70,8 @@ def _measured(case: Case, inputs: Inputs, benchmark: Any, clock: PerCallClock, l
             return found | {"status": status_of(error), "reason": described(error)}
     if after.status is not Status.PASSED:
         return found | {"status": after.status, "reason": after.reason}
-    samples_ns = [1e9 * each for each in seconds]
-    return found | {
-        "timing": Timing(method=how.method, cache=how.cache, samples_ns=samples_ns, loops=how.loops, stop=stop)
-    }
+    process = ProcessTimes(samples_ns=[1e9 * each for each in seconds], loops=how.loops)
+    return found | {"timing": Timing(method=how.method, cache=how.cache, processes=[process], stop=stop)}
 
 
 def _work(case: Case, inputs: Inputs) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from reports import Cell, CellResult, DispatchFacts, Status, Timing
+from reports import Cell, CellResult, DispatchFacts, ProcessTimes, Status, Timing
 from suites.dispatch.measure import choose_iterations, measure
 from suites.dispatch.modes import Mode, Workload, WrongResultError
 from suites.dispatch.path import PathUnavailableError
@@ -77,8 +77,7 @@ def run(
         return Timing(
             method=timing_method(calls),
             cache="hot",
-            samples_ns=samples[mode][path],
-            loops=iterations[mode][path] * calls,
+            processes=[ProcessTimes(samples_ns=samples[mode][path], loops=iterations[mode][path] * calls)],
             stop=f"{rounds} interleaved rounds of about {sample_ms:g} ms per cell",
         )
 

@@ -17,6 +17,7 @@ from reports import (
     Device,
     End,
     Host,
+    ProcessTimes,
     Record,
     Run,
     RunWriter,
@@ -61,13 +62,11 @@ def make_cell(**changes: Any) -> Cell:
 
 
 def make_timing(median_ns: float = 1000.0, **changes: Any) -> Timing:
-    fields: dict[str, Any] = {
-        "method": "wall",
-        "cache": "cold",
-        "samples_ns": [median_ns * factor for factor in (0.98, 0.99, 1.0, 1.0, 1.0, 1.01, 1.02)],
-        "loops": 1,
-        "stop": "converged",
-    }
+    process: dict[str, Any] = {"samples_ns": [median_ns * factor for factor in (0.98, 0.99, 1, 1, 1, 1.01, 1.02)]}
+    process |= {name: changes.pop(name) for name in ProcessTimes.__struct_fields__ if name in changes}
+    fields: dict[str, Any] = {"method": "wall", "cache": "cold", "stop": "converged"}
+    if "processes" not in changes:
+        fields["processes"] = [ProcessTimes(**process)]
     return Timing(**{**fields, **changes})
 
 

@@ -5,7 +5,7 @@ import numba
 import numpy as np
 import pytest
 
-from reports import Status, Timing
+from reports import ProcessTimes, Status, Timing
 from suites import Backend, Operator
 from suites.bench import two_clocks
 from suites.bench.bandwidth import Roof
@@ -20,7 +20,7 @@ CALLS = address_of_zeros(1, np.int64)
 
 
 def _timing(ns, cache="hot"):
-    return Timing(method="wall", cache=cache, samples_ns=[ns], loops=1, stop="test")
+    return Timing(method="wall", cache=cache, processes=[ProcessTimes(samples_ns=[ns])], stop="test")
 
 
 @pytest.fixture(autouse=True)
