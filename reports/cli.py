@@ -97,10 +97,11 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.compare import Verdict, compare
+    from reports.pages.compare import compare
     from reports.pages.compare_table import comparison_frame, comparison_table
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
+    from reports.statistics.verdict import Verdict
 
     runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
     base, head = (_select(run.records, options) for run in runs)
@@ -111,7 +112,7 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
         named = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
         doubts.append(f"head has no result for {len(absent):,} of {len(comparisons):,} cells: {named}")
         _say(options, doubts[-1])
-    if not any(one.verdict is Verdict.COMPARED for one in comparisons):
+    if not any(one.is_compared for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
     table = comparison_table(comparisons, base[-1].run, head[-1].run)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 import msgspec
 import pandas as pd
 
-from reports.pages.compare import Comparison, Verdict, geometric_mean
+from reports.pages.compare import Comparison
 from reports.pages.groups import dtype_order, group_names
 from reports.pages.phrases import cells_text, shorten
 from reports.records.cell import short_dtype
 from reports.records.header import Run
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import count_text, ratio_text, time_text
+from reports.statistics.means import geometric_mean
+from reports.statistics.verdict import Verdict
 
 
 def comparison_table(comparisons: Sequence[Comparison], base: Run, head: Run) -> Table:
@@ -44,7 +46,7 @@ def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
 
 def _texts(comparison: Comparison) -> tuple[Text, ...]:
     cell, verdict = comparison.cell, comparison.verdict
-    style = {Verdict.WRONG: Style.BAD, Verdict.MISSING: Style.BAD, Verdict.COMPARED: Style.PLAIN}
+    style = {Verdict.WRONG: Style.BAD, Verdict.MISSING: Style.BAD, Verdict.SAME: Style.PLAIN}
     return (
         Text(short_dtype(cell.dtype)),
         Text(count_text(cell.size)),

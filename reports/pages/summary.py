@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from reports.pages.backend_grid import EMPTY
-from reports.pages.compare import geometric_mean
 from reports.pages.phrases import outcome_counts
 from reports.pages.rows import BASELINE, CellRow, backends_of
 from reports.pages.run_notes import platform_name, run_notes
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import ABSENT, TIMES, count_text, ratio_text
+from reports.statistics.means import geometric_mean
 
 _RATIO = TIMES + BASELINE
 
