@@ -14,6 +14,7 @@ from reports.records.run_file import RunFile, load_run
 from reports.records.store import SUFFIXES
 
 _DIGITS = 16
+_HOW = "Record one on this machine: kernel-bridge bench, then kernel-bridge gate --save latest."
 _FUTURE = datetime.timedelta(days=1)
 
 
@@ -67,6 +68,16 @@ def save_baseline(path: Path, folder: Path) -> Path:
     return target
 
 
+def require_baselines(folder: Path, platform: str) -> None:
+    """Requires that a folder holds the baseline of some machine for a platform.
+
+    Raises:
+        RunNotFound: There is none.
+    """
+    if not any(folder.glob(f"*-{platform}*{SUFFIXES[1]}")):
+        raise RunNotFound(f"no baseline for {platform} in {folder}. {_HOW}")
+
+
 def find_baseline(folder: Path, run: Run, now: datetime.datetime, max_age_days: float) -> RunFile:
     """Returns the baseline of the machine and the platform of a run.
 
@@ -85,8 +96,7 @@ def find_baseline(folder: Path, run: Run, now: datetime.datetime, max_age_days: 
         others = sorted(one.name for one in folder.glob(f"*{SUFFIXES[1]}"))
         has = f"it has {', '.join(others[:3])}" if others else "the folder is empty or missing"
         raise RunNotFound(
-            f"no baseline for this machine in {folder} (expected {path.name}; {has}). Record one here: kernel-bridge bench,"
-            " then kernel-bridge gate --save latest."
+            f"no baseline for this machine in {folder} (expected {path.name}; {has}). {_HOW}"
         )
     found = load_run(path)
     if not found.records:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from suites.errors import RevisionError
@@ -15,19 +16,44 @@ _SECONDS = 300.0
 _SHOWN = 3
 
 
-def require_own_code(
-    python: Path, variables: Mapping[str, str], sources: Sequence[str], tree: Path, root: Path, name: str, *,
-    is_installed: bool = False,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """How the processes of a side are started.
+
+    Attributes:
+        python: The Python.
+        variables: Environment variables that replace those of this process.
+        sources: Files and modules with operators; none for those of the project.
+        folder: The working folder.
+    """
+
+    python: Path
+    variables: Mapping[str, str]
+    sources: Sequence[str]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What a side says of itself.
+
+    Attributes:
+        package: The folder of the package ``suites`` in its environment.
+        protocol: The number of the messages by which its timing processes are conducted; None if it knows none.
+    """
+
+    package: Path
+    protocol: int | None
+
+
+def inspect_side(start: Start, tree: Path, root: Path, name: str, *, is_installed: bool = False) -> Inspected:
     """Requires that a side loads its operators, and what the repository tracks from its own commit only.
 
     A package of the repository may also be installed, or be imported from the work tree. Then both sides would run the
     same code, and the comparison would say that nothing has changed.
 
     Args:
-        python: The Python of the side.
-        variables: Its environment variables.
-        sources: Its operators; none for those of the project.
+        start: How its processes are started.
         tree: The folder with the files of its commit.
         root: The work tree.
         name: The name of the side in messages.
@@ -38,14 +64,14 @@ def require_own_code(
     """
     try:
         done = subprocess.run(
-            [str(python), "-P", str(_PROGRAM), *sources],
-            env=os.environ | dict(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            [str(start.python), "-P", str(_PROGRAM), *start.sources], cwd=start.folder,
+            env=os.environ | dict(start.variables), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             errors="replace", timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise RevisionError(f"{name}: its operators did not load within {_SECONDS:g} s.") from error
     except OSError as error:
-        raise RevisionError(f"{name}: {python} cannot be started ({error.strerror}).") from error
+        raise RevisionError(f"{name}: {start.python} cannot be started ({error.strerror}).") from error
     answer = _answer(done.stdout)
     if answer is None:
         lines = done.stderr.strip().splitlines() or ["no message"]
@@ -62,6 +88,8 @@ def require_own_code(
             f"{name}: its operators import {shown}, and not the file of the commit. Put the folder of the work tree that"
             " holds this module on PYTHONPATH: then each side imports it from its own commit."
         )
+    protocol = answer.get("protocol")
+    return Inspected(Path(str(answer["package"])), protocol if isinstance(protocol, int) else None)
 
 
 def _from_work_tree(answer: Mapping[str, object], tree: Path, root: Path) -> list[str]:

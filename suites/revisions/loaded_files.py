@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import sysconfig
+from pathlib import Path
 
 
 def main(sources: list[str]) -> dict[str, object]:
@@ -26,10 +27,21 @@ def main(sources: list[str]) -> dict[str, object]:
     paths = sysconfig.get_paths()
     return {
         "operators": names,
+        "package": str(Path(catalogue.__file__).parents[1]),
+        "protocol": _protocol(),
         "files": sorted({file for file in files if isinstance(file, str) and file != __file__}),
         "installed": sorted({*paths.values(), sys.prefix, sys.base_prefix}),
         "libraries": sorted({paths["purelib"], paths["platlib"]}),
     }
+
+
+def _protocol() -> int | None:
+    """Returns the number of the messages by which this revision is told when to time; None if it knows none."""
+    try:
+        from suites.sessions.events import PROTOCOL
+    except ImportError:
+        return None
+    return PROTOCOL
 
 
 if __name__ == "__main__":

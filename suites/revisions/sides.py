@@ -44,6 +44,9 @@ class Side:
         variables: Environment variables of its processes, which replace those of this process. An empty one counts as
             not set.
         tree: The folder with the files of the commit.
+        folder: The working folder of its processes: the current one, in the files of the commit.
+        package: The folder of the package ``suites`` that it runs.
+        protocol: The number of the messages by which its timing processes are conducted; None if it knows none.
     """
 
     label: str
@@ -52,6 +55,9 @@ class Side:
     sources: tuple[str, ...]
     variables: dict[str, str]
     tree: Path
+    folder: Path
+    package: Path = _HERE / "suites"
+    protocol: int | None = None
 
     def __str__(self) -> str:
         """Returns the label and the commit, for messages."""
@@ -133,14 +139,19 @@ def make_sides(
     trees = _exported(request, repository.root / KEPT_IN / "files" if is_own else scratch)
     sources = _sources(request, trees, is_own)
     sides = _installed(request, trees, sources) if is_own else _with_this_python(request, trees, sources)
-    for side in sides:
-        inspection.require_own_code(
-            side.python, side.variables, side.sources, side.tree, repository.root, str(side), is_installed=is_own
-        )
+    base_side, head_side = (_inspected(side, repository.root, is_installed=is_own) for side in sides)
     names = tuple(dict.fromkeys(source.known for each in sources for source in each))
     if not selection.sources and names:
         request.notes.append(f"operators: {', '.join(names)}")
-    return Sides(sides[0], sides[1], names, tuple(dict.fromkeys(request.notes)))
+    return Sides(base_side, head_side, names, tuple(dict.fromkeys(request.notes)))
+
+
+def _inspected(side: Side, root: Path, *, is_installed: bool) -> Side:
+    start = inspection.Start(
+        python=side.python, variables=side.variables, sources=side.sources, folder=side.folder
+    )  # fmt: skip
+    found = inspection.inspect_side(start, side.tree, root, str(side), is_installed=is_installed)
+    return replace(side, package=found.package, protocol=found.protocol)
 
 
 @dataclass(frozen=True)
@@ -242,7 +253,7 @@ def _installed(
     one, two = (
         Side(
             label=each.label, commit=each.commit, python=ready.python, tree=each.tree, variables=variables,
-            sources=tuple(source.found for source in held),
+            folder=_folder(request.repository.root, each.tree), sources=tuple(source.found for source in held),
         )
         for each, ready, held in zip(wanted, built, sources, strict=True)
     )  # fmt: skip
@@ -256,12 +267,19 @@ def _with_this_python(
     one, two = (
         Side(
             label=label, commit=commit, python=Path(sys.executable), tree=tree,
-            sources=tuple(source.found for source in held),
+            folder=_folder(request.repository.root, tree), sources=tuple(source.found for source in held),
             variables={"PYTHONPATH": os.pathsep.join(_import_path(request.repository.root, tree))},
         )
         for label, commit, tree, held in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
     )  # fmt: skip
     return one, two
+
+
+def _folder(root: Path, tree: Path) -> Path:
+    """Returns the current folder in the files of a commit, so that relative paths lead to its files; else their top."""
+    here = Path.cwd().resolve()
+    inside = tree / here.relative_to(root) if here.is_relative_to(root) else tree
+    return inside if inside.is_dir() else tree
 
 
 def _import_path(root: Path, tree: Path) -> list[str]:
