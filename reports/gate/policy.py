@@ -133,8 +133,8 @@ def _converted(name: str, table: Any) -> Policy:
     try:
         return msgspec.convert(table, Policy)
     except msgspec.ValidationError as error:
-        said, _, place = str(error).partition(" - at ")
-        place = place.strip("`").removeprefix("$").removeprefix(".")
+        said, _, at = str(error).partition(" - at ")
+        place = at.rpartition("$")[2].strip("`.")  # msgspec writes: at `$.minutes`, or: at `key` in `$.smallest`
         raise PolicyError(
             f"{name}: [{TABLE}] {place or 'the table'}: {said.replace('`', '')}, received {_value(table, place)!r}."
             f"{_hint(place)}"

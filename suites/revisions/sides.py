@@ -10,6 +10,7 @@ import ast
 import json
 import os
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -295,8 +296,8 @@ def _import_path(root: Path, tree: Path) -> list[str]:
             mapped += [str(inside)] if inside.is_dir() else []
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept = [path for path in inherited if not Path(path).resolve().is_relative_to(root)]
-    fresh = [path for path in sys.path[1:] if path != os.getcwd()]
-    ours = [] if str(_HERE) in fresh and str(_HERE) not in inherited else [str(_HERE)]
+    # A new process finds the project by this if it is not installed.
+    ours = [] if str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [str(_HERE)]
     return list(dict.fromkeys([*mapped, *kept, *ours]))
 
 

@@ -157,7 +157,7 @@ def _shortage(processes: int, wanted: int, longest: float, seconds: float) -> st
         return None
     needed = math.ceil(longest * math.ceil(wanted / _EACH) / 60 + 0.5)
     return (
-        f"each side has {processes} processes in {seconds / 60:g} minutes, and a verdict on one cell of this many needs"
+        f"each side has {processes} processes in {seconds / 60:.3g} minutes, and a verdict on one cell of this many needs"
         f" {wanted}: take --minutes {needed}, or fewer cells (--operator, --size)"
     )
 
@@ -191,9 +191,9 @@ class _Alternation:
 
     @property
     def comparable(self) -> int:
-        """The number of cells that both sides have timed, in the last whole wave."""
+        """The number of cells that both sides have timed, in the first wave."""
         timed = [
-            {key for key, result in one.waves[-1].items() if result.status is Status.PASSED} if one.waves else set()
+            {key for key, result in one.waves[0].items() if result.status is Status.PASSED} if one.waves else set()
             for one in self._sides.values()
         ]
         return len(set.intersection(*timed))
