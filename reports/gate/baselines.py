@@ -27,7 +27,8 @@ def baseline_path(folder: Path, run: Run) -> Path:
     machine = re.sub(r"[^0-9A-Za-z]", "", run.host.machine or "")[:_DIGITS]
     if not machine:
         raise RunUnreadable(
-            f"run {run.run_id} does not say on which machine it was recorded: an older version wrote it. Record a new one."
+            f"run {run.run_id} does not say on which machine it was recorded: an older version wrote it. Record a new"
+            " one."
         )
     # Two GPUs of one machine are two devices.
     uuid = re.sub(r"[^0-9A-Za-z]", "", run.device.uuid or "")[:_DIGITS]
@@ -95,17 +96,15 @@ def find_baseline(folder: Path, run: Run, now: datetime.datetime, max_age_days: 
     if not path.exists():
         others = sorted(one.name for one in folder.glob(f"*{SUFFIXES[1]}"))
         has = f"it has {', '.join(others[:3])}" if others else "the folder is empty or missing"
-        raise RunNotFound(
-            f"no baseline for this machine in {folder} (expected {path.name}; {has}). {_HOW}"
-        )
+        raise RunNotFound(f"no baseline for this machine in {folder} (expected {path.name}; {has}). {_HOW}")
     found = load_run(path)
     if not found.records:
         raise RunUnreadable(f"{path}: holds no record. Save a baseline again: kernel-bridge gate --save RUN.")
     age = now - datetime.datetime.fromisoformat(found.records[-1].run.started)
     if age > datetime.timedelta(days=max_age_days):
         raise RunNotFound(
-            f"{path}: the baseline is {age.days} days old, and max-age-days is {max_age_days:g}. Record a new one at the"
-            " revision that you compare with, and save it: kernel-bridge gate --save RUN."
+            f"{path}: the baseline is {age.days} days old, and max-age-days is {max_age_days:g}. Record a new one at"
+            " the revision that you compare with, and save it: kernel-bridge gate --save RUN."
         )
     if age < -_FUTURE:
         raise RunNotFound(f"{path}: the baseline was recorded {-age.days} days after today. Set the clock.")

@@ -77,7 +77,7 @@ def _cell_table(decision: GateDecision, base: Run, head: Run, notes: Sequence[st
     named = sorted(zip(group_names(cells), shown, strict=True), key=lambda pair: _order(*pair))
     rows = tuple(Row(_texts(each), group) for group, each in named)
     title = f"Cells that differ, or could not be compared: {_side(base)} (base), {_side(head)} (head)"
-    return Table(title, columns, rows, tuple([*_counts(decision), *notes, *_reasons(shown)]), "operator")
+    return Table(title, columns, rows, (*_counts(decision), *notes, *_reasons(shown)), "operator")
 
 
 def _is_quiet(ruling: Ruling) -> bool:

@@ -72,8 +72,8 @@ def decide_gate(
     """Decides whether a change passes.
 
     A cell that is slower, or wrong in head, fails the gate. An entry of the policy excuses a slower cell, and one that
-    is missing, unsure or not comparable; it never excuses a wrong result. A slower `jnp` is said and fails nothing: it is
-    no kernel. A cell that was wrong in base only has been fixed.
+    is missing, unsure or not comparable; it never excuses a wrong result. A slower `jnp` is said and fails nothing: it
+    is no kernel. A cell that was wrong in base only has been fixed.
 
     Args:
         policy: What the project allows.

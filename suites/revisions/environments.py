@@ -67,7 +67,7 @@ def build(wanted: Sequence[Wanted], folder: Path, constraints: Sequence[str] | N
     Args:
         wanted: The environments. Equal ones are built once.
         folder: Where environments are kept, each under the name of its commit.
-        constraints: Versions to install, such as ``jax==0.10.2``; those of this Python by default.
+        constraints: Versions to install, such as ``jax==0.10.2``; by default what this Python has installed.
 
     Raises:
         RevisionError: A revision cannot be installed; the message has the last lines of pip.

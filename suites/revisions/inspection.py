@@ -22,8 +22,8 @@ class Start:
 
     Attributes:
         python: The Python.
-        variables: Environment variables that replace those of this process.
-        sources: Files and modules with operators; none for those of the project.
+        variables: Environment variables of the processes, in place of the same ones of this process.
+        sources: Files and modules with operators; none for the built-in operators.
         folder: The working folder.
     """
 
@@ -85,15 +85,15 @@ def inspect_side(start: Start, tree: Path, root: Path, name: str, *, is_installe
     if strays:
         shown = ", ".join(strays[:_SHOWN]) + (", ..." if len(strays) > _SHOWN else "")
         raise RevisionError(
-            f"{name}: its operators import {shown}, and not the file of the commit. Put the folder of the work tree that"
-            " holds this module on PYTHONPATH: then each side imports it from its own commit."
+            f"{name}: its operators import {shown}, and not the file of the commit. Put the folder of the work tree"
+            " that holds this module on PYTHONPATH: then each side imports it from its own commit."
         )
     protocol = answer.get("protocol")
     return Inspected(Path(str(answer["package"])), protocol if isinstance(protocol, int) else None)
 
 
 def _from_work_tree(answer: Mapping[str, object], tree: Path, root: Path) -> list[str]:
-    """Returns the files of the work tree that were loaded; those of the commit, and installed ones, may lie in it."""
+    """Returns the files of the work tree that were loaded. Files of the commit, and installed ones, may lie in it."""
     held = [tree.resolve(), *(Path(str(place)).resolve() for place in _list(answer, "installed"))]
     found = (Path(str(file)).resolve() for file in _list(answer, "files"))
     inside = (file for file in found if file.is_relative_to(root))

@@ -42,7 +42,7 @@ class Repository:
         done = _git(folder, "rev-parse", "--show-toplevel")
         if done.returncode:
             raise RevisionError(
-                f"{place}: git finds no work tree there ({_said(done)}). Revisions are compared inside a git repository."
+                f"{place}: git finds no work tree there ({_said(done)}). Revisions are compared in a git repository."
             )
         return cls(Path(done.stdout.strip()).resolve())
 
@@ -113,7 +113,10 @@ class Repository:
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         variables = {"GIT_INDEX_FILE": str(scratch / "index")}
         try:
-            for arguments in (["read-tree", commit], ["checkout-index", "--all", f"--prefix={scratch / 'tree'}{os.sep}"]):
+            for arguments in (
+                ["read-tree", commit],
+                ["checkout-index", "--all", f"--prefix={scratch / 'tree'}{os.sep}"],
+            ):
                 done = _git(self.root, *arguments, **variables)
                 if done.returncode:
                     raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {_said(done)}")
@@ -162,7 +165,9 @@ def _git(folder: Path, *arguments: str, **variables: str) -> subprocess.Complete
             env=kept, capture_output=True, text=True, errors="surrogateescape", check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
-        raise RevisionError(f"git cannot be started ({error.strerror}). Install git, and put it on the path.") from error
+        raise RevisionError(
+            f"git cannot be started ({error.strerror}). Install git, and put it on the path."
+        ) from error
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

@@ -41,9 +41,9 @@ class Side:
         label: ``base`` or ``head``.
         commit: The full commit.
         python: The Python that runs it.
-        sources: Files or modules with its operators; none for those of the project.
-        variables: Environment variables of its processes, which replace those of this process. An empty one counts as
-            not set.
+        sources: Files or modules with its operators; none for the built-in ones.
+        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
+            counts as not set.
         tree: The folder with the files of the commit.
         folder: The working folder of its processes: the current one, in the files of the commit.
         package: The folder of the package ``suites`` that it runs.
@@ -96,7 +96,7 @@ class _Request:
 
 
 def repository_of(selection: Selection) -> Repository:
-    """Returns the repository whose revisions are compared: that of the operators, else that of the current folder.
+    """Returns the repository whose revisions are compared: it holds the operators, or else the current folder.
 
     Raises:
         RevisionError: There is none, or the operators lie in several.
@@ -166,7 +166,9 @@ class _Source:
 def _exported(request: _Request, folder: Path) -> tuple[Path, Path]:
     # Paths of one length: programs with longer ones have another stack, which can move times.
     base, head = request.commits
-    return request.repository.export(base, folder / base[:SHORT]), request.repository.export(head, folder / head[:SHORT])
+    return request.repository.export(base, folder / base[:SHORT]), request.repository.export(
+        head, folder / head[:SHORT]
+    )
 
 
 def _sources(

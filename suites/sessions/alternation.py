@@ -94,12 +94,12 @@ def measure(
 ) -> Measured:
     """Times both sides until each has the processes that a verdict needs, and records a run for each.
 
-    The first wave is finished in any case: a side without all of its cells would have lost them. Later ones end with the
-    time, between two contests.
+    The first wave is finished in any case: a side without all of its cells would have lost them. Later ones end with
+    the time, between two contests.
 
     Args:
         sides: The sides.
-        selection: The cells. Its sources are those of each side.
+        selection: The cells. Each side has its own sources.
         seconds: The time for all waves.
         q: The share of false discoveries that the verdicts allow; it decides how many processes are needed.
         timeout_s: Seconds after which a cell is given up.
@@ -117,8 +117,8 @@ def measure(
     for side in (sides.base, sides.head):
         if side.protocol != PROTOCOL:
             raise RevisionError(
-                f"{side}: its timing processes cannot take turns with those of this version (they know protocol"
-                f" {side.protocol}, expected {PROTOCOL}). Compare recorded runs of both: kernel-bridge compare BASE HEAD."
+                f"{side}: its timing processes cannot take turns with the ones of this version (they know protocol"
+                f" {side.protocol}, expected {PROTOCOL}). Record a run with each, and compare the two runs."
             )
     alternation = _Alternation(sides, selection, runs)
     options = {"timeout_s": timeout_s, "verbose": verbose, "on_event": on_event}
@@ -132,7 +132,7 @@ def measure(
                 wave = clock()
                 specs = [_spec(sides, label, selection, variables, scratch) for label in _ORDER]
                 with panel_factory(specs, scratch, seed=number, **options) as panel:
-                    is_whole = alternation.add(panel, lambda: number > 0 and clock() > end)
+                    is_whole = alternation.add(panel, math.inf if number == 0 else end, clock)
                 longest = max(longest, clock() - wave)
                 if is_whole:
                     number += 1
@@ -157,8 +157,8 @@ def _shortage(processes: int, wanted: int, longest: float, seconds: float) -> st
         return None
     needed = math.ceil(longest * math.ceil(wanted / _EACH) / 60 + 0.5)
     return (
-        f"each side has {processes} processes in {seconds / 60:.3g} minutes, and a verdict on one cell of this many needs"
-        f" {wanted}: take --minutes {needed}, or fewer cells (--operator, --size)"
+        f"each side has {processes} processes in {seconds / 60:.3g} minutes, and a verdict on one cell of this many"
+        f" needs {wanted}: take --minutes {needed}, or fewer cells (--operator, --size)"
     )
 
 
@@ -198,8 +198,8 @@ class _Alternation:
         ]
         return len(set.intersection(*timed))
 
-    def add(self, panel: PanelLike, is_over: Callable[[], bool]) -> bool:
-        """Runs a wave; returns whether it came to its end before the time was over."""
+    def add(self, panel: PanelLike, end: float, clock: Callable[[], float]) -> bool:
+        """Runs a wave; returns whether it came to its end before the clock said that the time is over."""
         found = panel.open()
         for label, one in self._sides.items():
             one.opened = one.opened or found[label]
@@ -212,12 +212,14 @@ class _Alternation:
         groups = [[(label, cell) for label in both for cell in both[label]] for both in paired.values()]
         effort = budget(self._selection)
         for portion in portions(groups, _PORTION):  # type: ignore[arg-type]
-            panel.prepare({label: [cell for group in portion for one, cell in group if one == label] for label in cells})
+            panel.prepare(
+                {label: [cell for group in portion for one, cell in group if one == label] for label in cells}
+            )
             for group in portion:
                 contest = {label: own for label in cells if (own := [cell for one, cell in group if one == label])}
                 for label, results in panel.time(contest, effort.seconds, effort.turns).items():
                     self._sides[label].waves[-1] |= {_pair(result.cell): result for result in results}
-                if is_over():
+                if clock() > end:
                     return False
         return True
 
@@ -256,7 +258,9 @@ class _Alternation:
         """
         key = _pair(cell)
         known = [one.waves for one in self._sides.values() if any(key in wave for wave in one.waves)]
-        whole = [number for number in range(len(self._sides[label].waves)) if all(key in waves[number] for waves in known)]
+        whole = [
+            number for number in range(len(self._sides[label].waves)) if all(key in waves[number] for waves in known)
+        ]
         return [self._sides[label].waves[number][key] for number in whole]
 
     def _header(self, one: _Recorded) -> Run:

@@ -103,8 +103,8 @@ def _found(name: str, selection: Selection, runs: str | Path | None) -> Path | _
         raise RevisionError(f"{name!r} names no run and no revision: {no_run.rstrip('.')}; {error}") from error
     if run is not None:
         raise RevisionError(
-            f"{name!r} is the beginning of the run {run_id(run)} and names the commit {commit.commit[:SHORT]}. Give more"
-            " of either."
+            f"{name!r} is the beginning of the run {run_id(run)} and names the commit {commit.commit[:SHORT]}. Give"
+            " more of either."
         )
     return commit
 

@@ -60,8 +60,8 @@ def gate(options: argparse.Namespace) -> Exit:
 def _base(policy: Policy, home: Path) -> str:
     if policy.base is None:
         raise PolicyError(
-            f'no base to compare with. Name a revision, such as origin/main, or set base = "origin/main" in [{TABLE}] of'
-            f" {home / FILE}."
+            f'no base to compare with. Name a revision, such as origin/main, or set base = "origin/main" in [{TABLE}]'
+            f" of {home / FILE}."
         )
     return policy.base
 

@@ -319,7 +319,9 @@ def parser() -> Parser:
     sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
     compare = add("compare", _compare, "compare two recorded runs, or time two git revisions in turns")
-    gate = add("gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]")
+    gate = add(
+        "gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]"
+    )
     _add_names(compare, gate)
     for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
@@ -398,8 +400,8 @@ def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) 
     )  # fmt: skip
     gate.usage = f"{gate.prog} [BASE] [HEAD] [FILE ...] [options]"
     gate.add_argument(
-        "names", nargs="*", metavar="NAME", help="BASE, then HEAD, as for compare; 'baseline' for the stored run of this "
-        "machine (default: base of the policy, then HEAD)",
+        "names", nargs="*", metavar="NAME", help="BASE, then HEAD, as for compare; 'baseline' for the stored run of "
+        "this machine (default: base of the policy, then HEAD)",
     )  # fmt: skip
     gate.add_argument("--save", metavar="RUN", help="store this recorded run as the baseline of this machine, and end")
     for each, limit in ((compare, 10.0), (gate, None)):

@@ -165,9 +165,8 @@ def test_a_slower_reference_and_a_fixed_cell_are_said():
 
 
 FACTS = st.builds(
-    lambda verdict, code, head, base, backend, size: one(verdict, code, head=head, base=base, backend=backend, size=size),
-    st.sampled_from(Verdict), st.sampled_from(Code), st.sampled_from(Status), st.sampled_from(Status),
-    st.sampled_from(["jnp", "numba", "warp"]), st.integers(1, 5),
+    one, st.sampled_from(Verdict), st.sampled_from(Code), head=st.sampled_from(Status), base=st.sampled_from(Status),
+    backend=st.sampled_from(["jnp", "numba", "warp"]), size=st.integers(1, 5),
 )  # fmt: skip
 ENTRIES = st.builds(
     allowed, st.sampled_from(["*", "*-jnp-*", "*-numba-*", "nothing"]),

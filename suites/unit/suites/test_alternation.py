@@ -22,7 +22,8 @@ SELECTION = Selection(sources=("my_ops.py",), dtypes=("f32",))
 
 def side(label, **changes):
     facts = {
-        "label": label, "commit": label[0] * 40, "python": Path(f"/{label}/bin/python"), "sources": (f"/{label}/my_ops.py",),
+        "label": label, "commit": label[0] * 40, "python": Path(f"/{label}/bin/python"),
+        "sources": (f"/{label}/my_ops.py",),
         "variables": {"PYTHONPATH": f"/{label}/lib"}, "tree": Path(f"/{label}"), "folder": Path(f"/{label}"),
         "package": Path(f"/{label}/suites"), "protocol": PROTOCOL,
     }  # fmt: skip
@@ -85,7 +86,8 @@ class Fake:
         for label, own in contest.items():
             first = 1000.0 * self.waves + (0 if label == "base" else 2)
             found[label] = [
-                failed(cell) if self.fails(self.waves, label, cell) else passed(cell, [first, first + 1]) for cell in own
+                failed(cell) if self.fails(self.waves, label, cell) else passed(cell, [first, first + 1])
+                for cell in own
             ]
         return found
 
@@ -232,5 +234,5 @@ def test_an_error_before_the_first_time_records_nothing(tmp_path):
 def test_a_revision_that_cannot_take_turns_is_refused(tmp_path):
     for protocol in (None, PROTOCOL + 1):
         sides = Sides(side("base", protocol=protocol), side("head"), (), ())
-        with pytest.raises(RevisionError, match="cannot take turns with those of this version"):
+        with pytest.raises(RevisionError, match="cannot take turns with the ones of this version"):
             run(Fake({}), tmp_path, sides=sides)

@@ -72,8 +72,8 @@ def test_versions_that_a_revision_cannot_have_are_left_to_pip_and_said(pip, tmp_
     for _ in range(2):
         (built,) = build([side], tmp_path / "kept", ["jax==0.10.2"])
         assert built.note == (
-            "head (bbbbbbbbbbbb) cannot have the versions that are installed here: pip chose others, and the times differ"
-            " by these too"
+            "head (bbbbbbbbbbbb) cannot have the versions that are installed here: pip chose others, and the times"
+            " differ by these too"
         )
     assert len(commands) == 3
 

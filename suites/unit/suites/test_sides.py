@@ -66,7 +66,9 @@ def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path)
 
 
 def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
-    commit(project, {"test_ops.py": OPERATORS, "tests/ops.py": OPERATORS, "kernels.py": "from suites import Operator\n"})
+    commit(
+        project, {"test_ops.py": OPERATORS, "tests/ops.py": OPERATORS, "kernels.py": "from suites import Operator\n"}
+    )
     found = made(Selection(), tmp_path / "scratch", base="HEAD~2")
     assert found.sources == ("my_ops.py",)
     assert "operators: my_ops.py" in found.notes
@@ -126,7 +128,9 @@ def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(proje
         assert not [place for place in path if place.startswith(f"{project}/")]
 
 
-def test_a_package_that_was_installed_from_the_work_tree_comes_from_the_commit(project, looked_at, tmp_path, monkeypatch):
+def test_a_package_that_was_installed_from_the_work_tree_comes_from_the_commit(
+    project, looked_at, tmp_path, monkeypatch
+):
     commit(project, {"src/mine/__init__.py": "VALUE = 3\n"})
 
     class Distribution:
