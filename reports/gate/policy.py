@@ -5,7 +5,7 @@ import difflib
 import fnmatch
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +64,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     base: _Text | None = None
     operators: tuple[_Text, ...] = ()
-    smallest: dict[Platform, _Share] = {}
-    large: dict[Platform, _Share] = {}
+    smallest: Mapping[Platform, _Share] = {}
+    large: Mapping[Platform, _Share] = {}
     false_discovery_rate: _Share = FALSE_DISCOVERIES
     minutes: Annotated[float, msgspec.Meta(gt=0)] = 10.0
     most_unsure: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1

@@ -83,7 +83,7 @@ def build(wanted: Sequence[Wanted], folder: Path, constraints: Sequence[str] | N
 
 def installed_versions() -> list[str]:
     """Returns the versions of all that this Python has installed, without this project, as constraints for pip."""
-    found = {}
+    found: dict[str, str] = {}
     for distribution in metadata.distributions():
         name = re.sub(r"[-_.]+", "-", str(distribution.metadata["Name"] or "")).lower()
         if name and name != PROJECT:

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -209,14 +210,11 @@ class _Alternation:
         for label, own in cells.items():
             for contest in contests(own):
                 paired[_pair(contest[0], backend="")][label] = contest
-        groups = [[(label, cell) for label in both for cell in both[label]] for both in paired.values()]
         effort = budget(self._selection)
-        for portion in portions(groups, _PORTION):  # type: ignore[arg-type]
-            panel.prepare(
-                {label: [cell for group in portion for one, cell in group if one == label] for label in cells}
-            )
-            for group in portion:
-                contest = {label: own for label in cells if (own := [cell for one, cell in group if one == label])}
+        for portion in portions([[*chain(*both.values())] for both in paired.values()], _PORTION):
+            met = [paired[_pair(group[0], backend="")] for group in portion]
+            panel.prepare({label: [cell for contest in met for cell in contest.get(label, [])] for label in cells})
+            for contest in met:
                 for label, results in panel.time(contest, effort.seconds, effort.turns).items():
                     self._sides[label].waves[-1] |= {_pair(result.cell): result for result in results}
                 if clock() > end:
