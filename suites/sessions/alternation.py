@@ -214,8 +214,8 @@ class _Alternation:
         for portion in portions([[*chain(*both.values())] for both in paired.values()], _PORTION):
             met = [paired[_pair(group[0], backend="")] for group in portion]
             panel.prepare({label: [cell for contest in met for cell in contest.get(label, [])] for label in cells})
-            for contest in met:
-                for label, results in panel.time(contest, effort.seconds, effort.turns).items():
+            for both in met:
+                for label, results in panel.time(both, effort.seconds, effort.turns).items():
                     self._sides[label].waves[-1] |= {_pair(result.cell): result for result in results}
                 if clock() > end:
                     return False

@@ -124,7 +124,8 @@ def _decided(
         raise RunUnreadable(f"{side} has no cell of the selection {selection}.")
     headers = base[-1].run, head[-1].run
     comparisons = compare(
-        base, head, smallest={**policy.smallest}, large={**policy.large}, q=policy.false_discovery_rate,
+        base, head, smallest={str(name): share for name, share in policy.smallest.items()},
+        large={str(name): share for name, share in policy.large.items()}, q=policy.false_discovery_rate,
         interleaved=are_interleaved(*headers),
     )  # fmt: skip
     expected = {options.device or headers[1].device.platform}
