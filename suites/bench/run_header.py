@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import subprocess
@@ -17,13 +16,13 @@ import numba
 from reports import Device, Host, Run, Source, new_run_id
 from suites.bench import gpu
 from suites.bench.code_digest import code_digest
+from suites.bench.freed_memory import keep_freed_pages as keep_freed_pages
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
 _LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
 _VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
 _PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
-_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
 def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
@@ -32,7 +31,7 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     Args:
         selection: The cells that are checked or timed. The header names the commit of its operators.
         profile: Name of the profile, as recorded.
-        keeps_pages: The result of :func:`keep_freed_pages`.
+        keeps_pages: The result of :func:`suites.bench.freed_memory.keep_freed_pages`.
 
     Raises:
         RuntimeError: JAX has no such device.
@@ -62,21 +61,6 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
         | {name: value for name, value in sorted(os.environ.items()) if _changes_code(name)},
         selection=selection.by_option(),
     )
-
-
-def keep_freed_pages() -> bool:
-    """Makes glibc keep freed memory, so that a large result does not cost a page fault for each of its pages.
-
-    Without it, the operating system takes most of the time of a call with 64 MB of output, whatever the backend.
-    Returns whether it took effect; it does so with glibc only.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
-    settings = ((_MALLOC_MMAP_MAX, 0), (_MALLOC_TRIM_THRESHOLD, 2**31 - 1), (_MALLOC_ARENA_MAX, 1))
-    taken = [mallopt(name, value) == 1 for name, value in settings]
-    return all(taken)
 
 
 def usable_cores() -> list[int]:
