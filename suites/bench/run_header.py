@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -13,10 +11,10 @@ from pathlib import Path
 import jax
 import numba
 
-from reports import Device, Host, Run, Source, new_run_id
-from suites.bench import gpu
-from suites.bench.code_digest import code_digest
+from reports import Device, Host, Run, new_run_id
+from suites.bench import gpu, machine_identity
 from suites.bench.freed_memory import keep_freed_pages as keep_freed_pages
+from suites.bench.source_commit import source
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
@@ -42,7 +40,7 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
         run_id=new_run_id(),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         profile=profile,
-        source=_source(catalogue.files() or [Path(__file__)]),
+        source=source(catalogue.files() or [Path(__file__)]),
         host=_host(),
         device=Device(
             platform=platform_,  # type: ignore[arg-type]
@@ -71,15 +69,26 @@ def usable_cores() -> list[int]:
 
 
 def _host() -> Host:
-    cores = usable_cores()
+    usable = usable_cores()
+    cpu, cores, memory = _cpu_name(), os.cpu_count() or len(usable), machine_identity.memory_bytes()
     return Host(
-        cpu=_cpu_name(),
-        cores=os.cpu_count() or len(cores),
-        affinity=cores,
+        cpu=cpu,
+        cores=cores,
+        affinity=usable,
         # XLA:CPU sizes its pool by the cores that the process may use.
-        threads={"numba": numba.get_num_threads(), "xla": len(cores)},
+        threads={"numba": numba.get_num_threads(), "xla": len(usable)},
         os=f"{platform.system()} {platform.release()}",
+        load=_load(),
+        memory_bytes=memory,
+        machine=machine_identity.machine_identity(cpu, cores, memory),
     )
+
+
+def _load() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
 
 
 def _changes_code(variable: str) -> bool:
@@ -101,25 +110,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _source(files: Sequence[Path]) -> Source:
-    """Returns the commit of the repository that tracks the first of these files; unknown if none does.
-
-    Git is asked before any kernel ran: a process that has used OpenMP must not fork.
-    """
-
-    def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(files[0].parent), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return None
-
-    digest = code_digest()
-    # An installed package may lie in a folder of somebody else's repository, which does not track it.
-    if git("ls-files", "--error-unmatch", files[0].name) is None:
-        return Source(digest=digest)
-    status = git("status", "--porcelain")
-    dirty = None if status is None else bool(status)
-    return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=dirty, digest=digest)
