@@ -1,8 +1,8 @@
 """Makes the C library keep memory that was freed, for times of calls that find their memory ready.
 
 A result lies in memory that a process asks the C library for. glibc returns large blocks to the operating system when
-they are freed, so the next call takes a page fault for every page that it writes. A user's program pays that by default,
-and so do timed calls. ``alone_warm_ns`` in a record shows what a program pays that keeps its memory.
+they are freed, so the next call takes a page fault for every page that it writes. By default a user's program pays
+this, and so do timed calls. ``alone_warm_ns`` in a record shows what a program pays that keeps its memory.
 """
 
 from __future__ import annotations

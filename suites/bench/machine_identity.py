@@ -1,7 +1,7 @@
 """Identifies the machine of a run, so that times of two machines are never compared as if they were of one.
 
-Two machines of one model have the same names of everything, so an id that the operating system or the firmware gives
-them has to tell them apart. It stays the same when the machine starts again, but for containers that hide such an id: there a machine is
+Two machines of one model have the same names of everything. An id that the operating system or the firmware gives them
+tells them apart. It stays the same when the machine starts again. Some containers hide it: there a machine counts as
 another one after it has started again. Comparing too little is better than comparing two machines.
 """
 
@@ -53,7 +53,7 @@ def machine_id(root: Path = _ROOT, variables: Mapping[str, str] | None = None) -
 
     Args:
         root: The root of the file system.
-        variables: Environment variables; by default those of this process.
+        variables: Environment variables; by default the ones of this process.
     """
     variables = os.environ if variables is None else variables
     given = variables.get(VARIABLE, "").strip()
@@ -67,7 +67,7 @@ def machine_id(root: Path = _ROOT, variables: Mapping[str, str] | None = None) -
 
 
 def is_container(root: Path = _ROOT, variables: Mapping[str, str] | None = None) -> bool:
-    """Tells whether this process runs in a container: its files are those of an image, not those of the machine."""
+    """Tells whether this process runs in a container: its files come from an image."""
     variables = os.environ if variables is None else variables
     if "container" in variables or any((root / name).exists() for name in _CONTAINER):
         return True

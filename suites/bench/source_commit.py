@@ -17,8 +17,8 @@ _SECONDS = 10
 def source(files: Sequence[Path]) -> Source:
     """Returns the commit of the first repository that one of these files belongs to; unknown if none does.
 
-    A file belongs to a repository that tracks it, or that would: a new file that git does not ignore. Installed files
-    and ignored ones, such as those of an environment in a folder of somebody's project, belong to none.
+    A file belongs to a repository that tracks it. A new file belongs to it too, unless git ignores it. Installed files
+    and ignored ones belong to none: an environment may lie in a folder of somebody's project.
 
     Git is asked before any kernel ran: a process that has used OpenMP must not fork.
 
@@ -36,9 +36,10 @@ def source(files: Sequence[Path]) -> Source:
 
 def _commit(file: Path) -> tuple[str, bool | None] | None:
     """Returns the commit of the repository that a file belongs to, and whether there are changes; None without one."""
-    if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
-        if _git(file.parent, "check-ignore", "--quiet", file.name) is not None or _is_installed(file):
-            return None
+    is_tracked = _git(file.parent, "ls-files", "--error-unmatch", file.name) is not None
+    is_ignored = _git(file.parent, "check-ignore", "--quiet", file.name) is not None
+    if not is_tracked and (is_ignored or _is_installed(file)):
+        return None
     commit = _git(file.parent, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None  # no repository, or one without commits

@@ -57,11 +57,11 @@ def test_without_glibc_it_says_so(monkeypatch):
 
 @pytest.mark.parametrize("answers", [(0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0)])
 def test_a_setting_that_is_refused_is_no_effect(monkeypatch, answers):
-    class Library:
-        left = list(answers)
+    left = list(answers)
 
+    class Library:
         def mallopt(self, name, value):
-            return self.left.pop(0)
+            return left.pop(0)
 
     monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda name: Library())
     monkeypatch.setattr(freed_memory, "keeps_pages", lambda: True)

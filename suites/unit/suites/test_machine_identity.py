@@ -48,7 +48,7 @@ def _without(files, *names):
         (_without(IN_CONTAINER, "sys/class/dmi/id/product_uuid"), {}, BOOT),
         ({}, {}, None),
     ],
-    ids="host named unnamed dbus empty docker podman kubernetes mounted unreadable none".split(),
+    ids=["host", "named", "unset", "dbus", "empty", "docker", "podman", "kubernetes", "mounted", "hidden", "none"],
 )
 def test_the_id_is_the_machines_and_not_an_images(tree, files, variables, found):
     assert machine_id(tree(files), variables) == found

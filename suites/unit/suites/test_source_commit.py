@@ -1,4 +1,4 @@
-"""The commit of a run is that of the repository which holds the operators, asked from real repositories."""
+"""A run has the commit of the repository that holds the operators. Git is asked, in real repositories."""
 
 import os
 import subprocess
