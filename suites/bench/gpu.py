@@ -1,4 +1,4 @@
-"""Measures a CUDA device: its facts, how long it works on a call, and its memory bandwidth.
+"""Names the facts of a CUDA device, the size of its cache above all, and times calls on it.
 
 Device time comes from CUPTI, NVIDIA's profiling interface, through the profiler that JAX ships for Mosaic. It is the
 sum of the times of all kernels of a call, without the gaps between them and without launch costs, which
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
-import statistics
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from suites.bench.bandwidth import Roof
+from suites.bench.device_state import device_management
 
 COLD_FROM_L2 = 5
 """A working set this many times as large as the second-level cache finds nothing there from the call before."""
@@ -28,7 +26,6 @@ BATCH = 30
 """Calls measured at a time."""
 
 _LARGE_BYTES = 1 << 29
-_COPIED_BYTES = 1 << 30
 _ATTRIBUTE_L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 _DEFAULT_L2_BYTES = 50 << 20
 
@@ -61,19 +58,12 @@ def _driver() -> Any:
 
 def _management_facts(identity: str | None) -> dict[str, Any]:
     """Returns driver version and clock from NVML, if its Python package is installed."""
-    try:
-        pynvml: Any = importlib.import_module("pynvml")
-    except ImportError:
+    management = device_management(identity)
+    if management is None:
         return {}
-    try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(identity) if identity else pynvml.nvmlDeviceGetHandleByIndex(0)
-        return {
-            "driver": str(pynvml.nvmlSystemGetDriverVersion()),
-            "sm_clock_mhz": int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-        }
-    except pynvml.NVMLError:
-        return {}
+    clock = management.state().clock_mhz
+    found = {"driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @functools.cache
@@ -85,6 +75,19 @@ def l2_bytes() -> int:
 def is_cold(working_set_bytes: int) -> bool:
     """Tells whether a call starts with nothing of its working set in the cache."""
     return working_set_bytes >= COLD_FROM_L2 * l2_bytes()
+
+
+def cache_states(read_bytes: int, written_bytes: int) -> tuple[str, ...]:
+    """Returns the states of the cache in which a cell is timed, each as a cell of its own.
+
+    Args:
+        read_bytes: Bytes that a call reads.
+        written_bytes: Bytes that it writes.
+
+    Returns:
+        ``("hot", "cold")``; ``("cold",)`` if a call finds nothing of the call before in the cache anyway.
+    """
+    return ("cold",) if is_cold(read_bytes + written_bytes) else ("hot", "cold")
 
 
 def batch_size(output_bytes: int) -> int:
@@ -130,33 +133,3 @@ def wall_seconds(function: Callable[..., Any], arguments: Sequence[Any], calls: 
         jax.block_until_ready(function(*arguments))
         seconds.append(time.perf_counter() - start)
     return seconds
-
-
-def roof(read_bytes: int, written_bytes: int) -> Roof:
-    """Returns the roof of a call: the fastest copy, or the fastest read if hardly anything is written."""
-    kind = "read" if written_bytes * 8 < read_bytes else "copy"
-    level = "memory" if is_cold(read_bytes + written_bytes) else "L2 cache"
-    return Roof(bandwidth(level, kind), f"{kind}, {level}")
-
-
-@functools.cache
-def bandwidth(level: str, kind: str) -> float:
-    """Returns bytes per second: the median of :data:`BATCH` transfers; for the cache the best of several sizes.
-
-    Args:
-        level: ``memory`` or ``L2 cache``.
-        kind: ``copy`` (bytes read plus bytes written) or ``read`` (at least as fast as a copy).
-    """
-    l2 = l2_bytes()
-    sizes = [_COPIED_BYTES] if level == "memory" else [l2 // 16, l2 // 8, l2 // 4, l2 // 2]
-    rates = [_rate(lambda x: x + 1, size, 2) for size in sizes]
-    if kind == "read":
-        rates += [_rate(reduce, size, 1) for size in sizes for reduce in (jnp.sum, jnp.max)]
-    return max(rates)
-
-
-def _rate(function: Callable[..., Any], size_bytes: int, transfers: int) -> float:
-    x = jnp.ones(size_bytes // 4, jnp.float32)
-    measure = cupti_seconds if method() == "cupti" else wall_seconds
-    seconds = measure(jax.jit(function), [x], batch_size(size_bytes))
-    return transfers * x.nbytes / statistics.median(seconds)
