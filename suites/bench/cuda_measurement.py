@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,21 +12,23 @@ from reports import ProcessTimes, RecordError
 from reports.records.quantiles import quantile
 from suites.bench import gpu, two_clocks
 from suites.bench.device_activities import CallTimes
-from suites.bench.device_clock import DeviceClock, device_clock
+from suites.bench.device_clock import WARM, DeviceClock, device_clock
 from suites.bench.device_state import NOTHING_KNOWN, DeviceManagement, DeviceState, device_management, is_throttled
-from suites.bench.input_rotation import InputRotation, copies, turns
+from suites.bench.input_rotation import InputRotation, turns
 from suites.bench.measurement import Measurement
-from suites.checks.judging.refilled_memory import RefilledMemory
-from suites.numerics.arrays import Inputs
 
-CALLS = 10
-"""Calls that one round measures."""
+LEAST_CALLS, MOST_CALLS = 2, 10
+"""Calls that one round measures: the most, unless they take long."""
 
 TRIES = 3
 """How often a round is tried while the device is throttled."""
 
 MOST_DISCARDED = 0.5
 """Largest share of all samples that may be thrown away."""
+
+_CALLS_S = 0.02
+_AROUND_S = 0.004
+"""What a round takes beside the calls, to start and end the recording."""
 
 _COOLING_S = 0.2
 _AWAKE = 0.9
@@ -41,55 +43,51 @@ class ThrottledError(RecordError):
 class CudaMeasurement(Measurement):
     """A cell whose times the device takes, see :mod:`suites.bench.device_clock`.
 
-    Make it in the precision of the inputs. Rounds may run in another one.
-
     Args:
-        call: Takes the inputs of the cell, and returns results as arrays. It is compiled here.
-        inputs: The inputs.
+        program: A ``jax.jit`` function that has run before: takes the inputs of the cell, and returns its results.
+        arguments: The inputs, on the device.
         device: The CUDA device.
-        cache: ``hot`` or ``cold``, one of those that :func:`suites.bench.gpu.cache_states` names.
+        cache: ``hot`` or ``cold``, one of the states that :func:`suites.bench.gpu.cache_states` names.
         working_set_bytes: Bytes that a call reads and writes.
-        calls: Calls to measure in each round.
         clock: What measures; by default the best clock of the device.
         management: What reads the state of the device; by default NVML, if it is there.
 
     Raises:
         ValueError: The cache has another state.
-        Exception: The call does not compile, or fails.
+        Exception: The program fails.
     """
 
     def __init__(
         self,
-        call: Callable[..., Any],
-        inputs: Inputs,
+        program: Callable[..., Any],
+        arguments: Sequence[jax.Array],
         device: jax.Device,
         cache: str,
         working_set_bytes: int,
         *,
-        calls: int = CALLS,
         clock: DeviceClock | None = None,
         management: DeviceManagement | None = None,
     ):
+        self._program, self._arguments = program, list(arguments)
         self._turns = turns(cache, working_set_bytes)
-        self._memory = RefilledMemory(inputs, device)
-        self._arguments = self._memory.fill(inputs)
-        # Compiled ahead: a jitted function would be traced anew in JAX's other x64 mode.
-        self._program = jax.jit(lambda *arrays: call(*arrays)).lower(*self._arguments).compile()
-        self._copy = jax.jit(copies).lower(self._arguments).compile() if self._turns.sets > 1 else copies
         self._clock = device_clock(device) if clock is None else clock
         self._management = (
             device_management(gpu.facts(device.local_hardware_id).get("uuid")) if management is None else management
         )
-        self._calls = calls
         self._samples: list[CallTimes] = []
         self._clocks: list[float] = []
         self._discarded = 0
         self.method, self.cache = self._clock.method, cache
-        jax.block_until_ready(self._program(*self._arguments))
+        jax.block_until_ready(program(*arguments))
+        begin = two_clocks.wall()
+        jax.block_until_ready(program(*arguments))
+        call_s = two_clocks.wall() - begin
+        self._calls = max(LEAST_CALLS, min(MOST_CALLS, int(_CALLS_S / call_s)))
+        self.round_s = _AROUND_S + (self._calls + WARM) * call_s
 
     def round(self) -> None:
         """Measures some calls. While the device is throttled it waits and tries again; such samples do not count."""
-        rotation = InputRotation(self._program, self._copy, self._arguments, self._turns)
+        rotation = InputRotation(self._program, self._arguments, self._turns)
         for _ in range(TRIES):
             self._wake(rotation)
             found, states = self._batch(rotation)
@@ -122,12 +120,9 @@ class CudaMeasurement(Measurement):
             clock_mhz=quantile(self._clocks, 0.5) if self._clocks else None,
         )
 
-    def on_other(self, inputs: Inputs) -> Any:
-        """Runs the timed program on other inputs, which take the addresses of the first set; returns its results.
-
-        Call it in the precision of the inputs. The timed inputs are gone then, so no round may follow.
-        """
-        return self._program(*self._memory.fill(inputs))
+    def on_other(self, inputs: Sequence[Any]) -> Any:
+        """Runs the timed program on other inputs on the device; returns its results."""
+        return self._program(*inputs)
 
     def _batch(self, rotation: InputRotation) -> tuple[list[CallTimes], list[DeviceState]]:
         """Times of some calls, and the states of the device before, during and after them."""

@@ -47,8 +47,8 @@ class CallTimes(NamedTuple):
 def split(activities: Iterable[Activity], calls: int) -> list[list[Activity]]:
     """Returns the activities of each call, in the order of the calls.
 
-    Equal calls make the same number of launches, which cause the same activities. They are in the order of the launches: a
-    call on two streams may start its kernels in another order each time.
+    Equal calls make the same number of launches, which cause the same activities. They are in the order of
+    the launches: a call on two streams may start its kernels in another order each time.
 
     Args:
         activities: Everything that the device did for a batch of equal calls.

@@ -25,8 +25,8 @@ def resources(function: Any, arguments: Sequence[jax.Array], *, burst_s: float =
     Memory is what XLA plans (results and temporary arrays), or what its allocator gave out at the peak of a call, if
     that is more: a library may ask for memory while it runs. Memory that a kernel takes from CUDA itself is not seen.
 
-    Energy is what the whole device takes over a burst of calls, divided by their number. So it holds a share of what the
-    device takes while it is idle, which is most of it where a call is too short to keep the device busy.
+    Energy is what the whole device takes over a burst of calls, divided by their number. So it holds a share of what
+    the device takes while it is idle, which is most of it where a call is too short to keep the device busy.
 
     Args:
         function: A ``jax.jit`` function or a compiled program.

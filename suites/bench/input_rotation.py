@@ -61,21 +61,13 @@ class InputRotation:
 
     Args:
         program: Takes the inputs, and returns results as arrays.
-        copy: Takes a list of arrays and returns copies of them in other memory. Compiled for these inputs: a program
-            that is compiled here could have other dtypes in JAX's other x64 mode.
         inputs: The inputs, on the device. They are the first set.
         how: How many sets to make.
     """
 
-    def __init__(
-        self,
-        program: Callable[..., Any],
-        copy: Callable[[list[Any]], list[Any]],
-        inputs: Sequence[jax.Array],
-        how: InputTurns,
-    ):
+    def __init__(self, program: Callable[..., Any], inputs: Sequence[jax.Array], how: InputTurns):
         self._program = program
-        self._sets = [list(inputs), *(copy(list(inputs)) for _ in range(how.sets - 1))]
+        self._sets = [list(inputs), *(_copies(list(inputs)) for _ in range(how.sets - 1))]
         self._kept: collections.deque[Any] = collections.deque(maxlen=how.sets if how.sets > 1 else 0)
         self._next = 0
 
@@ -88,6 +80,7 @@ class InputRotation:
         return results
 
 
-def copies(arrays: list[Any]) -> list[Any]:
-    """Copies arrays; to be compiled."""
+@jax.jit
+def _copies(arrays: list[Any]) -> list[Any]:
+    """Arrays in other memory: XLA gives no input back as a result."""
     return [jnp.copy(array) for array in arrays]

@@ -1,4 +1,6 @@
-"""Rounds of a cell on a device that is an imitation: hot and cold, throttled and not, in both modes of x64."""
+"""Rounds of a cell on a device that is an imitation: hot and cold, throttled and not."""
+
+import time
 
 import jax
 import numpy as np
@@ -53,18 +55,19 @@ def quick(monkeypatch):
     monkeypatch.setattr(input_rotation, "l2_bytes", lambda: 1 << 20)
 
 
-def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, **options):
-    inputs = (np.arange(64, dtype=dtype),)
-    return CudaMeasurement(
-        lambda x: [2 * x],
-        inputs,
+def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, calls=10):
+    arguments = [jax.device_put(np.arange(64, dtype=dtype))]
+    made = CudaMeasurement(
+        jax.jit(lambda x: [2 * x]),
+        arguments,
         CPU,
         cache,
         size,
         clock=clock or FakeClock(),
         management=management or FakeManagement(),
-        **options,
     )
+    made._calls = calls
+    return made
 
 
 def test_samples_of_all_rounds_are_kept_in_order():
@@ -135,25 +138,41 @@ def test_a_sleeping_device_is_woken():
 
 
 @pytest.mark.parametrize("cache", ["hot", "cold"])
-def test_a_double_stays_a_double_in_rounds_of_the_other_mode(cache):
-    clock = FakeClock()
-    with jax.enable_x64(True):
-        measured = measurement(cache, 1 << 20, clock, dtype=np.float64)
+def test_a_double_stays_a_double(cache):
     results = []
+    clock = FakeClock()
     times = clock.times
     clock.times = lambda call, count, **options: times(lambda: results.append(call()) or results[-1], count, **options)
-    measured.round()
+    with jax.enable_x64(True):
+        measurement(cache, 1 << 20, clock, dtype=np.float64).round()
     assert {leaf.dtype.name for result in results for leaf in result} == {"float64"}
     np.testing.assert_array_equal(results[-1][0], 2 * np.arange(64.0))
+
+
+def test_a_round_has_fewer_calls_if_they_take_long(monkeypatch):
+    def slow(x):
+        time.sleep(0.008)
+        return x
+
+    def calls(program):
+        clock = FakeClock()
+        measured = CudaMeasurement(program, [np.ones(1)], CPU, "hot", 8, clock=clock, management=FakeManagement())
+        measured.round()
+        return clock.called, measured.round_s
+
+    assert calls(lambda x: x)[0] == 10
+    count, seconds = calls(slow)
+    assert count == 2
+    assert seconds > 0.03
 
 
 def test_the_timed_program_computes_on_other_inputs():
     measured = measurement()
     measured.round()
     other = np.linspace(0, 1, 64, dtype=np.float32)
-    np.testing.assert_array_equal(measured.on_other((other,))[0], 2 * other)
+    np.testing.assert_array_equal(measured.on_other([other])[0], 2 * other)
 
 
-def test_a_call_that_does_not_compile_is_an_error():
+def test_a_program_that_fails_is_an_error():
     with pytest.raises(TypeError):
         CudaMeasurement(lambda x: x + "text", (np.ones(4, np.float32),), CPU, "hot", 16, clock=FakeClock())

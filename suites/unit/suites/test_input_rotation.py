@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suites.bench import gpu, input_rotation
-from suites.bench.input_rotation import HOT, MOST_SETS, InputRotation, InputTurns, copies, turns
+from suites.bench.input_rotation import HOT, MOST_SETS, InputRotation, InputTurns, turns
 
 L2 = 50 << 20
 
@@ -71,7 +71,7 @@ class Watched(InputRotation):
             return double(x)
 
         double = jax.jit(lambda x: 2 * x)
-        super().__init__(program, copies, [jax.device_put(np.arange(1 << 16, dtype=np.float32))], how)
+        super().__init__(program, [jax.device_put(np.arange(1 << 16, dtype=np.float32))], how)
 
 
 def test_cold_calls_take_turns_with_inputs_and_outputs():
@@ -93,7 +93,7 @@ def test_hot_calls_keep_nothing():
 
 
 def test_copies_hold_the_same_values():
-    rotation = InputRotation(lambda *x: x, copies, [jnp.arange(5), jnp.ones((2, 2))], InputTurns(3, False))
+    rotation = InputRotation(lambda *x: x, [jnp.arange(5), jnp.ones((2, 2))], InputTurns(3, False))
     for _ in range(4):
         ints, floats = rotation()
         np.testing.assert_array_equal(ints, np.arange(5))
