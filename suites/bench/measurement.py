@@ -28,11 +28,7 @@ class Measurement(abc.ABC):
 
     @abc.abstractmethod
     def round(self) -> None:
-        """Takes the samples of one round, and keeps them.
-
-        Raises:
-            ClockError: Two clocks disagree about how long it took.
-        """
+        """Takes the samples of one round, and keeps them."""
 
     @abc.abstractmethod
     def times(self) -> ProcessTimes:
@@ -40,6 +36,7 @@ class Measurement(abc.ABC):
 
         Raises:
             RecordError: The samples are no times: there are none, or the noise is larger than the calls.
+            ClockError: Two clocks disagree about how long the samples took.
         """
 
     @abc.abstractmethod

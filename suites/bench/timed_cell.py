@@ -84,7 +84,9 @@ class TimedCell:
             fill: In the last turn, places inputs at the addresses of the timed ones: then the timed program runs on
                 other inputs, which shows whether it still computes. None before.
         """
-        self._turns.append(measurement.times())
+        times = measurement.times()
+        # A turn that found that more calls are needed says that the turns before it had too few.
+        self._turns = [*(turn for turn in self._turns if turn.loops == times.loops), times]
         timing = Timing(
             method=measurement.method,
             cache=measurement.cache,

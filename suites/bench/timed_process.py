@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import jax
 
-from reports import CellResult
+from reports import CellResult, RecordError
 from reports.records.cell import Cell, CellKey
 from suites.bench.limits import compare_with_limits
 from suites.bench.measurement import Measurement
@@ -98,7 +98,7 @@ class TimedProcess:
         self._on_cell(cell.case.cell)
         try:
             yield
-        except ClockError as error:
+        except (ClockError, RecordError) as error:
             cell.without_time(str(error))
         except Exception as error:
             cell.fail(error)

@@ -6,7 +6,9 @@ carries. The difference of the two points has no such part. So its third of 1/n 
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +33,7 @@ LONGEST_S = 0.05
 MOST_LOOPS = 1 << 20
 
 _TRIES = 3
+_AGREED = 2
 _STEPS = 24
 _ALONE_S = 2e-4
 """Single calls are repeated in a round up to about this time, at most three times."""
@@ -42,7 +45,7 @@ class TwoPoints(Measurement):
     Args:
         programs: The compiled programs; ``chained`` is not None.
         arguments: The inputs on the device.
-        loops: Calls in the shorter loop, if they are known from before.
+        loops: Calls in the shorter loop, as far as they are known from before.
         order: Decides which loop comes first in a round.
     """
 
@@ -56,9 +59,11 @@ class TwoPoints(Measurement):
         self._chained, self._arguments, self._order = programs.chained, list(arguments), order
         self._alone = SingleCalls(programs, arguments)
         self._time(1)
-        self.loops, self.round_s = self._calibrated(loops)
+        self.loops, self.round_s = self._calibrated(loops or 1)
         self._slopes: list[float] = []
         self._short: list[float] = []
+        self._claimed: list[float] = []
+        self._elapsed: list[float] = []
 
     def round(self) -> None:
         """Runs both loops in a random order, and some single calls."""
@@ -67,13 +72,20 @@ class TwoPoints(Measurement):
             short, long = self._time(self.loops), self._time(LONGER * self.loops)
         else:
             long, short = self._time(LONGER * self.loops), self._time(self.loops)
-        require_elapsed(short + long, two_clocks.system() - begin)
+        self._elapsed.append(two_clocks.system() - begin)
+        self._claimed.append(short + long)
         self._short.append(1e9 * short)
         self._slopes.append(1e9 * (long - short) / ((LONGER - 1) * self.loops))
         self._alone.round()
 
     def times(self) -> ProcessTimes:
-        """Returns the samples; single ones may be below zero, their median may not."""
+        """Returns the samples; single ones may be below zero, their median may not.
+
+        Raises:
+            ClockError: Another clock says that a round takes far longer than it claims. The medians decide: the
+                operating system may interrupt a round between the two clocks.
+        """
+        require_elapsed(statistics.median(self._claimed), statistics.median(self._elapsed))
         return ProcessTimes(
             samples_ns=self._slopes,
             loops=self.loops,
@@ -91,21 +103,26 @@ class TwoPoints(Measurement):
         jax.block_until_ready(self._chained(loops, self._arguments))
         return two_clocks.wall() - start
 
-    def _calibrated(self, loops: int | None) -> tuple[int, float]:
-        """Returns calls in the shorter loop, and about how long a round takes.
+    def _calibrated(self, loops: int) -> tuple[int, float]:
+        """Returns calls in the shorter loop, at least ``loops``, and about how long a round takes.
 
-        Each try takes the least of several times: one that the operating system interrupts would end the search early.
+        Each try takes the least of several times, and the search ends when two tries in a row agree that there are
+        enough calls. One that the operating system interrupts would end it early, with far too few.
         """
-        count = loops or 1
+        count, agreed = loops, 0
+        short = long = math.inf
         for _ in range(_STEPS):
-            short, long = (self._least(factor * count) for factor in (1, LONGER))
+            short, long = min(short, self._least(count)), min(long, self._least(LONGER * count))
             call = max((long - short) / ((LONGER - 1) * count), 0.01 * long / (LONGER * count))
             fixed = max(0.0, short - count * call)
             wanted = max(SHORT_S, FIXED_SHARE * fixed) / call
             wanted = min(wanted, max(1.0, LONGEST_S / (LONGER * call)), MOST_LOOPS)
-            if loops is not None or count >= 0.75 * wanted:
+            agreed = agreed + 1 if count >= 0.75 * wanted else 0
+            if agreed == _AGREED:
                 break
-            count = min(8 * count, max(count + 1, round(wanted)))
+            if not agreed:
+                count = min(8 * count, max(count + 1, round(wanted)))
+                short = long = math.inf
         return count, short + long + self._alone.round_s
 
     def _least(self, loops: int) -> float:

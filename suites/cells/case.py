@@ -32,6 +32,8 @@ class Case:
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
+        mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
+            :mod:`suites.bench.both_directions`.
     """
 
     operator: Operator
@@ -40,6 +42,7 @@ class Case:
     size: int
     platform: str
     variant: str | None = None
+    mode: str = "forward"
 
     @property
     def cell(self) -> Cell:
@@ -48,6 +51,7 @@ class Case:
             operator=self.operator.name,
             operator_version=self.operator.version,
             backend=self.backend.id,
+            mode=self.mode,
             platform=self.platform,  # type: ignore[arg-type]
             dtype=self.dtype,
             size=self.size,
@@ -58,7 +62,8 @@ class Case:
         """Such as ``lif_step-numba-f32-4096-cpu``, or ``max-numba-f32-negative_nan-cpu``."""
         what = [str(self.size)] if self.size else []
         what += [self.variant] if self.variant else []
-        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform])
+        mode = [] if self.mode == "forward" else [self.mode]
+        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform, *mode])
 
     @property
     def kernel(self) -> tuple[Operator, Backend]:

@@ -70,7 +70,10 @@ def _bench(options: argparse.Namespace) -> Exit:
     _announce(f"timing the {options.profile} profile on {options.device}; each kernel is checked first")
     from suites.sessions.bench_command import bench
 
-    outcome = bench(Selection.of(options), resume=options.resume, timeout_s=options.timeout, verbose=options.verbose)
+    outcome = bench(
+        Selection.of(options), resume=options.resume, timeout_s=options.timeout, processes=options.processes,
+        verbose=options.verbose,
+    )  # fmt: skip
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
@@ -343,6 +346,9 @@ def parser() -> Parser:
         each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
     for each in (bench, validate, compare, gate):
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
+    bench.add_argument(
+        "--processes", type=whole(1), metavar="N", help="fresh processes that time each cell (default: 4; full: 5)"
+    )
     for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
     sanitize.set_defaults(profile="quick")
