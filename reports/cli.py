@@ -101,24 +101,27 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.compare_table import comparison_frame, comparison_table
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
-    from reports.statistics.verdict import Verdict
+    from reports.statistics.verdict_codes import Verdict
 
     runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
     base, head = (_select(run.records, options) for run in runs)
     comparisons = compare(base, head)
     doubts = [*_lost(runs[0], base, options), *_judged(runs[1], head, options).lines]
-    absent = [one.cell.id for one in comparisons if one.verdict is Verdict.MISSING]
-    if absent:
-        named = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-        doubts.append(f"head has no result for {len(absent):,} of {len(comparisons):,} cells: {named}")
-        _say(options, doubts[-1])
+    absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
+    # What could not be judged in head is said above.
+    undecided = [one for one in comparisons if one.is_undecided and one.verdict not in (Verdict.MISSING, Verdict.WRONG)]
+    for text, found in (("head has no result for", absent), ("nothing could be decided for", undecided)):
+        if found:
+            named = ", ".join(one.cell.id for one in found[:3]) + (", ..." if len(found) > 3 else "")
+            doubts.append(f"{text} {len(found):,} of {len(comparisons):,} cells: {named}")
+            _say(options, doubts[-1])
     if not any(one.is_compared for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
     table = comparison_table(comparisons, base[-1].run, head[-1].run)
     page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
-    if any(one.head_status is not None and one.head_status.wrong for one in comparisons):
+    if any(one.is_bad for one in comparisons):
         return page, Exit.WRONG
     return page, Exit.COULD_NOT_RUN if doubts else Exit.FINE
 

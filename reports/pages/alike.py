@@ -4,7 +4,7 @@ from typing import Any
 
 from reports.records.header import Run
 from reports.records.record import Record
-from reports.statistics.verdict import Code
+from reports.statistics.verdict_codes import Code
 
 _Fact = tuple[Code, str, Any, Any]
 

@@ -3,7 +3,10 @@
 import msgspec
 import pytest
 
-from reports.pages.compare import Verdict, compare, geometric_mean, header_differences
+from reports.pages.alike import header_differences
+from reports.pages.compare import compare
+from reports.statistics.means import geometric_mean
+from reports.statistics.verdict_codes import Verdict
 from reports.records.status import Status
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_record, make_run, make_timing
 
