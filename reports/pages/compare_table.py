@@ -112,8 +112,13 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
         slower = sum(one.verdict is Verdict.SLOWER for one in compared)
         notes.append(
             f"geometric mean of the ratio: {ratio_text(mean.mean)} over {cells_text(mean.count)}"
-            f" that were compared; {count_text(slower)} SLOWER in head"
+            f" that {'was' if mean.count == 1 else 'were'} compared; {count_text(slower)} SLOWER in head"
         )
+    drift = geometric_mean(
+        one.head_ns / one.base_ns for one in comparisons if one.code is Code.BASELINE and one.head_ns and one.base_ns
+    )
+    if drift.mean is not None:
+        notes.append(f"time of {YARDSTICK} in head divided by base: {ratio_text(drift.mean)}, the state of the machine")
     verdicts = Counter(comparison.verdict for comparison in comparisons)
     notes.append("cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name]))
     counts = [count for one in compared if one.processes for count in one.processes]
