@@ -37,7 +37,7 @@ from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
 from reports.statistics.means import GeometricMean, geometric_mean
-from reports.statistics.verdict import Code, Verdict
+from reports.statistics.verdict_codes import Code, Verdict
 
 if TYPE_CHECKING:
     from reports.pages.data_frame import to_frame

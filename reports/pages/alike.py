@@ -4,7 +4,7 @@ from typing import Any
 
 from reports.records.header import Run
 from reports.records.record import Record
-from reports.statistics.verdict import Code
+from reports.statistics.verdict_codes import Code
 
 INTERLEAVED = "interleaved"
 """The flag of a run that was timed in turns with another one: both have the same value."""

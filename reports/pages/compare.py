@@ -11,7 +11,15 @@ from reports.pages.alike import differences
 from reports.records.cell import Cell, CellKey
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
-from reports.statistics.verdict import FALSE_DISCOVERIES, LARGE, LARGE_APART, SMALLEST, SMALLEST_APART, Code, Verdict
+from reports.statistics.verdict_codes import (
+    FALSE_DISCOVERIES,
+    LARGE,
+    LARGE_APART,
+    SMALLEST,
+    SMALLEST_APART,
+    Code,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from reports.statistics.decision import Decisions, Evidence

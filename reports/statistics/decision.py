@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from reports.statistics.noise import noise_floor
 from reports.statistics.ranks import Numbers, least_processes, one_sided, shift, shift_interval, smallest_p
-from reports.statistics.verdict import Code, Verdict
+from reports.statistics.verdict_codes import Code, Verdict
 
 FLOORS = 3
 """A difference is worth a verdict from this many noise floors on."""

@@ -36,11 +36,11 @@ def geometric_mean(ratios: Iterable[float | None]) -> GeometricMean:
 def mean_across_processes(cells: Sequence[Sequence[float]]) -> GeometricMean:
     """Returns the geometric mean of the ratios of cells, with an interval across processes.
 
-    In each process, the cells have one geometric mean. The interval is Student's t of these means, on logarithms: what a
-    process does to all of its cells, such as a slow clock, counts as one fact and not as one per cell. Cells of different
-    numbers of processes were measured in different sessions. Their means are independent, and the variance of the whole
-    mean is the sum of theirs, each with the square of its share of the cells; the smallest session decides the
-    degrees of freedom. A session of fewer than three processes leaves the interval unknown.
+    In each process, the cells have one geometric mean. The interval is Student's t of these means, on logarithms: what
+    a process does to all of its cells, such as a slow clock, counts as one fact and not as one per cell. Cells of
+    different numbers of processes were measured in different sessions. Their means are independent, and the variance
+    of the whole mean is the sum of the variances of these means, each with the square of its share of the cells; the
+    smallest session decides the degrees of freedom. With a session of fewer than three processes there is no interval.
 
     Args:
         cells: For each cell, its ratio in each process.

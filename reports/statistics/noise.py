@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import math
+import random
 
 import numpy as np
 
@@ -17,10 +19,10 @@ _MOST_SPLITS = 64
 def noise_floor(base: Numbers, head: Numbers) -> Numbers:
     """Returns, for each cell, the size of the difference that chance alone makes between base and head.
 
-    Splits the processes of base into two halves in every way (or in 64 ways, evenly spaced, if there are more), and
-    head's likewise: both halves ran the same code. The floor is a quantile of the size of the shifts between halves,
-    scaled from the sizes of the halves to the sizes of base and head: the variance of a difference of two means is
-    in proportion to 1/n + 1/m.
+    Splits the processes of base into two halves in every way (in 64 ways drawn once and for all, if there are far
+    more), and head's likewise: both halves ran the same code. The floor is a quantile of the size of the shifts between
+    halves, scaled from the sizes of the halves to the sizes of base and head: the variance of a difference of two means
+    is in proportion to 1/n + 1/m.
 
     Args:
         base: Logarithms of times: one row per cell, one column per process.
@@ -43,7 +45,10 @@ def _halves(count: int) -> list[tuple[list[int], list[int]]]:
     small = count // 2
     if small == 0:
         return []
-    chosen = [one for one in itertools.combinations(range(count), small) if count % 2 or 0 in one]
-    step = max(1, len(chosen) / _MOST_SPLITS)
-    kept = [chosen[int(place * step)] for place in range(min(len(chosen), _MOST_SPLITS))]
-    return [(list(one), [place for place in range(count) if place not in one]) for one in kept]
+    if math.comb(count, small) > 2 * _MOST_SPLITS:
+        draw = random.Random(count)
+        chosen = {tuple(sorted(draw.sample(range(count), small))): None for _ in range(_MOST_SPLITS)}
+    else:
+        # Of an even number, each split into halves would come twice.
+        chosen = {one: None for one in itertools.combinations(range(count), small) if count % 2 or 0 in one}
+    return [(list(one), [place for place in range(count) if place not in one]) for one in chosen]

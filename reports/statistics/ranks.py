@@ -73,8 +73,8 @@ def least_processes(confidence: float = 0.95) -> int:
 def processes_needed(cells: int, q: float) -> int:
     """Returns how many processes of each side can show that one cell of a comparison differs.
 
-    The procedure of Benjamini and Hochberg makes 2 tests per cell, one for each direction. If only one cell differs, its
-    p-value must be at most q / (2 * cells), and the smallest one is 1 / C(2n, n).
+    The procedure of Benjamini and Hochberg makes 2 tests per cell, one for each direction. If only one cell differs,
+    its p-value must be at most q / (2 * cells), and the smallest one is 1 / C(2n, n).
 
     Raises:
         ValueError: `cells` is below 1, or q is not between 0 and 1.

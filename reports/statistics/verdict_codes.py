@@ -79,5 +79,8 @@ LARGE = _by_platform(0.10, 0.03)
 LARGE_APART = _by_platform(0.20, 0.10)
 """The same for two sessions."""
 
-FALSE_DISCOVERIES = 0.05
-"""Of the cells called FASTER or SLOWER, the share that may be so by chance."""
+FALSE_DISCOVERIES = 0.02
+"""Of the cells called FASTER or SLOWER, the share that may be so by chance.
+
+If nothing differs, 2 % of comparisons call some cell FASTER or SLOWER at most, and 1 % call one SLOWER.
+"""
