@@ -15,7 +15,7 @@ from suites.cells.selection import Selection
 from suites.cells.tables.batches import batches
 from suites.cells.tables.calls import samples
 from suites.cells.tables.differentiable import gradients
-from suites.cells.timed import timed_cells
+from suites.bench.timed_selection import timed_cells
 from suites.checks.register import checks
 from suites.ops import operators
 
