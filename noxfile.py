@@ -112,6 +112,12 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def calibrate(session: nox.Session) -> None:
+    """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
+    command(session, "calibrate")
+
+
+@nox.session(python=False)
 def runs(session: nox.Session) -> None:
     """List the recorded runs."""
     command(session, "runs")

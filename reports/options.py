@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 EXIT_HELP = """exit codes:
   0  fine
-  1  a cell is wrong, or a broken kernel was not caught
+  1  a cell is wrong or slower, or a broken kernel was not caught
   3  nothing was checked, or not everything: a run is incomplete or damaged, a cell could not be judged; or the command
      could not run: bad arguments, no such run, interrupted
 """
@@ -84,6 +84,17 @@ def whole(least: int) -> Callable[[str], int]:
         return value
 
     return convert
+
+
+def percent(text: str) -> float:
+    """Converts the value of an option that takes a number of percent to a share."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"got {text}, expected a number of percent above 0")
+    return value / 100
 
 
 def seconds(text: str) -> float:
