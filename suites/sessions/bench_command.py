@@ -65,15 +65,18 @@ def bench(
     return session.end()
 
 
-def worker_command(selection: Selection, scratch: str, python: str = sys.executable) -> tuple[str, ...]:
+def worker_command(
+    selection: Selection, scratch: str, python: str = sys.executable, package: Path = isolation.HERE
+) -> tuple[str, ...]:
     """Returns the command that starts a timing process.
 
     Args:
         selection: The cells that it collects.
         scratch: A folder for the files that plugins leave behind.
         python: The interpreter.
+        package: The folder of this package in the environment of the interpreter.
     """
-    arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
+    arguments = isolation.arguments([package / "bench" / "test_speed.py"], scratch, package)
     arguments += ["--kb-bench", *selection.arguments(), "-q", "--no-header"]
     # -P: the user's current folder may hold modules with the names of ours.
     return python, "-P", "-m", "pytest", *arguments
