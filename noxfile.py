@@ -112,15 +112,15 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
-def gate(session: nox.Session) -> None:
-    """Decide whether a change passes: nothing is slower or wrong (`-- origin/main`)."""
-    command(session, "gate")
-
-
-@nox.session(python=False)
 def calibrate(session: nox.Session) -> None:
     """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
     command(session, "calibrate")
+
+
+@nox.session(python=False)
+def gate(session: nox.Session) -> None:
+    """Decide whether a change passes: nothing is slower or wrong (`-- origin/main`)."""
+    command(session, "gate")
 
 
 @nox.session(python=False)

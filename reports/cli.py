@@ -84,20 +84,20 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
-    selecting = [show]
-    if compares:
-        comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
-        comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
-        comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
-        selecting.append(comparison)
     text = "simulate comparisons with the noise of recorded runs: how often verdicts are false, and what they find"
     calibration = add("calibrate", text, _calibrate)
     calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
     _add_simulation(calibration)
     listing = add(runs, "list the recorded runs, oldest first", _list)
-    for parser in (*selecting, calibration):
+    selecting = [show, calibration]
+    if compares:
+        comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
+        comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
+        comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
+        selecting.append(comparison)
+    for parser in selecting:
         add_selection(parser)
-    for parser in (*selecting, calibration, listing):
+    for parser in (*selecting, listing):
         add_output(parser)
         add_export(parser)
 

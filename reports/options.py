@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 EXIT_HELP = """exit codes:
   0  fine
-  1  a cell is wrong or slower, or a broken kernel was not caught
+  1  a cell is wrong or, in a comparison, slower; or a broken kernel was not caught
   3  nothing was checked, or not everything: a run is incomplete or damaged, a cell could not be judged; or the command
      could not run: bad arguments, no such run, interrupted
 """

@@ -187,7 +187,9 @@ class _Alternation:
         self._sides = {BASE: _Recorded(sides.base), HEAD: _Recorded(sides.head)}
         self._selection = replace(selection, sources=sides.sources)
         self._runs = runs
-        self._id = new_run_id()
+        self._session = new_run_id()
+        # In the same second, an id sorts by chance: `previous` shall be the base.
+        self._ids = dict(zip((BASE, HEAD), sorted((self._session, new_run_id())), strict=True))
         self._written = False
 
     @property
@@ -252,23 +254,27 @@ class _Alternation:
     def _results(self, label: str, cell: Cell) -> list[CellResult]:
         """Returns the results of a cell in all waves that both sides finished, so that process i of both met.
 
-        A cell that only one side has counts in all waves of this side.
+        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell,
+        on either side, does not count if there are others; a result that was wrong in one wave is wrong.
         """
         key = _pair(cell)
+        own = self._sides[label].waves
         known = [one.waves for one in self._sides.values() if any(key in wave for wave in one.waves)]
-        whole = [
-            number for number in range(len(self._sides[label].waves)) if all(key in waves[number] for waves in known)
-        ]
-        return [self._sides[label].waves[number][key] for number in whole]
+        met = [number for number in range(len(own)) if all(key in waves[number] for waves in known)]
+        results = [own[number][key] for number in met]
+        if any(result.status.wrong for result in results):
+            return results
+        clear = [number for number in met if all(waves[number][key].status is Status.PASSED for waves in known)]
+        return [own[number][key] for number in clear] or results
 
     def _header(self, one: _Recorded) -> Run:
         assert one.opened is not None
         run = one.opened.run
         return msgspec.structs.replace(
             run,
-            run_id=new_run_id(),
+            run_id=self._ids[one.side.label],
             source=Source(commit=one.side.commit, dirty=False, digest=run.source.digest),
-            flags={**run.flags, INTERLEAVED: self._id},
+            flags={**run.flags, INTERLEAVED: self._session},
             selection=self._selection.by_option(),
         )
 

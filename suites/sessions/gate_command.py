@@ -123,6 +123,8 @@ def _decided(
         side = "base" if not base else "head"
         raise RunUnreadable(f"{side} has no cell of the selection {selection}.")
     headers = base[-1].run, head[-1].run
+    if not are_interleaved(*headers):
+        notes.append("ratio: of the ratios to jnp, because the two runs took place one after the other")
     comparisons = compare(
         base, head, smallest={str(name): share for name, share in policy.smallest.items()},
         large={str(name): share for name, share in policy.large.items()}, q=policy.false_discovery_rate,

@@ -72,7 +72,7 @@ def _bench(options: argparse.Namespace) -> Exit:
 
     outcome = bench(
         Selection.of(options), resume=options.resume, timeout_s=options.timeout, processes=options.processes,
-        verbose=options.verbose,
+        keeps_memory=options.keep_memory, verbose=options.verbose,
     )  # fmt: skip
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
@@ -348,6 +348,13 @@ def parser() -> Parser:
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     bench.add_argument(
         "--processes", type=whole(1), metavar="N", help="fresh processes that time each cell (default: 4; full: 5)"
+    )
+    bench.add_argument(
+        "--mode", action="append", default=[], choices=("forward", "forward+backward"),
+        help="only this direction; may be repeated (default: forward; full: both)",
+    )  # fmt: skip
+    bench.add_argument(
+        "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
     )
     for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")

@@ -56,6 +56,7 @@ def decided(*comparisons, **options):
         (WRONG, Effect.FAILS, Exit.WRONG),
         ({**WRONG, "backend": "jnp"}, Effect.FAILS, Exit.WRONG),
         (OUT_OF_MEMORY, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
+        ({**OUT_OF_MEMORY, "backend": "jnp"}, Effect.IDLE, Exit.FINE),
         (FIXED, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE}, Effect.UNSURE, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.UNSURE, "code": Code.FEW_PROCESSES}, Effect.UNSURE, Exit.COULD_NOT_RUN),

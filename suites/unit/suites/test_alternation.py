@@ -43,8 +43,8 @@ def passed(cell, values):
     return CellResult(cell=cell, shapes=[[4096]], dtypes=["float32"], seed=0, status=Status.PASSED, timing=timing)
 
 
-def failed(cell):
-    return CellResult(cell=cell, shapes=[], dtypes=[], seed=0, status=Status.CRASHED, reason="SIGSEGV")
+def failed(cell, status=Status.CRASHED):
+    return CellResult(cell=cell, shapes=[], dtypes=[], seed=0, status=status, reason="because")
 
 
 class Fake:
@@ -53,7 +53,7 @@ class Fake:
     def __init__(self, own, *, contest_s=1.0, fails=lambda wave, label, cell: False, on_time=lambda wave: None):
         self.own, self.contest_s, self.fails, self.on_time = own, contest_s, fails, on_time
         self.specs, self.waves, self.now, self.ended = [], 0, 0.0, 0
-        self.contests = []
+        self.contests, self.status = [], Status.CRASHED
 
     def clock(self):
         return self.now
@@ -86,7 +86,7 @@ class Fake:
         for label, own in contest.items():
             first = 1000.0 * self.waves + (0 if label == "base" else 2)
             found[label] = [
-                failed(cell) if self.fails(self.waves, label, cell) else passed(cell, [first, first + 1])
+                failed(cell, self.status) if self.fails(self.waves, label, cell) else passed(cell, [first, first + 1])
                 for cell in own
             ]
         return found
@@ -198,6 +198,32 @@ def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
     measured = run(fake, tmp_path)
     statuses = {record.cell.backend: record.status for record in load_run(measured.head).records}
     assert statuses == {"warp": Status.SKIPPED, "jnp": Status.PASSED, "numba": Status.CRASHED}
+
+
+def test_a_wave_in_which_noise_hid_a_time_does_not_count_for_either_side(tmp_path):
+    own = cells("add")
+    noisy = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: (wave, label) == (2, "head"))
+    noisy.status = Status.UNCHECKED
+    measured = run(noisy, tmp_path)
+    for path in (measured.base, measured.head):
+        for found in medians(path).values():
+            assert found is None or [value // 1000 for value in found] == [
+                1,
+                1,
+                *(3 + i // 2 for i in range(len(found) - 2)),
+            ]
+    always = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: label == "head")
+    always.status = Status.UNCHECKED
+    measured = run(always, tmp_path, seconds=3.0)
+    statuses = [{record.status for record in load_run(path).records} for path in (measured.base, measured.head)]
+    assert statuses == [{Status.SKIPPED, Status.PASSED}, {Status.SKIPPED, Status.UNCHECKED}]
+
+
+def test_the_base_is_the_previous_run(tmp_path):
+    own = cells("add")
+    for _ in range(8):
+        measured = run(Fake({"base": own, "head": own}), tmp_path)
+        assert measured.base.name < measured.head.name
 
 
 @pytest.mark.parametrize("error", [PanelError("a timing process was lost"), KeyboardInterrupt()])

@@ -330,4 +330,4 @@ def test_help_says_what_the_names_are(command, capsys):
     assert caught.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "BASE" in shown
-    assert "1 a cell is wrong or slower" in shown
+    assert "1 a cell is wrong or, in a comparison, slower" in shown
