@@ -76,6 +76,7 @@ def build(wanted: Sequence[Wanted], folder: Path, constraints: Sequence[str] | N
     places = [folder / f"{one.commit[:SHORT]}-{_digest(one, pins)}" for one in wanted]
     distinct = dict(zip(places, wanted, strict=True))
     _forget(folder, keep=set(distinct))
+    _forget_trees([one.tree for one in wanted])
     with ThreadPoolExecutor(len(distinct) or 1) as pool:
         ready = dict(zip(distinct, pool.map(lambda place: _ready(distinct[place], place, pins), distinct), strict=True))
     return [ready[place] for place in places]
@@ -165,6 +166,16 @@ def _forget(folder: Path, keep: set[Path]) -> None:
         if time.time() - used[place] > _IN_USE_S:
             shutil.rmtree(place, ignore_errors=True)
             place.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _forget_trees(used: Sequence[Path]) -> None:
+    """Deletes the files of other revisions, beyond :data:`KEPT`, that were not used for longest."""
+    for tree in used:
+        os.utime(tree)
+    others = {path for tree in used for path in tree.parent.iterdir() if path.is_dir()} - set(used)
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: max(0, len(others) + len(used) - KEPT)]:
+        if time.time() - path.stat().st_mtime > _IN_USE_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 _IN_USE_S = 3600.0

@@ -77,9 +77,9 @@ class Repository:
         return done.stdout.split()[0]
 
     def changes(self) -> list[str]:
-        """Returns the paths of the files that differ from ``HEAD``, and of new Python files: no commit holds them."""
-        listed = _git(self.root, "status", "--porcelain", "-z", "--no-renames").stdout.split("\0")
-        return [line[3:] for line in listed if line and (not line.startswith("??") or line.endswith(".py"))]
+        """Returns the paths of the tracked files that differ from ``HEAD``."""
+        listed = _git(self.root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").stdout
+        return [line[3:] for line in listed.split("\0") if line]
 
     def files(self, commit: str) -> list[str]:
         """Returns the paths of the files of a commit, from the root of the repository."""

@@ -33,8 +33,8 @@ def pip(monkeypatch):
 
 
 def wanted(label, commit, tmp_path):
-    tree = tmp_path / label
-    tree.mkdir(exist_ok=True)
+    tree = tmp_path / "files" / label
+    tree.mkdir(parents=True, exist_ok=True)
     return Wanted(label, commit, tree, ("suites",))
 
 
@@ -104,6 +104,19 @@ def test_the_least_used_environments_are_forgotten(pip, tmp_path, monkeypatch):
     assert len(left) == environments.KEPT
     assert old.exists()
     assert f"old-{environments.KEPT + 1}" not in left
+
+
+def test_the_least_used_files_are_forgotten(pip, tmp_path):
+    side = wanted("base", COMMITS[0], tmp_path)
+    for number in range(environments.KEPT + 2):
+        (side.tree.parent / f"old-{number}").mkdir()
+        used = time.time() - 86400 * (2 + number)
+        environments.os.utime(side.tree.parent / f"old-{number}", (used, used))
+    (side.tree.parent / "fresh").mkdir()
+    environments.os.utime(side.tree, (0, 0))
+    build([side], tmp_path / "kept", [])
+    left = {path.name for path in side.tree.parent.iterdir()}
+    assert left == {"base", "fresh", *(f"old-{number}" for number in range(environments.KEPT - 2))}
 
 
 def test_the_versions_of_this_python_leave_this_project_out():
