@@ -98,10 +98,11 @@ def _found(name: str, selection: Selection, runs: str | Path | None) -> Path | _
         repository = repository_of(selection)
         commit = _Commit(repository, repository.commit(name))
     except RevisionError as error:
-        if run is not None:
+        if run is not None and not name.endswith(".py"):
             return run
+        no_run = no_run or "it is a file, and no recorded run"
         raise RevisionError(f"{name!r} names no run and no revision: {no_run.rstrip('.')}; {error}") from error
-    if run is not None:
+    if run is not None and run != Path(name):  # a file may have the name of a branch
         raise RevisionError(
             f"{name!r} is the beginning of the run {run_id(run)} and names the commit {commit.commit[:SHORT]}. Give"
             " more of either."
@@ -119,4 +120,4 @@ def _run(name: str, runs: str | Path | None) -> tuple[Path | None, str]:
 
 def _is_exact(name: str, run: Path) -> bool:
     """Tells whether a name can stand for this run only: a run file, its id, or a word such as ``latest``."""
-    return name in _ALWAYS_RUNS or name.endswith(SUFFIXES) or name == run_id(run)
+    return name in _ALWAYS_RUNS or (run.name.endswith(SUFFIXES) and name in (str(run), run.name, run_id(run)))

@@ -15,7 +15,7 @@ from reports.gate.baselines import find_baseline, require_baselines, save_baseli
 from reports.gate.gate_page import gate_page
 from reports.gate.policy import BASELINE, FILE, TABLE, Policy, find_policy
 from reports.gate.ruling import GateDecision, decide_gate
-from reports.options import Exit, again
+from reports.options import Exit
 from reports.pages.alike import are_interleaved
 from reports.pages.compare import compare
 from reports.render.frame_files import check_export, export
@@ -176,4 +176,4 @@ def _say(options: argparse.Namespace, decision: GateDecision) -> None:
     words = {Exit.FINE: "passes", Exit.WRONG: "fails", Exit.COULD_NOT_RUN: "could not decide"}
     for line in decision.lines:
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)
-    print(f"{again('gate')}: {words[decision.exit]}", file=sys.stderr)
+    print(f"{options.prog}: {words[decision.exit]}", file=sys.stderr)

@@ -117,6 +117,14 @@ def test_a_name_of_nothing_says_what_was_tried(project):
     assert f"; no revision 'nothing' in {project}" in said
 
 
+def test_a_file_with_operators_is_no_base(project):
+    assert "'my_ops.py' names no run and no revision: it is a file, and no recorded run; no" in refusal(
+        "my_ops.py", None
+    )
+    (project / "middle").write_text("")
+    assert find_compared("middle", None, Selection()).base == git(project, "rev-parse", "middle^{commit}")
+
+
 def test_outside_of_a_repository_only_runs_have_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "git finds no work tree there" in refusal("HEAD~1", None)
