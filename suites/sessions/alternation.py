@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -38,6 +38,9 @@ _ORDER = (BASE, HEAD, HEAD, BASE)
 """The processes of a wave, as they are started."""
 
 _EACH = _ORDER.count(BASE)
+
+_EXTRA = 2 * _EACH
+"""Processes that are added at most where noise hid a cell in some waves."""
 
 _PORTION = 100
 """Cells whose programs a process holds at a time; twice as many processes run as in a timing session."""
@@ -129,7 +132,9 @@ def measure(
     number = 0
     try:
         with isolation.isolated() as (variables, scratch):
-            while number * _EACH < wanted and (number == 0 or clock() + longest <= end):
+            while (
+                number * _EACH < wanted or (alternation.fewest * _EACH < wanted and number * _EACH < wanted + _EXTRA)
+            ) and (number == 0 or clock() + longest <= end):
                 wave = clock()
                 specs = [_spec(sides, label, selection, variables, scratch) for label in _ORDER]
                 with panel_factory(specs, scratch, seed=number, **options) as panel:
@@ -201,6 +206,16 @@ class _Alternation:
         ]
         return len(set.intersection(*timed))
 
+    @property
+    def fewest(self) -> int:
+        """The least number of waves that count, of the cells that count in any."""
+        counts = Counter(
+            key
+            for waves in zip(*(one.waves for one in self._sides.values()), strict=True)
+            for key in set.intersection(*({key for key, one in wave.items() if _is_clear(one)} for wave in waves))
+        )
+        return min(counts.values(), default=0)
+
     def add(self, panel: PanelLike, end: float, clock: Callable[[], float]) -> bool:
         """Runs a wave; returns whether it came to its end before the clock said that the time is over."""
         found = panel.open()
@@ -254,8 +269,9 @@ class _Alternation:
     def _results(self, label: str, cell: Cell) -> list[CellResult]:
         """Returns the results of a cell in all waves that both sides finished, so that process i of both met.
 
-        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell,
-        on either side, does not count if there are others; a result that was wrong in one wave is wrong.
+        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell, or
+        the program around the calls decided it, on either side, does not count if there are others. A result that was
+        wrong in one wave is wrong.
         """
         key = _pair(cell)
         own = self._sides[label].waves
@@ -264,7 +280,7 @@ class _Alternation:
         results = [own[number][key] for number in met]
         if any(result.status.wrong for result in results):
             return results
-        clear = [number for number in met if all(waves[number][key].status is Status.PASSED for waves in known)]
+        clear = [number for number in met if all(_is_clear(waves[number][key]) for waves in known)]
         return [own[number][key] for number in clear] or results
 
     def _header(self, one: _Recorded) -> Run:
@@ -277,6 +293,10 @@ class _Alternation:
             flags={**run.flags, INTERLEAVED: self._session},
             selection=self._selection.by_option(),
         )
+
+
+def _is_clear(result: CellResult) -> bool:
+    return result.timing is not None and result.timing.is_steady
 
 
 def _pair(cell: Cell, **changes: Any) -> CellKey:
