@@ -137,10 +137,20 @@ class CudaMeasurement(Measurement):
 
     def _wake(self, call: Callable[[], Any]) -> None:
         """Works until a clock that has fallen for lack of work is up again, or does not rise."""
+        management = self._management
+        if management is None:
+            return
+        if not management.is_awake:
+            _work(call, _WAKING_TRIES * _WAKING_S)
+            management.is_awake = True
         for _ in range(_WAKING_TRIES):
-            clock = self._state().clock_mhz
-            if self._management is None or clock is None or clock >= _AWAKE * self._management.top_mhz:
+            clock = management.state().clock_mhz
+            if clock is None or clock >= _AWAKE * management.top_mhz:
                 return
-            end = two_clocks.wall() + _WAKING_S
-            while two_clocks.wall() < end:
-                jax.block_until_ready(call())
+            _work(call, _WAKING_S)
+
+
+def _work(call: Callable[[], Any], seconds: float) -> None:
+    end = two_clocks.wall() + seconds
+    while two_clocks.wall() < end:
+        jax.block_until_ready(call())

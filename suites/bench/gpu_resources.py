@@ -109,8 +109,11 @@ def energy_per_call(
         begin = now()
         last = read_j()
         while last is not None and now() - begin < least_s + _MOST_S:
-            results = [call() for _ in range(chunk)]
-            jax.block_until_ready(results[-1])
+            result = None
+            for _ in range(chunk):
+                result = None  # frees the memory of the results, for the next ones
+                result = call()
+            jax.block_until_ready(result)
             calls += chunk
             read = read_j()
             if read is not None and read > last and now() - begin >= least_s:

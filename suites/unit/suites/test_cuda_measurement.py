@@ -40,6 +40,7 @@ class FakeManagement:
     """Reads states from a list, and the last one for ever."""
 
     top_mhz = 1980.0
+    is_awake = True
 
     def __init__(self, *states):
         self.states = [DeviceState(1980.0, 0)] if not states else [*states]
@@ -129,12 +130,27 @@ def test_more_than_half_of_the_samples_must_be_left():
     assert measured.times().discarded == 4
 
 
-def test_a_sleeping_device_is_woken():
+def test_a_sleeping_device_is_woken(monkeypatch):
+    worked = []
+    monkeypatch.setattr(module, "_work", lambda call, seconds: worked.append(call()))
     asleep, awake = DeviceState(345.0, 1), DeviceState(1980.0, 0)
-    management = FakeManagement(asleep, asleep, awake)
+    measured = measurement(management=FakeManagement(asleep, asleep, awake))
+    measured.round()
+    assert len(worked) == 2
+    assert measured.times().clock_mhz == 1980.0
+
+
+def test_a_device_works_before_its_first_round_and_does_not_wait_for_a_clock_that_stays_low(monkeypatch):
+    worked = []
+    monkeypatch.setattr(module, "_work", lambda call, seconds: worked.append(call()))
+    management = FakeManagement(DeviceState(1200.0, 0))
+    management.is_awake = False
     measured = measurement(management=management)
     measured.round()
-    assert measured.times().clock_mhz == 1980.0
+    assert len(worked) == 1 + module._WAKING_TRIES
+    measured.round()
+    assert len(worked) == 1 + 2 * module._WAKING_TRIES
+    assert measured.times().discarded == 0
 
 
 @pytest.mark.parametrize("cache", ["hot", "cold"])
