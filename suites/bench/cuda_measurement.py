@@ -10,10 +10,11 @@ import jax
 
 from reports import ProcessTimes, RecordError
 from reports.records.quantiles import quantile
-from suites.bench import gpu, two_clocks
+from suites.bench import two_clocks
 from suites.bench.device_activities import CallTimes
 from suites.bench.device_clock import WARM, DeviceClock, device_clock
-from suites.bench.device_state import NOTHING_KNOWN, DeviceManagement, DeviceState, device_management, is_throttled
+from suites.bench.device_state import NOTHING_KNOWN, DeviceManagement, DeviceState, is_throttled
+from suites.bench.gpu import management_of
 from suites.bench.input_rotation import InputRotation, turns
 from suites.bench.measurement import Measurement
 
@@ -71,9 +72,7 @@ class CudaMeasurement(Measurement):
         self._program, self._arguments = program, list(arguments)
         self._turns = turns(cache, working_set_bytes)
         self._clock = device_clock(device) if clock is None else clock
-        self._management = (
-            device_management(gpu.facts(device.local_hardware_id).get("uuid")) if management is None else management
-        )
+        self._management = management_of(device) if management is None else management
         self._samples: list[CallTimes] = []
         self._clocks: list[float] = []
         self._discarded = 0
