@@ -8,6 +8,7 @@ import pytest
 
 from reports import RecordError
 from suites.bench import cuda_measurement as module
+from suites.bench import device_clock as device_clock_module
 from suites.bench import input_rotation
 from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
 from suites.bench.device_activities import CallTimes
@@ -192,3 +193,15 @@ def test_the_timed_program_computes_on_other_inputs():
 def test_a_program_that_fails_is_an_error():
     with pytest.raises(TypeError):
         CudaMeasurement(lambda x: x + "text", (np.ones(4, np.float32),), CPU, "hot", 16, clock=FakeClock())
+
+
+@pytest.mark.parametrize(("cache", "size"), [("hot", 256), ("cold", 1 << 20), ("cold", 256)])
+def test_without_any_profiler_and_nvml_the_wall_clock_measures(monkeypatch, cache, size):
+    monkeypatch.setattr(device_clock_module, "l2_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(module, "management_of", lambda device: None)
+    arguments = [jax.device_put(np.arange(64, dtype=np.float32))]
+    measured = CudaMeasurement(jax.jit(lambda x: 2 * x), arguments, CPU, cache, size)
+    measured.round()
+    times = measured.times()
+    assert (measured.method, measured.cache, times.clock_mhz, times.kernels_ns) == ("wall", cache, None, [])
+    assert len(times.samples_ns) == 10
