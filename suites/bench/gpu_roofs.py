@@ -215,10 +215,18 @@ def _by_wall(streams: StreamKernels, pattern: Pattern, size: int, launches: Sequ
 
 def _xla_rate(pattern: Pattern, size: int, device: jax.Device) -> float:
     """What XLA's own code reaches, hot or cold as the size has it."""
-    arrays = 2 if pattern.writes else 1
-    program: Any = jax.jit((lambda x: x + 1) if pattern.writes else jnp.max)
+    count = max(1, size // (4 * (pattern.reads + pattern.writes)))
+
+    @jax.jit
+    def program(number: jax.Array, *arrays: jax.Array) -> Any:
+        if not pattern.writes:
+            return jnp.max(arrays[0])
+        total = sum(arrays, start=jnp.broadcast_to(number, (count,)))
+        return [total + index for index in range(pattern.writes)]
+
     with jax.enable_x64(False), jax.default_device(device):
-        x = jax.block_until_ready(jnp.ones(max(1, size // (4 * arrays)), jnp.float32))
-        fastest_ns = min(each.span_ns for each in device_clock(device).times(lambda: program(x), _LAUNCHES))
-    moved = arrays * x.nbytes
-    return float(moved / (1e-9 * fastest_ns))
+        number = jnp.float32(1)
+        arrays = [jnp.full(count, index, jnp.float32) for index in range(pattern.reads)]
+        jax.block_until_ready(arrays)
+        times = device_clock(device).times(lambda: program(number, *arrays), _LAUNCHES)
+    return 4 * count * (pattern.reads + pattern.writes) / (1e-9 * min(each.span_ns for each in times))

@@ -117,7 +117,11 @@ def test_where_the_tuned_kernel_does_not_run_the_roof_says_so(monkeypatch):
     monkeypatch.setattr(gpu_roofs, "StreamKernels", lambda device, size: 1 // 0)
     device = jax.devices("cpu")[0]
     monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: [device])
-    for moved, label in (((1 << 14, 1 << 14), "copy, L2 cache"), ((1 << 14, 0), "read, L2 cache")):
+    for moved, label in (
+        ((1 << 14, 1 << 14), "copy, L2 cache"),
+        ((1 << 14, 0), "read, L2 cache"),
+        ((0, 8), "write, L2 cache"),
+    ):
         found = gpu_roofs.roof(*moved, "hot")
         assert found.kind.startswith(
             f"{label}, by XLA's own code, since the tuned kernel does not run (ZeroDivisionError"
