@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reports.statistics.decision import Evidence, decide
 from reports.statistics.ranks import Numbers
@@ -64,7 +65,8 @@ class RecordedNoise:
         # The deviations of few numbers from their own mean are too small.
         again *= math.sqrt(count / (count - 1))
         smooth = width * deviation * random.standard_normal(again.shape)
-        return centre + (again + smooth) / math.sqrt(1 + width**2)
+        drawn: Numbers = centre + (again + smooth) / math.sqrt(1 + width**2)
+        return drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def _evidence(base: Numbers, head: Numbers) -> Evidence:
     return Evidence(*(getattr(flat, name).reshape(shape) for name in Evidence.__dataclass_fields__))
 
 
-def _slowed(evidence: Evidence, base: Numbers, head: Numbers, victims: Numbers, size: float) -> Evidence:
+def _slowed(evidence: Evidence, base: Numbers, head: Numbers, victims: NDArray[np.int64], size: float) -> Evidence:
     """Returns the evidence where, in each run, one cell of head takes longer."""
     runs = np.arange(len(victims))
     own = Evidence.of(base[runs, victims], head[runs, victims] + math.log1p(size))
