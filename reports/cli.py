@@ -18,7 +18,7 @@ from reports.render.visible import visible
 if TYPE_CHECKING:
     from reports.render.page import Page
 
-_RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
+RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,8 +51,14 @@ def run(options: argparse.Namespace) -> int:
     return int(code)
 
 
+def compare_runs(options: argparse.Namespace) -> int:
+    """Compares the runs that `options.base` and `options.head` name, and returns the exit code, like `run`."""
+    options.command = _compare
+    return run(options)
+
+
 def _named(options: argparse.Namespace) -> str:
-    names = [getattr(options, name) for name in ("run", "base", "head") if getattr(options, name, None)]
+    names = [str(getattr(options, name)) for name in ("run", "base", "head") if getattr(options, name, None)]
     names += getattr(options, "run_names", [])
     return " and ".join(names) or "the runs"
 
@@ -60,12 +66,13 @@ def _named(options: argparse.Namespace) -> str:
 _RAW = argparse.RawDescriptionHelpFormatter
 
 
-def add_commands(commands: Any, runs: str = "runs") -> None:
+def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) -> None:
     """Adds the commands to a parser's subparsers.
 
     Args:
         commands: The result of ``add_subparsers``.
         runs: The name of the command that lists runs.
+        compares: Whether to add ``compare``; the command line of the suites has one that also takes revisions.
     """
 
     def add(name: str, text: str, command: Callable[[argparse.Namespace], tuple["Page", Exit]]) -> Any:
@@ -74,22 +81,30 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
         return parser
 
     show = add("show", "show a recorded run again: times and ratios to jnp, verdicts, or costs of calls", _show)
-    show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{_RUN_HELP} (default)")
+    show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
-    comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
-    comparison.add_argument("base", metavar="BASE", help=_RUN_HELP)
-    comparison.add_argument("head", metavar="HEAD", help=_RUN_HELP)
     text = "simulate comparisons with the noise of recorded runs: how often verdicts are false, and what they find"
     calibration = add("calibrate", text, _calibrate)
-    calibration.add_argument("run_names", nargs="+", metavar="RUN", help=_RUN_HELP)
+    calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
     _add_simulation(calibration)
     listing = add(runs, "list the recorded runs, oldest first", _list)
-    for parser in (show, comparison, calibration):
+    selecting = [show, calibration]
+    if compares:
+        comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
+        comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
+        comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
+        selecting.append(comparison)
+    for parser in selecting:
         add_selection(parser)
-    for parser in (show, comparison, calibration, listing):
+    for parser in (*selecting, listing):
         add_output(parser)
-        parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
+        add_export(parser)
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that writes a frame to a file."""
+    parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
@@ -113,6 +128,7 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.pages.alike import are_interleaved
     from reports.pages.compare import compare
     from reports.pages.compare_table import comparison_frame, comparison_table
     from reports.pages.run_page import doubt_tables
@@ -121,7 +137,7 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
 
     runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
     base, head = (_select(run.records, options) for run in runs)
-    comparisons = compare(base, head)
+    comparisons = compare(base, head, interleaved=are_interleaved(base[-1].run, head[-1].run))
     doubts = [*_lost(runs[0], base, options), *_judged(runs[1], head, options).lines]
     absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
     # What could not be judged in head is said above.

@@ -6,6 +6,11 @@ from reports.records.header import Run
 from reports.records.record import Record
 from reports.statistics.verdict_codes import Code
 
+INTERLEAVED = "interleaved"
+"""The flag of a run that was timed in turns with another one: both have the same value."""
+
+_NO_SETTINGS = (INTERLEAVED, "session_seed")
+
 _Fact = tuple[Code, str, Any, Any]
 
 
@@ -49,9 +54,15 @@ def header_differences(base: Run, head: Run) -> list[tuple[Code, str]]:
         (Code.THREADS, "affinity", base.host.affinity, head.host.affinity),
     ]
     facts += _entries(Code.THREADS, "threads", base.host.threads, head.host.threads)
-    flags = [{name: value for name, value in run.flags.items() if name != "session_seed"} for run in (base, head)]
+    flags = [{name: value for name, value in run.flags.items() if name not in _NO_SETTINGS} for run in (base, head)]
     facts += _entries(Code.FLAGS, "flag", *flags)
     return _different(facts)
+
+
+def are_interleaved(base: Run, head: Run) -> bool:
+    """Tells whether the processes of two runs alternated in one session."""
+    session = base.flags.get(INTERLEAVED)
+    return session is not None and session == head.flags.get(INTERLEAVED)
 
 
 def _different(facts: list[_Fact]) -> list[tuple[Code, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 from reports import ProcessTimes
-from suites.numerics.arrays import Inputs
 
 
 class Measurement(abc.ABC):
@@ -17,10 +17,14 @@ class Measurement(abc.ABC):
     Attributes:
         method: How time is taken, as recorded.
         cache: State of the caches before a call, as recorded: ``hot`` or ``cold``.
+        loops: Calls in the shorter loop of two-point timing; else 1.
+        round_s: About how long a round takes, in seconds.
     """
 
     method: str
     cache: str
+    loops: int = 1
+    round_s: float = 0.0
 
     @abc.abstractmethod
     def round(self) -> None:
@@ -32,11 +36,12 @@ class Measurement(abc.ABC):
 
         Raises:
             RecordError: The samples are no times: there are none, or the noise is larger than the calls.
+            ClockError: Two clocks disagree about how long the samples took.
         """
 
     @abc.abstractmethod
-    def on_other(self, inputs: Inputs) -> Any:
-        """Runs the timed program on other inputs, which take the addresses of the timed ones; returns its results.
+    def on_other(self, inputs: Sequence[Any]) -> Any:
+        """Runs the timed program on other inputs on the device; returns its results.
 
-        The timed inputs are gone then, so no round may follow.
+        They lie at the addresses of the timed ones, which are gone then, so no round may follow.
         """

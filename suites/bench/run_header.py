@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
-import subprocess
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -14,16 +11,16 @@ from pathlib import Path
 import jax
 import numba
 
-from reports import Device, Host, Run, Source, new_run_id
-from suites.bench import gpu
-from suites.bench.code_digest import code_digest
+from reports import Device, Host, Run, new_run_id
+from suites.bench import gpu, machine_identity
+from suites.bench.freed_memory import keep_freed_pages as keep_freed_pages
+from suites.bench.source_commit import source
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
 _LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
 _VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
 _PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
-_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX, _MALLOC_ARENA_MAX = -1, -4, -8
 
 
 def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
@@ -32,7 +29,7 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     Args:
         selection: The cells that are checked or timed. The header names the commit of its operators.
         profile: Name of the profile, as recorded.
-        keeps_pages: The result of :func:`keep_freed_pages`.
+        keeps_pages: The result of :func:`suites.bench.freed_memory.keep_freed_pages`.
 
     Raises:
         RuntimeError: JAX has no such device.
@@ -43,7 +40,7 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
         run_id=new_run_id(),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         profile=profile,
-        source=_source(catalogue.files() or [Path(__file__)]),
+        source=source(catalogue.files() or [Path(__file__)]),
         host=_host(),
         device=Device(
             platform=platform_,  # type: ignore[arg-type]
@@ -64,21 +61,6 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     )
 
 
-def keep_freed_pages() -> bool:
-    """Makes glibc keep freed memory, so that a large result does not cost a page fault for each of its pages.
-
-    Without it, the operating system takes most of the time of a call with 64 MB of output, whatever the backend.
-    Returns whether it took effect; it does so with glibc only.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
-    settings = ((_MALLOC_MMAP_MAX, 0), (_MALLOC_TRIM_THRESHOLD, 2**31 - 1), (_MALLOC_ARENA_MAX, 1))
-    taken = [mallopt(name, value) == 1 for name, value in settings]
-    return all(taken)
-
-
 def usable_cores() -> list[int]:
     """Returns the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
@@ -87,15 +69,26 @@ def usable_cores() -> list[int]:
 
 
 def _host() -> Host:
-    cores = usable_cores()
+    usable = usable_cores()
+    cpu, cores, memory = _cpu_name(), os.cpu_count() or len(usable), machine_identity.memory_bytes()
     return Host(
-        cpu=_cpu_name(),
-        cores=os.cpu_count() or len(cores),
-        affinity=cores,
+        cpu=cpu,
+        cores=cores,
+        affinity=usable,
         # XLA:CPU sizes its pool by the cores that the process may use.
-        threads={"numba": numba.get_num_threads(), "xla": len(cores)},
+        threads={"numba": numba.get_num_threads(), "xla": len(usable)},
         os=f"{platform.system()} {platform.release()}",
+        load=_load(),
+        memory_bytes=memory,
+        machine=machine_identity.machine_identity(cpu, cores, memory),
     )
+
+
+def _load() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
 
 
 def _changes_code(variable: str) -> bool:
@@ -117,25 +110,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _source(files: Sequence[Path]) -> Source:
-    """Returns the commit of the repository that tracks the first of these files; unknown if none does.
-
-    Git is asked before any kernel ran: a process that has used OpenMP must not fork.
-    """
-
-    def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(files[0].parent), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return None
-
-    digest = code_digest()
-    # An installed package may lie in a folder of somebody else's repository, which does not track it.
-    if git("ls-files", "--error-unmatch", files[0].name) is None:
-        return Source(digest=digest)
-    status = git("status", "--porcelain")
-    dirty = None if status is None else bool(status)
-    return Source(commit=git("rev-parse", "--verify", "HEAD"), dirty=dirty, digest=digest)

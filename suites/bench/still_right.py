@@ -6,16 +6,16 @@ looks fast and leaves right results behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from reports import Status
-from suites.bench.timing_plan import Plan
 from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case
-from suites.checks.judging.bits import Array, same_bits
+from suites.checks.judging.bits import Array, fingerprint
 from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_results, poisoned_program
 from suites.checks.judging.poisoned_runs import POISONS, run_poisoned
@@ -38,17 +38,25 @@ class StillRight:
     """
 
     def __init__(self, case: Case, inputs: Inputs):
-        self._case, self._inputs = case, inputs
-        self._other = repeated_inputs.sample(case.operator, case.dtype, case.size, OTHER_SEED)
-        self._before = [self._call(each) for each in (self._inputs, self._other)]
+        self._case = case
+        # Digests, because a session holds many cells.
+        self._before = [fingerprint(self._call(each)) for each in (inputs, self._other())]
 
-    def verdict(self, plan: Plan) -> Verdict:
-        """Judges the timed program on the other inputs, and a single call on the timed ones."""
-        timed = [np.asarray(leaf) for leaf in jax.tree.leaves(plan.on_other(self._other))]
-        found = self._same(timed, self._before[1], self._other, "after timing, the timed program on other inputs")
+    def verdict(self, run: Callable[[Inputs], Any]) -> Verdict:
+        """Judges the timed program on the other inputs, and a single call on the timed ones.
+
+        Args:
+            run: Runs the timed program on inputs that take the addresses of the timed ones, and returns its results.
+        """
+        timed = [np.asarray(leaf) for leaf in jax.tree.leaves(run(self._other()))]
+        found = self._same(timed, self._before[1], self._other(), "after timing, the timed program on other inputs")
         if found.status is not Status.PASSED:
             return found
-        return self._same(self._call(self._inputs), self._before[0], self._inputs, "after timing, a single call")
+        inputs = self._case.inputs()
+        return self._same(self._call(inputs), self._before[0], inputs, "after timing, a single call")
+
+    def _other(self) -> Inputs:
+        return repeated_inputs.sample(self._case.operator, self._case.dtype, self._case.size, OTHER_SEED)
 
     def _call(self, inputs: Inputs) -> list[Array]:
         program = poisoned_program(self._case.operator, self._case.backend, specs(inputs), self._case.device)
@@ -56,8 +64,8 @@ class StillRight:
         arguments = [jax.device_put(array.copy()) for array in inputs]
         return run_poisoned(program, self._case.operator.outputs(*inputs), arguments, POISONS[0])
 
-    def _same(self, results: Sequence[Array], before: Sequence[Array], inputs: Inputs, where: str) -> Verdict:
-        if same_bits(results, before):
+    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> Verdict:
+        if fingerprint(results) == before:
             return _PASSED
         verdict = judge_results(self._case.operator, inputs, results)
         if verdict.status is not Status.PASSED:

@@ -1,17 +1,17 @@
-"""Times each cell with pytest-benchmark, after a check that it is right; each leaves a record."""
+"""Times each cell, after a check that it is right; each leaves a record, and statistics of pytest-benchmark."""
 
 import pytest
 
 from reports import Status
-from suites.bench.cell_record import cell_record
-from suites.bench.sampling import PerCallClock
+from suites.bench.per_call_clock import PerCallClock
 
 CLOCK = PerCallClock()
 
 
 @pytest.mark.benchmark(timer=CLOCK.now)
-def test_speed(speed_case, benchmark, recorder):
+def test_speed(speed_case, benchmark, timed_result):
     if benchmark.disabled:
         pytest.fail("pytest-benchmark is disabled (--benchmark-disable, or xdist), so nothing can be timed; enable it.")
-    record = recorder.record(speed_case, cell_record(speed_case, benchmark, CLOCK, recorder.limit_s))
-    assert record.status is Status.PASSED, f"{record.status}: {record.reason}"
+    result = timed_result(speed_case)
+    assert result.status is Status.PASSED, f"{result.status}: {result.reason}"
+    CLOCK.replay(benchmark, result.timing.samples_ns)

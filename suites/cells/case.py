@@ -32,6 +32,9 @@ class Case:
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
+        mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
+            :mod:`suites.bench.both_directions`.
+        cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
 
     operator: Operator
@@ -40,6 +43,8 @@ class Case:
     size: int
     platform: str
     variant: str | None = None
+    mode: str = "forward"
+    cache: str | None = None
 
     @property
     def cell(self) -> Cell:
@@ -48,9 +53,11 @@ class Case:
             operator=self.operator.name,
             operator_version=self.operator.version,
             backend=self.backend.id,
+            mode=self.mode,
             platform=self.platform,  # type: ignore[arg-type]
             dtype=self.dtype,
             size=self.size,
+            params={"cache": self.cache} if self.cache else {},
         )
 
     @property
@@ -58,7 +65,9 @@ class Case:
         """Such as ``lif_step-numba-f32-4096-cpu``, or ``max-numba-f32-negative_nan-cpu``."""
         what = [str(self.size)] if self.size else []
         what += [self.variant] if self.variant else []
-        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform])
+        how = [self.mode] if self.mode != "forward" else []
+        how += [self.cache] if self.cache else []
+        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform, *how])
 
     @property
     def kernel(self) -> tuple[Operator, Backend]:

@@ -17,7 +17,7 @@ _SETTINGS = ("JAX_ENABLE_X64", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "CXX", "C
 
 
 def dispatch_header(device: str) -> Run:
-    """Returns the header: the header of any run, with the compiler, its settings and the load of the machine.
+    """Returns the header: the header of any run, with the compiler and its settings.
 
     Args:
         device: ``cpu`` or ``cuda``.
@@ -25,11 +25,9 @@ def dispatch_header(device: str) -> Run:
     Raises:
         RuntimeError: JAX has no such device.
     """
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     header = run_header.header(Selection(device=device), PROFILE, keeps_pages=False)
     return msgspec.structs.replace(
         header,
-        host=msgspec.structs.replace(header.host, load=load),
         versions=header.versions | {"python": platform.python_version()} | native.compiler_versions(device),
         flags=header.flags | {name: os.environ.get(name) for name in _SETTINGS},
     )

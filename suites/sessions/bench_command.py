@@ -1,37 +1,38 @@
-"""Times the cells of a selection in a separate process, and shows them as they end.
+"""Times the cells of a selection in several fresh processes, records them, and shows them as they end.
 
-A cell that brings the process down is recorded as CRASHED, one that takes too long as TIMEOUT; a new process continues
-after it. Only this process, which never runs a kernel, writes to the terminal.
+A cell that brings a process down is recorded as CRASHED, one that takes too long as TIMEOUT; another process takes the
+place of the lost one. This process never runs a kernel, so nothing that a kernel does can lose a record.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from select import select
 
-from reports import Cell, CellResult, ReportError, RunWriter, Status
-from reports.records.cell import CellKey
-from suites.cells.selection import Selection
+from reports import ReportError, Run, RunWriter, completed, find_run, judge, load_run, run_path
+from suites.cells.selection import Selection, SelectionError
 from suites.sessions import isolation
-from suites.sessions.events import VARIABLE, Busy, Ended, Event, Opened, Recorded, Refused, Started, decode
+from suites.sessions.contests import contests, portions
+from suites.sessions.panel import Panel, PanelError, WorkerSpec
+from suites.sessions.resuming import continued_header, opened
 from suites.sessions.screen import Screen
 from suites.sessions.session_end import SessionEnd
+from suites.sessions.timing_budget import Budget, budget
 
-_NO_TESTS = 5  # pytest's exit code if a resumed run has all of its cells
+_PORTION = 200
+"""Cells whose programs a process holds at a time."""
 
-_PATIENCE_S = 120.0
-"""Seconds that a process may take for anything but a cell: imports, collection, measuring a roof."""
+_LABEL = "bench"
 
 
 def bench(
-    selection: Selection, *, resume: str | None = None, timeout_s: float = 120.0, verbose: bool = False
+    selection: Selection,
+    *,
+    resume: str | None = None,
+    timeout_s: float = 120.0,
+    processes: int | None = None,
+    keeps_memory: bool = False,
+    verbose: bool = False,
 ) -> SessionEnd:
     """Times every cell of the selection.
 
@@ -39,163 +40,96 @@ def bench(
         selection: The cells to time.
         resume: A recorded run to continue.
         timeout_s: Seconds after which a cell is given up.
+        processes: How many processes time each cell; None for the number of the profile.
+        keeps_memory: Whether the processes keep freed memory.
         verbose: Whether to show the output of pytest.
     """
-    session = _Session(selection, timeout_s, verbose)
-    with isolation.isolated() as (variables, scratch):
+    session = _Session(selection, resume)
+    effort = budget(selection)
+    count = processes or effort.processes
+    with isolation.isolated() as (variables, scratch), session.screen:
+        spec = WorkerSpec(
+            _LABEL, (*worker_command(selection, scratch), *(["--kb-keep-memory"] if keeps_memory else [])), variables
+        )
         try:
-            return session.run(variables, scratch, resume)
+            with Panel(
+                [spec] * count, scratch, timeout_s=timeout_s, verbose=verbose, on_event=session.screen.heard
+            ) as panel:
+                session.run(panel, effort)
         except KeyboardInterrupt:
             return session.end(interrupted=True)
+        except (PanelError, SelectionError, ReportError) as error:
+            return session.end(str(error))
+        finally:
+            session.close()
+    return session.end()
+
+
+def worker_command(
+    selection: Selection, scratch: str, python: str = sys.executable, package: Path = isolation.HERE
+) -> tuple[str, ...]:
+    """Returns the command that starts a timing process.
+
+    Args:
+        selection: The cells that it collects.
+        scratch: A folder for the files that plugins leave behind.
+        python: The interpreter.
+        package: The folder of this package in the environment of the interpreter.
+    """
+    arguments = isolation.arguments([package / "bench" / "test_speed.py"], scratch, package)
+    arguments += ["--kb-bench", *selection.arguments(), "-q", "--no-header"]
+    # -P: the user's current folder may hold modules with the names of ours.
+    return python, "-P", "-m", "pytest", *arguments
 
 
 class _Session:
-    def __init__(self, selection: Selection, timeout_s: float, verbose: bool):
-        self._selection = selection
-        self._timeout_s = timeout_s
-        self._verbose = verbose
-        self._screen = Screen()
-        self._opened: Opened | None = None
-        self._left = 0
-        self._current: Cell | None = None
-        self._ended = False
-        self._lost: set[CellKey] = set()
+    """Writes the run of a session, and knows how far it came."""
 
-    def run(self, variables: dict[str, str], scratch: str, resume: str | None) -> SessionEnd:
-        """Starts processes until every cell has a record."""
-        with self._screen:
-            while True:
-                refusal = self._run_process(variables, scratch, resume)
-                if refusal is not None:
-                    return self.end(refusal)
-                if self._current is None:
-                    return self.end()
-                assert self._opened is not None
-                resume = self._opened.path
+    def __init__(self, selection: Selection, resume: str | None) -> None:
+        self.screen = Screen()
+        self._selection, self._resume = selection, resume
+        self._writer: RunWriter | None = None
+        self._left = 0
+
+    def run(self, panel: Panel, effort: Budget) -> None:
+        """Times all cells."""
+        (found,) = panel.open().values()
+        done = self._open(found.run)
+        assert self._writer is not None
+        cells = [cell for cell in found.cells if cell.key not in done]
+        skipped = [result for result in found.skipped if result.cell.key not in done]
+        self._writer.begin(cells, [result.cell for result in skipped])
+        for result in skipped:
+            self._writer.append(result)
+        self._left = len(cells)
+        self.screen.opened(len(cells), str(self._writer.path))
+        for portion in portions(contests(cells), _PORTION):
+            panel.prepare({_LABEL: [cell for contest in portion for cell in contest]})
+            for contest in portion:
+                for result in panel.time({_LABEL: contest}, effort.seconds, effort.turns)[_LABEL]:
+                    self._writer.append(result)
+                    self._left -= 1
+                    self.screen.ended(result)
+        self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
 
     def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
         """Returns how the session ended, with the cells that it reached."""
-        path = Path(self._opened.path) if self._opened else None
+        path = Path(self._writer.path) if self._writer else None
         return SessionEnd(
             path=path if path and path.exists() else None, refusal=refusal, interrupted=interrupted, left=self._left
         )
 
-    def _run_process(self, variables: dict[str, str], scratch: str, resume: str | None) -> str | None:
-        """Runs one process to its end; returns why the session cannot go on, or None."""
-        self._current = None
-        read, write = os.pipe()
-        arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
-        arguments += ["--kb-bench", *self._selection.arguments(), "-q", "--no-header"]
-        arguments += ["--kb-resume", resume] if resume else []
-        with tempfile.TemporaryFile(dir=scratch) as log:
-            process = subprocess.Popen(
-                # -P: the user's current folder may hold modules with the names of ours.
-                [sys.executable, "-P", "-m", "pytest", *arguments],
-                env=variables | {VARIABLE: str(write)},
-                stdin=subprocess.DEVNULL,
-                stdout=None if self._verbose else log,
-                stderr=None if self._verbose else log,
-                pass_fds=[write],
-                start_new_session=True,  # so that Ctrl-C reaches only this process, which ends its child
-            )
-            os.close(write)
-            try:
-                refusal = self._follow(process, read)
-            finally:
-                _end(process)
-                os.close(read)
-            nothing_left = process.returncode == _NO_TESTS and self._opened is not None and not self._opened.cells
-            if refusal is not None or self._current is not None or process.returncode in (0, 1) or nothing_left:
-                return refusal
-            log.seek(0)
-            lines = log.read().decode(errors="replace").strip().splitlines()
-            return f"the timing process ended with {_described(process.returncode)}; its last words:\n" + "\n".join(
-                lines[-15:]
-            )
+    def close(self) -> None:
+        """Closes the run file."""
+        if self._writer is not None:
+            self._writer.close()
 
-    def _follow(self, process: subprocess.Popen[bytes], pipe: int) -> str | None:
-        """Takes the events of a process until it ends."""
-        for event in _events(pipe, self._deadline):
-            if event is None:
-                refusal = self._lose(Status.TIMEOUT, f"ended after {self._timeout_s:g} s")
-                _end(process)
-                return refusal if self._current else "the timing process hung before its first cell"
-            refusal = self._take(event)
-            if refusal is not None:
-                return refusal
-        process.wait()
-        return self._lose(Status.CRASHED, f"the process ended with {_described(process.returncode)}")
-
-    def _deadline(self) -> float:
-        return self._timeout_s if self._current is not None and not self._ended else _PATIENCE_S
-
-    def _take(self, event: Event) -> str | None:
-        match event:
-            case Refused(reason):
-                return reason
-            case Opened():
-                self._opened, self._left = event, event.cells
-                self._screen.opened(event)
-            case Busy(what):
-                self._screen.busy(what)
-            case Started(cell):
-                self._current, self._ended = cell, False
-                self._screen.started(cell)
-            case Ended():
-                self._ended = True
-                self._screen.ended(event)
-            case Recorded():
-                self._current = None
-                self._left -= 1
-        return None
-
-    def _lose(self, status: Status, reason: str) -> str | None:
-        """Records the cell that ended its process; returns why the session cannot go on, or None.
-
-        The next process times the cells without a record. If this record is not written, it would time the same cell
-        again, and end again.
-        """
-        if self._current is None or self._opened is None:
-            return None
-        cell, path = self._current, self._opened.path
-        if cell.key in self._lost:
-            return f"{cell.id} ended its process again, because {path} has no record of the first time"
-        self._lost.add(cell.key)
-        try:
-            with RunWriter(path, self._opened.run) as writer:
-                writer.append(CellResult(cell=cell, shapes=[], dtypes=[], seed=0, status=status, reason=reason))
-        except (ReportError, OSError) as error:
-            return f"{cell.id} ended its process, and {path} cannot be written: {error}"
-        self._screen.ended(Ended(cell, status, reason))
-        self._left -= 1
-        return None
-
-
-def _events(pipe: int, seconds: Callable[[], float]) -> Iterator[Event | None]:
-    """Yields the events from a pipe until it is closed; yields None and stops if nothing came for ``seconds()``."""
-    rest = b""
-    while True:
-        if not select([pipe], [], [], seconds())[0]:
-            yield None
-            return
-        data = os.read(pipe, 1 << 16)
-        if not data:
-            return
-        *lines, rest = (rest + data).split(b"\n")
-        yield from map(decode, lines)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and the processes that it started."""
-    if process.poll() is None:
-        for number, seconds in ((signal.SIGINT, 3.0), (signal.SIGKILL, 10.0)):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-                return
-
-
-def _described(code: int) -> str:
-    """Returns how a process ended, such as ``SIGSEGV``."""
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    def _open(self, run: Run) -> set[object]:
+        """Opens the run file; returns the keys of the cells that it holds already."""
+        if self._resume is None:
+            self._writer = RunWriter(run_path(run.run_id), run)
+            return set()
+        path = find_run(self._resume)
+        before = opened(self._resume, path)
+        self._writer = RunWriter(path, continued_header(self._resume, before.headers, run))
+        return set(completed(before.records))

@@ -7,11 +7,11 @@ import time
 import msgspec
 from rich.console import Console
 
-from reports import Cell
+from reports import CellResult
 from reports.records.cell import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from reports.render.visible import visible
-from suites.sessions.events import Ended, Opened
+from suites.sessions.events import Busy, Event, Prepared, Started, Timed
 
 
 class Screen:
@@ -23,6 +23,7 @@ class Screen:
         self._begun = time.monotonic()
         self._total = self._done = 0
         self._baseline: dict[object, float] = {}
+        self._prepared: set[object] = set()
 
     def __enter__(self) -> None:
         if self._status:
@@ -32,43 +33,47 @@ class Screen:
         if self._status:
             self._status.stop()
 
-    def busy(self, what: str) -> None:
-        """Shows that the session does something other than timing a cell."""
-        if self._status:
-            self._status.update(f"{self._place()}{what}")
-        elif not self._done:
-            self._line(what)
+    def heard(self, event: Event) -> None:
+        """Shows what the processes do."""
+        match event:
+            case Busy(what):
+                self._update(what)
+            case Started(cell):
+                self._update(f"compiling {visible(cell.id)}")
+            case Prepared(result):
+                self._prepared.add(result.cell.key)
+                self._update(f"{count_text(len(self._prepared))} cells compiled")
+            case Timed(results) if results:
+                self._update(f"timing {visible(results[0].cell.operator)}")
 
-    def opened(self, event: Opened) -> None:
+    def opened(self, cells: int, path: str) -> None:
         """Shows how many cells there are."""
-        self._total = self._done + event.cells
-        if not self._done:
-            self._line(f"{count_text(event.cells)} cells, recorded in {event.path}")
+        self._total = self._done + cells
+        self._line(f"{count_text(cells)} cells, recorded in {path}; all are compiled and checked before they are timed")
 
-    def started(self, cell: Cell) -> None:
-        """Shows the cell that begins."""
-        if self._status:
-            self._status.update(f"{self._place()}{visible(cell.id)}")
-
-    def ended(self, event: Ended) -> None:
-        """Shows the result of a cell, and its ratio to jnp, which is timed first."""
+    def ended(self, result: CellResult) -> None:
+        """Shows the result of a cell, and its ratio to jnp, which comes first."""
         self._done += 1
-        cell = event.cell
+        cell, median_ns = result.cell, result.timing.median_ns if result.timing else None
         what = f"{cell.operator:18.18} {short_dtype(cell.dtype):4} {count_text(cell.size):>10}  {cell.backend:19.19}"
-        if event.median_ns is None:
-            self._line(f"{what} {event.status}: {' '.join((event.reason or '').split())}", "red")
+        if median_ns is None:
+            self._line(f"{what} {result.status}: {' '.join((result.reason or '').split())}", "red")
             return
         key = msgspec.structs.replace(cell, backend="").key
         if cell.backend == "jnp":
-            self._baseline[key] = event.median_ns
+            self._baseline[key] = median_ns
         base = self._baseline.get(key)
-        ratio = f"{ratio_text(event.median_ns / base):>6}x jnp" if base and cell.backend != "jnp" else ""
-        self._line(f"{what} {time_text(event.median_ns):>8} {ratio}".rstrip())
+        ratio = f"{ratio_text(median_ns / base):>6}x jnp" if base and cell.backend != "jnp" else ""
+        self._line(f"{what} {time_text(median_ns):>8} {ratio}".rstrip())
 
     def _place(self) -> str:
         if not self._total:
             return ""
         return f"[{self._done}/{self._total}, {time.monotonic() - self._begun:.0f} s] "
+
+    def _update(self, text: str) -> None:
+        if self._status:
+            self._status.update(f"{self._place()}{text}")
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(visible(text), style=style, soft_wrap=True, markup=False)

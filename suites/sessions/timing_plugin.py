@@ -1,21 +1,21 @@
-"""Records each timed cell as it ends: the part of ``bench`` that runs inside pytest.
+"""Times the cells of a pytest session: the part of ``bench`` that runs inside pytest.
 
-It sends the command events about its progress (:mod:`suites.sessions.events`). Without a command, in a session that
-somebody started with ``pytest --kb-bench``, it prints the table at the end.
+If a command started the session, it conducts it: it says which cells to compile and when to time them, and it writes
+the records (:mod:`suites.sessions.panel`). In a session that somebody started with ``pytest --kb-bench``, this process
+does everything itself, and prints the table at the end. The tests then hand the samples to pytest-benchmark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
 from reports import (
+    Cell,
     CellResult,
-    Record,
     ReportError,
+    Run,
     RunWriter,
     Status,
     completed,
@@ -26,21 +26,21 @@ from reports import (
     run_path,
 )
 from reports.options import Exit, again
-from suites.bench import gpu, run_header
-from suites.bench.bandwidth import roof
-from suites.bench.plausible import fields_without_time, implausible
+from reports.records.cell import CellKey
+from suites.bench import run_header
+from suites.bench.freed_memory import keep_freed_pages
+from suites.bench.timed_process import TimedProcess
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
 from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_device, require_runnable
 from suites.cells.selection import Selection, SelectionError
-from suites.sessions.events import Busy, Ended, Opened, Recorded, Refused, Started, sender
+from suites.sessions.contests import contests
+from suites.sessions.events import PROTOCOL, Conductor, Opened, Prepare, Prepared, Ready, Started, Timed
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
 from suites.sessions.resuming import continued_header, opened
-
-LIMIT_S = {"quick": 0.2, "full": 3.0}
-"""Seconds of sampling per cell, by profile."""
+from suites.sessions.timing_budget import budget
 
 _CAME_TO_AN_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -48,51 +48,14 @@ PLUGIN = "kernel-bridge-timing"
 """The name that :class:`TimingSession` is registered under."""
 
 
-@dataclass(frozen=True)
-class Recorder:
-    """Writes the records of timed cells.
-
-    Attributes:
-        writer: Writes the run file.
-        limit_s: Seconds that a cell may be sampled.
-    """
-
-    writer: RunWriter
-    limit_s: float
-
-    def record(self, case: Case, found: dict[str, Any]) -> Record:
-        """Writes the record of a cell.
-
-        The roof is measured after the cell, when its kind is needed for the first time: this takes seconds.
-
-        Args:
-            case: The cell.
-            found: Fields of :class:`reports.Record`: the status, and all that is known.
-        """
-        send = sender()
-        timing, moved = found.get("timing"), found.pop("moved", None)
-        if timing and moved:
-            send(Busy("measuring the memory bandwidth"))
-            limit = (roof if case.platform == "cpu" else gpu.roof)(*moved)
-            found |= {"bandwidth_limit": limit.bandwidth, "bandwidth_limit_kind": limit.kind, "bytes": sum(moved)}
-            reason = implausible(case.platform, timing, moved, found.get("flops"), limit)
-            if reason is not None:
-                found, timing = fields_without_time(found, reason), None
-        send(Ended(case.cell, found["status"], found.get("reason"), timing.median_ns if timing else None))
-        blank: dict[str, Any] = {"shapes": [], "dtypes": [], "seed": SEED}
-        record = self.writer.append(CellResult(cell=case.cell, **(blank | found)))
-        send(Recorded())
-        return record
-
-
 class TimingSession:
-    """Times and records a session with ``--kb-bench``, as a pytest plugin."""
+    """Times a session with ``--kb-bench``, as a pytest plugin."""
 
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
         require_names(self._selection)
-        self._send = sender()
+        self._keeps_memory = bool(config.option.kb_keep_memory) and keep_freed_pages()
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
             raise refusal(
                 "--kb-bench was given together with xdist's -n: workers would time each other, and pytest-benchmark "
@@ -100,12 +63,14 @@ class TimingSession:
             )
         if hasattr(config.option, "benchmark_quiet"):
             config.option.benchmark_quiet = True  # the table at the end is ours
+        self._conductor = Conductor.of_environment()
         self._writer: RunWriter | None = None
-        self._done: set[Any] = set()
+        self._cases: dict[CellKey, Case] = {}
+        self._results: dict[CellKey, CellResult] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Opens the run, records skipped cells, and drops them and the cells that a resumed run has."""
+        """Drops the cells that cannot run, and those that a resumed run has; opens the run."""
         timed = [item for item in items if "speed_case" in getattr(item, "fixturenames", ())]
         cells = {item: case for item in timed if (case := _case(item)) is not None}
         try:
@@ -114,61 +79,45 @@ class TimingSession:
             require_runnable(self._selection, cells.values())
         except SelectionError as error:
             raise refusal(str(error)) from error
-        self._open()
-        assert self._writer is not None
-        left = {item: case for item, case in cells.items() if case.cell.key not in self._done}
-        skipped = {item: reason for item, case in left.items() if (reason := why_skipped(case))}
-        runs = [item for item in left if item not in skipped]
-        try:
-            self._writer.begin([left[item].cell for item in runs], [left[item].cell for item in skipped])
-            for item, reason in skipped.items():
-                cell = left[item].cell
-                self._writer.append(
-                    CellResult(cell=cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reason)
-                )
-        except ReportError as error:
-            raise refusal(str(error)) from error
+        skipped = {item: reason for item, case in cells.items() if (reason := why_skipped(case))}
+        left_out = [
+            CellResult(cell=cells[item].cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reason)
+            for item, reason in skipped.items()
+        ]
+        run = self._header()
+        done = self._open(run) if self._conductor is None else set()
+        runs = [item for item, case in cells.items() if item not in skipped and case.cell.key not in done]
+        self._cases = {cells[item].cell.key: cells[item] for item in runs}
+        announced = [case.cell for case in self._cases.values()]
+        if self._conductor is not None:
+            self._conductor.send(Opened(PROTOCOL, run, announced, left_out))
+        else:
+            self._begin(announced, [result for result in left_out if result.cell.key not in done])
         dropped = {*timed} - set(runs)
         self._config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
-        self._send(Opened(str(self._writer.path), self._writer.run, len(items)))
-
-    def _open(self) -> None:
-        keeps_pages = run_header.keep_freed_pages()
-        try:
-            run = run_header.header(self._selection, self._selection.profile, keeps_pages)
-        except RuntimeError as error:
-            raise refusal(no_device(self._selection.device, error)) from error
-        name = self._config.option.kb_resume
-        if name is None:
-            try:
-                self._writer = RunWriter(run_path(run.run_id), run)
-            except ReportError as error:
-                raise refusal(str(error)) from error
-            return
-        try:
-            path = find_run(name)
-            before = opened(name, path)
-            self._writer = RunWriter(path, continued_header(name, before.headers, run))
-        except ReportError as error:
-            raise refusal(f"--resume {name}: {error}") from error
-        except SelectionError as error:
-            raise refusal(str(error)) from error
-        self._done = completed(before.records)
-
-    @pytest.fixture(scope="session")
-    def recorder(self) -> Recorder:
-        """Records the cells of this session."""
-        assert self._writer is not None
-        return Recorder(self._writer, LIMIT_S[self._selection.profile])
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Tells the command which cell begins, so that it knows the cell if this process dies."""
-        case = _case(item)
-        if case is not None:
-            self._send(Started(case.cell))
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Times all cells; afterwards each test hands its samples to pytest-benchmark."""
+        if not session.config.option.collectonly:
+            try:
+                self._serve() if self._conductor is not None else self._time_alone()
+            except ReportError as error:
+                raise refusal(str(error)) from error
         return (yield)
+
+    @pytest.fixture(scope="session")
+    def timed_result(self) -> Callable[[Case], CellResult]:
+        """Returns the function that gives the result of a case."""
+
+        def result(case: Case) -> CellResult:
+            found = self._results.get(case.cell.key)
+            if found is None:
+                pytest.skip("another process brought it down, or the session was ended")
+            return found
+
+        return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Writes the last line of a run that came to its end, and closes the file."""
@@ -177,8 +126,7 @@ class TimingSession:
         if not (session.shouldstop or session.shouldfail) and session.exitstatus in _CAME_TO_AN_END:
             try:
                 self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
-            except ReportError as error:
-                self._send(Refused(str(error)))
+            except ReportError:
                 session.exitstatus = int(Exit.COULD_NOT_RUN)
         self._writer.close()
 
@@ -196,6 +144,77 @@ class TimingSession:
             render(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup)
         )
         terminalreporter.write_line(f"recorded in {self._writer.path}; show it again: {again('show')}")
+
+    def _header(self) -> Run:
+        try:
+            return run_header.header(self._selection, self._selection.profile, keeps_pages=self._keeps_memory)
+        except RuntimeError as error:
+            raise refusal(no_device(self._selection.device, error)) from error
+
+    def _open(self, run: Run) -> set[CellKey]:
+        """Opens the run file of a session without a conductor; returns the cells that it holds already."""
+        name = self._config.option.kb_resume
+        try:
+            if name is None:
+                self._writer = RunWriter(run_path(run.run_id), run)
+                return set()
+            path = find_run(name)
+            before = opened(name, path)
+            self._writer = RunWriter(path, continued_header(name, before.headers, run))
+            return completed(before.records)
+        except (ReportError, SelectionError) as error:
+            raise refusal(str(error) if name is None else f"--resume {name}: {error}") from error
+
+    def _begin(self, cells: Sequence[Cell], skipped: Sequence[CellResult]) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.begin(cells, [result.cell for result in skipped])
+            for result in skipped:
+                self._writer.append(result)
+        except ReportError as error:
+            raise refusal(str(error)) from error
+
+    def _serve(self) -> None:
+        """Does what the conductor orders, to the last order."""
+        conductor = self._conductor
+        assert conductor is not None
+        order: list[CellKey] = []
+
+        def on_cell(cell: Cell) -> None:
+            if order:
+                conductor.place.set(order.index(cell.key))
+            else:
+                conductor.send(Started(cell))
+
+        process = TimedProcess(self._cases, on_cell, energy=self._selection.profile == "full")
+        for each in conductor.orders():
+            if isinstance(each, Prepare):
+                order = []
+                judged = {cell.key for cell in each.judged}
+                for cell in each.cells:
+                    conductor.send(Prepared(process.prepare(cell.key, judged=cell.key in judged)))
+                conductor.send(Ready())
+            else:
+                order = [cell.key for cell in each.cells]
+                found = process.turn(order, each.seconds, last=each.last, measures=each.measures)
+                self._results |= {result.cell.key: result for result in found}
+                conductor.send(Timed(found))
+
+    def _time_alone(self) -> None:
+        """Times all cells in this process, which writes the records."""
+        assert self._writer is not None
+        process = TimedProcess(self._cases, lambda cell: None, energy=self._selection.profile == "full")
+        plan = budget(self._selection)
+        for contest in contests([case.cell for case in self._cases.values()]):
+            keys = [cell.key for cell in contest]
+            for key in keys:
+                process.prepare(key, judged=True)
+            for turn in range(plan.turns):
+                last = turn == plan.turns - 1
+                found = process.turn(keys, plan.seconds, last=last, measures=last)
+            for result in found:
+                self._results[result.cell.key] = result
+                self._writer.append(result)
 
 
 def _case(item: pytest.Item) -> Case | None:

@@ -1,54 +1,140 @@
-"""A timing session ends, whatever becomes of the record of a cell that brought its process down."""
+"""A timing session loses no cell: whatever a kernel does to its process, each cell has a record."""
 
+import json
+import signal
+import statistics
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from reports import RunUnwritable, RunWriter
+from reports import RunUnwritable, RunWriter, Status, find_run, load_run, read_run
 from reports.options import Exit
 from suites.sessions import isolation
 from suites.sessions.commands.command_line import main
+from suites.unit.processes import environment
 
-CRASHES = """\
+KERNELS = """\
 import ctypes
 import numba
 from suites import Operator
 
-abort = ctypes.CDLL(None).abort
-abort.argtypes = []
+abort, usleep = ctypes.CDLL(None).abort, ctypes.CDLL(None).usleep
+abort.argtypes, usleep.argtypes = [], [ctypes.c_uint]
 
 @numba.njit
 def crash(x, out):
     abort()
 
-CRASH = Operator(name="crash", reference=lambda x: x, kernels={"numba": crash}, dtypes=("float32",))
+@numba.njit
+def hang(x, out):
+    while True:
+        usleep(100000)
+
+@numba.njit
+def wrong(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i] + (i == 3)
+
+@numba.njit
+def right(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+def operator(name, kernel):
+    return Operator(name=name, reference=lambda x: 2 * x, kernels={"numba": kernel}, dtypes=("float32",))
 """
 
 
-def _drop(self, result):
-    """Loses a record without a word."""
-
-
-def _refuse(self, result):
-    raise RunUnwritable("no space left on device")
-
-
-@pytest.mark.parametrize(
-    ("append", "words"),
-    [
-        (_drop, "crash-numba-f32-64-cpu ended its process again, because"),
-        (_refuse, "cannot be written: no space left on device"),
-    ],
-)
-def test_a_crash_whose_record_is_lost_ends_the_session(append, words, tmp_path, monkeypatch, capfd):
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(RunWriter, "append", append)  # in this process, which records crashes; not in the timing one
-    Path("ops.py").write_text(CRASHES)
-    assert main(["bench", "ops.py", "--size", "64"]) == Exit.COULD_NOT_RUN
-    (line,) = [line for line in capfd.readouterr().err.splitlines() if words in line]
-    assert "crash-numba-f32-64-cpu ended its process" in line
+    return tmp_path
+
+
+def declare(*names):
+    Path("ops.py").write_text(KERNELS + "".join(f'{name.upper()} = operator("{name}", {name})\n' for name in names))
+
+
+def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
+    declare("crash", "hang", "right", "wrong")
+    assert main(["bench", "ops.py", "--size", "64", "--processes", "2", "--timeout", "15"]) == Exit.WRONG
+    run = load_run(find_run())
+    assert not run.problems
+    assert run.end is not None
+    found = {(record.cell.operator, record.cell.backend): record for record in run.records}
+    assert {operator: str(record.status) for (operator, backend), record in found.items() if backend == "numba"} == {
+        "crash": "CRASHED",
+        "hang": "TIMEOUT",
+        "right": "PASSED",
+        "wrong": "WRONG_VALUE",
+    }
+    assert found["crash", "numba"].reason == "the process ended with SIGABRT"
+    assert "ended after 15 s" in found["hang", "numba"].reason
+    for name in ("crash", "hang", "right", "wrong"):
+        assert len(found[name, "jnp"].timing.processes) == 2
+    right = found["right", "numba"]
+    assert (right.timing.method, right.timing.cache, len(right.timing.processes)) == ("two_points", "hot", 2)
+    assert all(process.program_ns and process.alone_ns for process in right.timing.processes)
+    assert right.stages is not None
+    assert right.accuracy is not None
+    capfd.readouterr()
+
+
+def test_a_session_that_is_killed_goes_on(folder):
+    declare("right")
+    command = [sys.executable, "-m", "suites", "bench", "ops.py", "--processes", "2"]
+    with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not any(b'"kind":"cell"' in path.read_bytes() for path in _files(folder)):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert load_run(find_run()).missing
+    assert main(["bench", "ops.py", "--processes", "2", "--resume", "latest"]) == Exit.FINE
+    run = load_run(find_run())
+    assert not run.missing
+    assert run.begins == 2
+    assert {record.status for record in run.records} == {Status.PASSED}
+
+
+def _files(folder):
+    return Path(folder, "runs").glob("*.jsonl")
+
+
+def test_a_full_disk_ends_a_session_in_one_line(folder, monkeypatch, capfd):
+    declare("right")
+
+    def refuse(self, result, run=None):
+        raise RunUnwritable("no space left on device")
+
+    monkeypatch.setattr(RunWriter, "append", refuse)
+    assert main(["bench", "ops.py", "--size", "64", "--processes", "2"]) == Exit.COULD_NOT_RUN
+    error = capfd.readouterr().err
+    assert "no space left on device" in error
+    assert "Traceback" not in error
+
+
+def test_the_json_of_pytest_benchmark_agrees_with_the_records(folder):
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "suites.plugin", "-q", "--kb-bench"]
+    command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "relu"]
+    command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp"]
+    command += ["--kb-size", "4096", "--kb-size", "1048576"]
+    variables = environment(KERNEL_BRIDGE_RUNS="runs", PYTEST_XDIST_WORKER=None)
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    timed = {each["param"]: each["stats"] for each in json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]}
+    records = {record.cell.id: record for record in read_run(find_run("latest", "runs"))}
+    assert timed.keys() == records.keys()
+    assert len(timed) == 4
+    for name, record in records.items():
+        assert record.status is Status.PASSED
+        assert timed[name]["rounds"] == len(record.timing.samples_ns) >= 6
+        assert 1e9 * timed[name]["median"] == pytest.approx(statistics.median(record.timing.samples_ns))
+    assert {record.timing.method for record in records.values()} == {"two_points"}
 
 
 def test_a_new_process_finds_a_project_that_only_the_current_folder_makes_importable(monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import find
 
 from reports import Status
 from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, vectors, wide
-from suites.bench.timing_plan import plan
+from suites.bench.programs import Programs
 from suites.checks.drawn import drawn_arrays
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
@@ -61,9 +61,9 @@ def test_they_are_timed_whatever_their_first_input_is(name):
     inputs = operator.sample(operator.dtypes[0], 4096, 0)
     before = [array.copy() for array in inputs]
     with precision(operator.dtypes[0]):
-        how = plan(operator, Backend.NUMBA, inputs)
-        results = how.run()
-    assert how.method == "carried_loop"
+        programs = Programs.of(operator.build(Backend.NUMBA, inputs), operator.outputs(*inputs), inputs)
+        assert programs.chained is not None
+        results = programs.chained(20, inputs)
     verdict = judge_kernel(operator, Backend.NUMBA, inputs)
     assert verdict.status is Status.PASSED
     for result, expected in zip(results, operator.truth(*inputs).outputs, strict=True):
@@ -222,7 +222,8 @@ def test_a_float_never_becomes_an_index_in_the_benchmark():
         sample=lambda dtype, size, seed: (np.arange(size) % 3, np.full(3, 1e9, dtype)),
     )
     inputs = operator.sample("float32", 4096, 0)
-    (result,) = plan(operator, Backend.NUMBA, inputs).run()
+    programs = Programs.of(operator.build(Backend.NUMBA, inputs), operator.outputs(*inputs), inputs)
+    (result,) = programs.chained(20, inputs)
     assert np.array_equal(result, np.full(4096, 1e9, np.float32))
 
 

@@ -10,8 +10,6 @@ from suites.backends.backend import Backend
 from suites.bench.bandwidth import cache_bytes, level_of
 from suites.bench.chained_calls import UNCHANGED, can_chain, chain, written_input
 from suites.bench.first_call import stages
-from suites.bench.timing_plan import plan
-from suites.cells.grid import backends
 from suites.checks.judging.custom_calls import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
@@ -97,13 +95,6 @@ def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
     results = program(5, UNCHANGED, list(map(jnp.asarray, inputs)))
     for result, expected in zip(results, jax.jit(call)(*inputs), strict=True):
         assert np.array_equal(result, expected)
-
-
-def test_backends_of_a_cell_share_one_method():
-    operator = operators()["sum"]
-    for size, method in ((4096, "carried_loop"), (2**18, "wall")):
-        inputs = operator.sample("float32", size, 0)
-        assert {plan(operator, backend, inputs).method for backend in backends(operator, "cpu")} == {method}
 
 
 def test_stages_are_told_apart():

@@ -1,0 +1,135 @@
+"""Times contests in this process: all cells of a contest take turns, round by round, in a random order."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import jax
+
+from reports import CellResult, RecordError
+from reports.records.cell import Cell, CellKey
+from suites.bench.limits import compare_with_limits
+from suites.bench.measurement import Measurement
+from suites.bench.plausible import ClockError
+from suites.bench.timed_cell import TimedCell
+from suites.cells.case import Case
+from suites.checks.judging.refilled_memory import RefilledMemory
+from suites.numerics.precision import precision
+
+LEAST_ROUNDS, MOST_ROUNDS = 5, 40
+"""Rounds of one turn."""
+
+
+class TimedProcess:
+    """The cells that this process times.
+
+    Args:
+        cases: All cells, by key.
+        on_cell: Is told which cell runs, before it does: it may bring the process down.
+        energy: Whether to measure the energy of calls too.
+        seed: Decides the order of the rounds; None for another one each time.
+    """
+
+    def __init__(
+        self,
+        cases: Mapping[CellKey, Case],
+        on_cell: Callable[[Cell], None],
+        *,
+        energy: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self._cases = cases
+        self._on_cell = on_cell
+        self._energy = energy
+        self._order = random.Random(seed)
+        self._cells: dict[CellKey, TimedCell] = {}
+
+    def prepare(self, key: CellKey, *, judged: bool) -> CellResult:
+        """Compiles a cell, see :meth:`TimedCell.prepare`; returns what is known of it."""
+        case = self._cases[key]
+        cell = self._cells[key] = TimedCell(case)
+        self._on_cell(case.cell)
+        with precision(case.dtype), jax.default_device(case.device):
+            cell.prepare(judged=judged)
+        return cell.result
+
+    def turn(self, keys: Sequence[CellKey], seconds: float, *, last: bool, measures: bool) -> list[CellResult]:
+        """Times the cells of a contest; returns what is known of each.
+
+        Args:
+            keys: The cells, which were prepared, and have equal inputs.
+            seconds: How long the rounds of one cell should take.
+            last: Whether this is the last turn of the contest in this process.
+            measures: In the last turn: whether to measure memory, and the bandwidth of the device.
+        """
+        cells = [self._cells[key] for key in keys if self._cells[key].is_alive]
+        if cells:
+            case = cells[0].case
+            with precision(case.dtype), jax.default_device(case.device), _garbage_kept():
+                self._turn(cells, seconds, last, measures)
+                for cell in cells if last and measures else []:
+                    compare_with_limits(cell)
+        if last:
+            for key in keys:
+                self._cells[key].free()
+        return [self._cells[key].result for key in keys]
+
+    def result(self, key: CellKey) -> CellResult | None:
+        """Returns what is known of a cell; None if this process has not prepared it."""
+        return self._cells[key].result if key in self._cells else None
+
+    def _turn(self, cells: Sequence[TimedCell], seconds: float, last: bool, measures: bool) -> None:
+        case = cells[0].case
+        inputs = case.inputs()
+        memory = RefilledMemory(inputs, case.device)
+        arguments = memory.fill(inputs)
+        running: dict[TimedCell, Measurement] = {}
+        for cell in cells:
+            with self._guarded(cell):
+                running[cell] = cell.begin(arguments, self._order)
+        rounds = _rounds(running.values(), seconds)
+        for _ in range(rounds):
+            for cell in self._order.sample(list(running), len(running)):
+                with self._guarded(cell):
+                    running[cell].round()
+                if not cell.is_alive:
+                    del running[cell]
+        for cell in running if last and measures else []:
+            with self._guarded(cell):
+                cell.measure_resources(arguments, energy=self._energy)
+        for cell, measurement in running.items():
+            with self._guarded(cell):
+                cell.end(measurement, memory.fill if last else None)
+
+    @contextmanager
+    def _guarded(self, cell: TimedCell) -> Iterator[None]:
+        """Notes what goes wrong with a cell; the others go on."""
+        self._on_cell(cell.case.cell)
+        try:
+            yield
+        except (ClockError, RecordError) as error:
+            cell.without_time(str(error))
+        except Exception as error:
+            cell.fail(error)
+
+
+def _rounds(running: Iterable[Measurement], seconds: float) -> int:
+    """All cells of a contest take part in as many rounds as the slowest of them has time for."""
+    slowest = max((measurement.round_s for measurement in running), default=0.0)
+    return max(LEAST_ROUNDS, min(MOST_ROUNDS, int(seconds / slowest))) if slowest else 0
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Turns automatic garbage collection off."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

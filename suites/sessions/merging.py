@@ -1,0 +1,46 @@
+"""Merges what several processes know of one cell into one result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from reports import CellResult, Status, Timing
+
+
+def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult:
+    """Returns one result with the times of all processes.
+
+    Args:
+        judged: What the process found that checked the cell; None if it was lost before.
+        timed: What each process found, in their order; it holds the times of this process.
+
+    Returns:
+        The first failure, if there was one: a cell that fails in one process has no time.
+    """
+    known = [each for each in (judged, *timed) if each is not None]
+    assert known
+    failed = [each for each in known if each.status is not Status.PASSED]
+    if failed:
+        wrong = next((each for each in failed if each.status.wrong), failed[0])
+        return _with_facts(msgspec.structs.replace(wrong, timing=None), known)
+    times = [each.timing for each in timed if each.timing is not None]
+    if not times:
+        return _with_facts(
+            msgspec.structs.replace(known[0], status=Status.UNCHECKED, reason="no process timed this cell"), known
+        )
+    processes = [process for timing in times for process in timing.processes]
+    stop = "; ".join(dict.fromkeys(timing.stop for timing in times))
+    timing = Timing(method=times[0].method, cache=times[0].cache, processes=processes, stop=stop)
+    return _with_facts(msgspec.structs.replace(known[0], timing=timing), known)
+
+
+def _with_facts(result: CellResult, known: Sequence[CellResult]) -> CellResult:
+    """Adds what only one of the processes measured."""
+    facts = {}
+    for name in ("accuracy", "stages", "resources", "bytes", "flops", "bandwidth_limit", "bandwidth_limit_kind"):
+        values = [value for each in known if (value := getattr(each, name)) is not None]
+        facts[name] = values[0] if values else None
+    shapes = next((each for each in known if each.shapes), result)
+    return msgspec.structs.replace(result, **facts, shapes=shapes.shapes, dtypes=shapes.dtypes)

@@ -1,0 +1,407 @@
+"""Conducts several fresh processes that time the same cells: each compiles them first, then they take turns.
+
+The process is the unit of replication: samples of one process share its addresses and the state of its caches. Only one
+process runs at a time while cells are timed. In a contest (all backends of one operator, dtype and size) every process
+has several turns, in a random order, so a change of the machine's state reaches all of them alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from select import select
+from types import TracebackType
+from typing import IO, Self
+
+from reports import Cell, CellResult, Status
+from reports.records.cell import CellKey
+from suites.cells.case import SEED
+from suites.sessions.events import (
+    PROTOCOL,
+    VARIABLE,
+    Busy,
+    Event,
+    Finish,
+    Opened,
+    Order,
+    Place,
+    Prepare,
+    Prepared,
+    Ready,
+    Refused,
+    Started,
+    Timed,
+    Turn,
+    event,
+    write,
+)
+from suites.sessions.merging import merged
+
+_PATIENCE_S = 120.0
+"""Seconds that a process may take for anything but a cell: imports, collection, a roof."""
+
+
+class PanelError(RuntimeError):
+    """A session cannot go on, for a reason that the message says in one line."""
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Says how a process is started.
+
+    Attributes:
+        label: The side that it belongs to: processes of one label are replicates of each other.
+        command: The command, which starts pytest with ``--kb-bench``.
+        variables: Its environment.
+        folder: Its working folder; None for the current one.
+    """
+
+    label: str
+    command: tuple[str, ...]
+    variables: Mapping[str, str] = field(repr=False)
+    folder: Path | None = None
+
+
+class _Lost(Exception):
+    """A process ended, or was ended, while it worked on a cell."""
+
+    def __init__(self, cell: Cell | None, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.cell, self.status, self.reason = cell, status, reason
+
+
+class _Worker:
+    """One process, and what is known of its state."""
+
+    def __init__(self, spec: WorkerSpec, scratch: str, *, verbose: bool) -> None:
+        self.spec = spec
+        self.opened: Opened | None = None
+        self._order: list[Cell] = []
+        self._started: Cell | None = None
+        self._heard = time.monotonic()
+        self.place, shared = Place.make()
+        self._up, up = os.pipe()
+        down, self._down = os.pipe()
+        self._log: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115  closed by close
+        out = None if verbose else self._log
+        try:
+            self.process = subprocess.Popen(
+                spec.command,
+                env={**spec.variables, VARIABLE: f"{up},{down},{shared}"},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                pass_fds=[up, down, shared],
+                cwd=spec.folder,
+                start_new_session=True,  # so that Ctrl-C reaches only the command, which ends its processes
+            )
+        finally:
+            for descriptor in (up, down, shared):
+                os.close(descriptor)
+
+    @property
+    def descriptor(self) -> int:
+        """The pipe with its messages."""
+        return self._up
+
+    def send(self, order: Order) -> None:
+        """Gives an order."""
+        self._order = list(order.cells) if isinstance(order, Prepare | Turn) else []
+        self._heard = time.monotonic()
+        self.place.set(Place.NONE)
+        with contextlib.suppress(BrokenPipeError):  # it died: reading says so
+            write(self._down, order)
+
+    def take(self, timeout_s: float) -> Event | None:
+        """Returns its next message; None if there is none within a second.
+
+        Raises:
+            _Lost: The process ended, or sent nothing for too long, while it worked on a cell.
+            PanelError: It ended or sent nothing otherwise, or it says that it cannot run.
+        """
+        if not select([self._up], [], [], 1.0)[0]:
+            # Processes that import at the same time slow each other down.
+            limit = timeout_s if self.cell is not None else max(_PATIENCE_S, timeout_s)
+            if time.monotonic() - self._heard > limit:
+                self._give_up(limit)
+            return None
+        self._heard = time.monotonic()
+        found = event(self._up)
+        if found is None:
+            self.process.wait()
+            ended = described(self.process.returncode)
+            if self.cell is None:
+                raise PanelError(f"a timing process ended with {ended}; {self.last_words()}")
+            raise _Lost(self.cell, Status.CRASHED, f"the process ended with {ended}")
+        match found:
+            case Started(cell):
+                self._started = cell
+            case Prepared() | Ready() | Timed():
+                self._started = None
+            case Refused(reason):
+                raise PanelError(reason)
+        return found
+
+    def _give_up(self, seconds: float) -> None:
+        self.kill()
+        if self.cell is None:
+            raise PanelError(f"a timing process was silent for {seconds:g} s; {self.last_words()}")
+        raise _Lost(self.cell, Status.TIMEOUT, f"ended after {seconds:g} s")
+
+    @property
+    def cell(self) -> Cell | None:
+        """The cell that runs now."""
+        place = self.place.get()
+        return self._order[place] if place < len(self._order) else self._started
+
+    def last_words(self) -> str:
+        """Returns the end of what the process printed."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return "its last words:\n" + "\n".join(lines[-15:]) if lines else "it printed nothing"
+
+    def kill(self) -> None:
+        """Ends the process and the processes that it started."""
+        if self.process.poll() is None:
+            for number, seconds in ((signal.SIGINT, 3.0), (signal.SIGKILL, 10.0)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(seconds)
+                    return
+
+    def close(self, patience_s: float) -> int | None:
+        """Lets the process end, and returns its exit code; kills it if it takes longer."""
+        with contextlib.suppress(OSError):
+            os.close(self._down)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # It may still write messages, which nobody reads.
+            end = time.monotonic() + patience_s
+            while self.process.poll() is None and time.monotonic() < end:
+                if select([self._up], [], [], 0.05)[0] and not os.read(self._up, 1 << 16):
+                    self.process.wait(max(0.0, end - time.monotonic()))
+        self.kill()
+        os.close(self._up)
+        self._log.close()
+        return self.process.returncode
+
+
+class Panel:
+    """Several processes that time the same cells. A context manager, which ends them.
+
+    Args:
+        specs: The processes.
+        scratch: A folder for their output.
+        timeout_s: Seconds after which a cell is given up.
+        verbose: Whether to show the output of the processes.
+        on_event: Is told what the processes do.
+        seed: Decides the order of the turns.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[WorkerSpec],
+        scratch: str,
+        *,
+        timeout_s: float = 120.0,
+        verbose: bool = False,
+        on_event: Callable[[Event], None] = lambda event: None,
+        seed: int = 0,
+    ) -> None:
+        self._scratch, self._timeout_s, self._verbose = scratch, timeout_s, verbose
+        self._on_event = on_event
+        self._random = random.Random(seed)
+        self._specs = list(specs)
+        self._workers: list[_Worker] = []
+        self._judges: dict[tuple[str, CellKey], int] = {}
+        self._known: dict[tuple[str, CellKey], CellResult] = {}
+        self._lost: dict[tuple[str, CellKey], CellResult] = {}
+        self._prepared: dict[str, list[Cell]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for worker in self._workers:
+            worker.send(Finish()) if kind is None else worker.kill()
+        for worker in self._workers:
+            worker.close(_PATIENCE_S)
+
+    def open(self) -> dict[str, Opened]:
+        """Starts the processes; returns, for each label, the cells that its first process collected.
+
+        Raises:
+            PanelError: A process cannot run.
+        """
+        for spec in self._specs:
+            self._workers.append(_Worker(spec, self._scratch, verbose=self._verbose))
+        for worker in self._workers:
+            self._wait_for(worker, Opened)
+        found: dict[str, Opened] = {}
+        for worker in self._workers:
+            assert worker.opened is not None
+            found.setdefault(worker.spec.label, worker.opened)
+        return found
+
+    def prepare(self, cells: Mapping[str, Sequence[Cell]]) -> None:
+        """Lets all processes compile the cells of their label, at the same time; one process also checks each cell.
+
+        Raises:
+            PanelError: A process cannot run, or too many were lost.
+        """
+        self._prepared = {label: list(each) for label, each in cells.items()}
+        for label, each in self._prepared.items():
+            own = [number for number, worker in enumerate(self._workers) if worker.spec.label == label]
+            for place, cell in enumerate(each):
+                self._judges[label, cell.key] = own[place % len(own)]
+        for number in range(len(self._workers)):
+            self._order_to_prepare(number)
+        waiting = set(range(len(self._workers)))
+        while waiting:
+            for number in self._worth_asking(waiting):
+                try:
+                    found = self._workers[number].take(self._timeout_s)
+                except _Lost as lost:
+                    self._replace(number, lost)
+                    continue
+                self._note(number, found)
+                if isinstance(found, Ready):
+                    waiting.discard(number)
+
+    def time(self, contest: Mapping[str, Sequence[Cell]], seconds: float, turns: int) -> dict[str, list[CellResult]]:
+        """Times a contest in all processes, in turn.
+
+        Args:
+            contest: The cells of the contest, by label.
+            seconds: How long the rounds of one cell should take in one turn.
+            turns: The number of turns of each process.
+
+        Returns:
+            The results of each label: each cell with the times of all processes.
+
+        Raises:
+            PanelError: A process cannot run, or too many were lost.
+        """
+        ended: dict[int, list[CellResult]] = {}
+        for turn in range(turns):
+            order = [number for number, worker in enumerate(self._workers) if contest.get(worker.spec.label)]
+            self._random.shuffle(order)
+            for number in order:
+                last = turn == turns - 1
+                ended[number] = self._turn(number, contest[self._workers[number].spec.label], seconds, last)
+        results: dict[str, list[CellResult]] = {}
+        for label, cells in contest.items():
+            results[label] = [self._merged(label, cell, ended) for cell in cells]
+        for label, cells in contest.items():
+            done = {cell.key for cell in cells}
+            self._prepared[label] = [cell for cell in self._prepared[label] if cell.key not in done]
+        return results
+
+    def _merged(self, label: str, cell: Cell, ended: Mapping[int, Sequence[CellResult]]) -> CellResult:
+        lost = self._lost.get((label, cell.key))
+        if lost is not None:
+            return lost
+        own = [
+            result
+            for number, each in sorted(ended.items())
+            if self._workers[number].spec.label == label
+            for result in each
+            if result.cell.key == cell.key
+        ]
+        return merged(self._known.get((label, cell.key)), own)
+
+    def _turn(self, number: int, cells: Sequence[Cell], seconds: float, last: bool) -> list[CellResult]:
+        """Gives a process a turn; again without a cell that brought it down."""
+        while True:
+            worker = self._workers[number]
+            label = worker.spec.label
+            left = [cell for cell in cells if (label, cell.key) not in self._lost and self._passed(label, cell)]
+            if not left:
+                return []
+            first = next(each for each, other in enumerate(self._workers) if other.spec.label == label)
+            worker.send(Turn(left, seconds, last, number == first))
+            try:
+                timed = self._wait_for(worker, Timed)
+                assert isinstance(timed, Timed)
+                return timed.results
+            except _Lost as lost:
+                self._replace(number, lost)
+                self._prepare_alone(number)
+
+    def _prepare_alone(self, number: int) -> None:
+        while True:
+            try:
+                self._wait_for(self._workers[number], Ready)
+                return
+            except _Lost as lost:
+                self._replace(number, lost)
+
+    def _passed(self, label: str, cell: Cell) -> bool:
+        known = self._known.get((label, cell.key))
+        return known is None or known.status is Status.PASSED
+
+    def _replace(self, number: int, lost: _Lost) -> None:
+        """Notes the cell that ended a process, and starts another process, which prepares what is left."""
+        old = self._workers[number]
+        label = old.spec.label
+        if lost.cell is None:
+            raise PanelError(f"a timing process was lost: {lost.reason}; {old.last_words()}")
+        # Another process may have lost the same cell at the same time. Nobody runs it again, so this comes to an end.
+        self._lost.setdefault(
+            (label, lost.cell.key),
+            CellResult(cell=lost.cell, shapes=[], dtypes=[], seed=SEED, status=lost.status, reason=lost.reason),
+        )
+        old.close(0.0)
+        worker = self._workers[number] = _Worker(old.spec, self._scratch, verbose=self._verbose)
+        self._wait_for(worker, Opened)
+        self._order_to_prepare(number)
+
+    def _order_to_prepare(self, number: int) -> None:
+        label = self._workers[number].spec.label
+        cells = [cell for cell in self._prepared.get(label, []) if (label, cell.key) not in self._lost]
+        # Each process begins elsewhere, so that what one compiles to files the others find there.
+        own = [each for each, worker in enumerate(self._workers) if worker.spec.label == label]
+        begin = len(cells) * own.index(number) // len(own)
+        judged = [cell for cell in cells if self._judges[label, cell.key] == number]
+        self._workers[number].send(Prepare([*cells[begin:], *cells[:begin]], judged))
+
+    def _wait_for(self, worker: _Worker, kind: type[Event]) -> Event:
+        number = self._workers.index(worker)
+        while True:
+            found = worker.take(self._timeout_s)
+            self._note(number, found)
+            if isinstance(found, kind):
+                return found
+
+    def _worth_asking(self, waiting: set[int]) -> list[int]:
+        """Returns the processes that have sent something; all of them if none has for a second."""
+        pipes = {self._workers[number].descriptor: number for number in waiting}
+        return [pipes[pipe] for pipe in select(list(pipes), [], [], 1.0)[0]] or sorted(waiting)
+
+    def _note(self, number: int, found: Event | None) -> None:
+        worker = self._workers[number]
+        match found:
+            case Opened():
+                if found.protocol != PROTOCOL:
+                    raise PanelError(f"{worker.spec.label} times by another protocol: {found.protocol}, not {PROTOCOL}")
+                worker.opened = found
+            case Prepared(result):
+                key = worker.spec.label, result.cell.key
+                judges = self._judges.get(key) == number
+                if judges or (result.status is not Status.PASSED and self._passed(worker.spec.label, result.cell)):
+                    self._known[key] = result
+        if isinstance(found, Busy | Started | Prepared | Timed):
+            self._on_event(found)
+
+
+def described(code: int) -> str:
+    """Returns how a process ended, such as ``SIGSEGV``."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

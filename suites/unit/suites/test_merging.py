@@ -1,0 +1,55 @@
+"""The results of several processes become one: all of their times, or the worst thing that happened to one of them."""
+
+import pytest
+
+from reports import CellResult, ProcessTimes, Stages, Status, Timing
+from suites.sessions.contests import contests, portions
+from suites.sessions.merging import merged
+from suites.unit.reports.builders import make_cell
+
+
+def result(ns=None, status=Status.PASSED, cell=None, **more):
+    timing = ns and Timing(method="wall", cache="hot", processes=[ProcessTimes(samples_ns=[ns])], stop="s")
+    reason = None if status is Status.PASSED else str(status)
+    return CellResult(
+        cell=cell or make_cell(), shapes=[[4]], dtypes=["float32"], seed=0, status=status, reason=reason, timing=timing,
+        **more,
+    )  # fmt: skip
+
+
+def test_each_process_keeps_its_place():
+    judged = result(stages=Stages(trace_ms=1.0))
+    found = merged(judged, [result(3.0), result(1.0, bandwidth_limit=1e9, bandwidth_limit_kind="copy"), result(2.0)])
+    assert found.timing.medians_ns == [3.0, 1.0, 2.0]
+    assert (found.status, found.stages.trace_ms, found.bandwidth_limit) == (Status.PASSED, 1.0, 1e9)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([Status.PASSED, Status.UNCHECKED, Status.PASSED], Status.UNCHECKED),
+        ([Status.UNCHECKED, Status.WRONG_VALUE, Status.PASSED], Status.WRONG_VALUE),
+        ([Status.OOM, Status.RUNTIME_ERROR, Status.CRASHED], Status.RUNTIME_ERROR),
+    ],
+)
+def test_a_failure_in_one_process_is_the_result(statuses, expected):
+    found = merged(result(), [result(1.0 if status is Status.PASSED else None, status) for status in statuses])
+    assert found.status is expected
+    assert found.timing is None
+
+
+def test_a_wrong_result_of_the_judge_stays():
+    assert merged(result(status=Status.WRONG_VALUE), [result(1.0)]).status is Status.WRONG_VALUE
+
+
+def test_a_cell_that_no_process_timed_is_unchecked():
+    assert merged(result(), []).status is Status.UNCHECKED
+
+
+def test_contests_stay_whole():
+    cells = [make_cell(backend=backend, size=size) for size in (1, 2, 3) for backend in ("jnp", "numba")]
+    groups = contests([*cells[::2], *cells[1::2]])
+    assert [[cell.backend for cell in group] for group in groups] == [["jnp", "numba"]] * 3
+    assert [len(portion) for portion in portions(groups, 4)] == [2, 1]
+    assert [len(portion) for portion in portions(groups, 1)] == [1, 1, 1]
+    assert portions([], 4) == []

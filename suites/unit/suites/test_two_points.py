@@ -1,0 +1,178 @@
+"""Two points give the time of a call in a loop, whatever the program around the loop costs."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from reports import RecordError, Timing
+from suites.backends.backend import Backend
+from suites.bench import two_points
+from suites.bench.plausible import ClockError
+from suites.bench.programs import WARM_FROM_BYTES, Programs
+from suites.bench.two_points import SingleCalls, TwoPoints
+
+
+class Simulated(Programs):
+    """Programs whose times are known: a loop takes ``fixed`` seconds, and ``call`` seconds for each call."""
+
+    @classmethod
+    def of_times(cls, fixed, call, hiccup=lambda: 0.0, clock=None):
+        clock = clock or Clock()
+
+        def chained(loops, arguments):
+            clock.seconds += fixed + loops * call + hiccup()
+
+        def single(*arguments):
+            clock.seconds += fixed + call + hiccup()
+
+        return cls(single=single, warm=None, chained=chained, outs=()), clock
+
+
+class Clock:
+    seconds = 1.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    def make(*arguments, **options):
+        programs, clock = Simulated.of_times(*arguments, **options)
+        monkeypatch.setattr(two_points.two_clocks, "wall", clock)
+        monkeypatch.setattr(two_points.two_clocks, "system", clock)
+        return programs
+
+    return make
+
+
+@pytest.mark.parametrize("fixed", [0.0, 1e-6, 5e-5, 1e-3, 0.02])
+@pytest.mark.parametrize("call", [1e-8, 3e-7, 2e-5, 4e-4, 0.03])
+def test_the_fixed_cost_of_a_program_is_no_part_of_the_time(simulated, fixed, call):
+    timed = TwoPoints(simulated(fixed, call), [], None, random.Random(0))
+    for _ in range(5):
+        timed.round()
+    times = timed.times()
+    assert times.median_ns == pytest.approx(1e9 * call, rel=1e-6)
+    assert times.fixed_ns == pytest.approx(1e9 * fixed, abs=1 + 1e-6 * 1e9 * fixed)
+    assert times.alone_ns == pytest.approx([1e9 * (fixed + call)] * len(times.alone_ns))
+
+
+@pytest.mark.parametrize("call", [1e-8, 7e-7, 1e-5])
+def test_hiccups_do_not_end_the_search_for_the_number_of_calls(simulated, call):
+    """The operating system interrupts every third run for as long as forty thousand calls."""
+    for seed in range(50):
+        order = random.Random(seed)
+        programs = simulated(5e-5, call, lambda: 4e4 * call if order.random() < 0.3 else 0.0)  # noqa: B023
+        timed = TwoPoints(programs, [], None, random.Random(0))
+        assert timed.loops * call > 0.7 * two_points.SHORT_S
+
+
+def test_the_number_of_calls_is_kept_in_the_next_turn(simulated):
+    programs = simulated(1e-5, 1e-6)
+    first = TwoPoints(programs, [], None, random.Random(0))
+    assert TwoPoints(programs, [], first.loops, random.Random(0)).loops == first.loops
+
+
+def test_a_long_call_is_not_repeated_for_long(simulated):
+    assert TwoPoints(simulated(1e-4, 0.5), [], None, random.Random(0)).loops == 1
+    assert (
+        TwoPoints(simulated(0.5, 0.001), [], None, random.Random(0)).loops <= 13
+    )  # not as long as the fixed part asks
+
+
+def test_times_below_the_noise_are_refused(simulated):
+    order = random.Random(2)
+    timed = TwoPoints(simulated(1e-3, 0.0, lambda: 1e-4 * order.random()), [], 1, random.Random(0))
+    for _ in range(9):
+        timed.round()
+    try:
+        found = timed.times()
+    except RecordError:
+        return
+    assert not Timing(method="two_points", cache="hot", processes=[found], stop="").is_steady
+
+
+def test_a_clock_that_somebody_slowed_down_is_found(simulated, monkeypatch):
+    timed = TwoPoints(simulated(1e-5, 1e-6), [], None, random.Random(0))
+    slow = two_points.two_clocks.wall
+    monkeypatch.setattr(two_points.two_clocks, "wall", lambda: slow() / 3)
+    timed.round()
+    with pytest.raises(ClockError):
+        timed.times()
+
+
+@numba.njit
+def halve(x, out):
+    for i in range(x.size):
+        out[i] = x[i] / 2
+
+
+@pytest.mark.parametrize("size", [64, WARM_FROM_BYTES // 4, 1 << 20])
+def test_every_program_of_a_kernel_computes(size):
+    x = jnp.arange(float(size), dtype=jnp.float32)
+    outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
+    programs = Programs.of(Backend.NUMBA.build(halve, outs), outs, [x])
+    programs.compile([x])
+    results = [programs.single(x), programs.chained(3, [x])]
+    assert (programs.warm is not None) == (4 * size >= WARM_FROM_BYTES)
+    if programs.warm is not None:
+        results.append(programs.warm(programs.old(), x))
+    for result in results:
+        assert np.array_equal(np.ravel(jax.tree.leaves(result)[0]), np.arange(size, dtype=np.float32) / 2)
+
+
+def test_a_warm_call_takes_over_the_memory_of_the_outputs_before():
+    x = jnp.ones(1 << 20, jnp.float32)
+    outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
+    programs = Programs.of(Backend.NUMBA.build(halve, outs), outs, [x])
+    old = jax.block_until_ready(programs.warm(programs.old(), x))
+    address = old[0].unsafe_buffer_pointer()
+    (new,) = programs.warm(old, x)
+    assert new.unsafe_buffer_pointer() == address
+    assert old[0].is_deleted()
+
+
+def test_a_call_that_cannot_be_chained_is_timed_alone():
+    outs = [jax.ShapeDtypeStruct((8,), np.float32)]
+    programs = Programs.of(lambda: [jnp.ones(8)], outs, [])
+    assert programs.chained is None
+    programs.compile([])
+    timed = SingleCalls(programs, [])
+    timed.round()
+    assert timed.times().samples_ns == timed.times().alone_ns != []
+    assert timed.method == "wall"
+
+
+def test_a_slow_kernel_is_as_slow_as_it_says():
+    @numba.njit
+    def adds(x, out):
+        total = x[0]
+        for i in range(200_000):
+            total = total * np.float32(0.5) + x[i & 7]
+        for i in range(x.size):
+            out[i] = total
+
+    x = jnp.ones(8, jnp.float32)
+    outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
+    programs = Programs.of(Backend.NUMBA.build(adds, outs), outs, [x])
+    programs.compile([x])
+    timed = TwoPoints(programs, [x], None, random.Random(0))
+    for _ in range(7):
+        timed.round()
+    native, out = np.asarray(x), np.empty(8, np.float32)
+    best = min(_seconds(adds, native, out) for _ in range(20))
+    assert timed.times().median_ns == pytest.approx(1e9 * best, rel=0.5)
+
+
+def _seconds(kernel, x, out):
+    start = time.perf_counter()
+    kernel(x, out)
+    return time.perf_counter() - start
