@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from reports.pages.first_places import Contest, contests
 from reports.pages.phrases import cells_text, ids_text
 from reports.pages.rows import BASELINE, CellRow, cell_rows
-from reports.pages.contests import Contest, contests
 from reports.records.cell import CellKey
 from reports.records.record import Record
 from reports.render.units import count_text, percent_text

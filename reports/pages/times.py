@@ -6,11 +6,11 @@ from reports.pages.backend_grid import backend_grid
 from reports.pages.bandwidth_notes import overrun_notes
 from reports.pages.columns import facts_of
 from reports.pages.fact import TableKind
+from reports.pages.first_places import contests
 from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name
 from reports.pages.summary import summary_table
-from reports.pages.contests import contests
 from reports.records.record import Record
 from reports.render.layout import Table
 
