@@ -79,7 +79,8 @@ class ModelNoise:
         high: The standard deviation of the noisiest cells. Those between are spread evenly on a scale of logarithms.
         outliers: The share of processes in which a cell is disturbed.
         disturbance: A disturbed time is longer by up to this share.
-        waves: The standard deviation of what base and head share, because they ran one after the other.
+        waves: The standard deviation of what base and head share in a cell, because they ran one after the other.
+        shared: The standard deviation of what all cells of a process share.
     """
 
     cells: int
@@ -88,6 +89,7 @@ class ModelNoise:
     outliers: float = 0.0
     disturbance: float = 0.5
     waves: float = 0.0
+    shared: float = 0.0
 
     def draw(self, random: np.random.Generator, processes: int) -> Numbers:
         """Returns logarithms of times: one row per cell, one column per process."""
@@ -96,6 +98,7 @@ class ModelNoise:
         drawn += (random.random(drawn.shape) < self.outliers) * np.log1p(self.disturbance * random.random(drawn.shape))
         wave = self.waves * random.standard_normal((self.cells, (processes + 1) // 2))
         drawn += np.tile(wave, 2)[:, :processes]
+        drawn += self.shared * random.standard_normal(processes)
         return drawn
 
 
