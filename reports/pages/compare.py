@@ -9,6 +9,7 @@ import msgspec
 
 from reports.pages.alike import differences
 from reports.records.cell import Cell, CellKey
+from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
 from reports.statistics.verdict_codes import (
@@ -156,35 +157,35 @@ class _Side:
 
     def logarithms(self, key: CellKey) -> list[float] | None:
         """Returns the logarithm of the time of each process, of separate sessions of its ratio to `jnp`."""
-        import numpy as np
-
         record = self.records.get(key)
         if record is None or record.timing is None:
             return None
-        own = np.log(record.timing.medians_ns)
+        own = _logarithms(record.timing)
         if self._interleaved or record.cell.backend == YARDSTICK:
-            return own.tolist()
+            return own
         other = self.records.get(_pair(msgspec.structs.replace(record.cell, backend=YARDSTICK)))
         if other is None or other.timing is None or not other.timing.is_steady or _ways(other) != _ways(record):
             return None
-        theirs = np.log(other.timing.medians_ns)
+        theirs = _logarithms(other.timing)
         # Only processes that measured both are pairs. A resumed run can have more of one cell.
-        return (own - (theirs if len(theirs) == len(own) else np.mean(theirs))).tolist()
+        if len(theirs) != len(own):
+            theirs = [math.fsum(theirs) / len(theirs)] * len(own)
+        return [one - another for one, another in zip(own, theirs, strict=True)]
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
     known = head or base
     assert known is not None
     verdict, code, reason = _sorted_out(base, head)
-    times = [None if one is None or one.timing is None else one.timing for one in (base, head)]
+    base_time, head_time = (None if one is None else one.timing for one in (base, head))
     return Comparison(
         cell=known.cell,
         verdict=verdict,
         code=code,
         reason=reason,
-        base_ns=times[0] and times[0].median_ns,
-        head_ns=times[1] and times[1].median_ns,
-        processes=(len(times[0].processes), len(times[1].processes)) if times[0] and times[1] else None,
+        base_ns=base_time.median_ns if base_time else None,
+        head_ns=head_time.median_ns if head_time else None,
+        processes=(len(base_time.processes), len(head_time.processes)) if base_time and head_time else None,
         base_status=None if base is None else base.status,
         head_status=None if head is None else head.status,
     )
@@ -278,6 +279,10 @@ def _ratio(logarithm: float) -> float | None:
 
 def _share(logarithm: float) -> float | None:
     return math.expm1(logarithm) if math.isfinite(logarithm) else None
+
+
+def _logarithms(timing: Timing) -> list[float]:
+    return [math.log(time) for time in timing.medians_ns]
 
 
 def _pair(cell: Cell) -> CellKey:

@@ -49,7 +49,7 @@ def test_with_few_processes_even_a_large_difference_is_unsure_and_undecided(coun
     assert comparison.ratio == pytest.approx(3.3)
     assert (comparison.low, comparison.high) == (None, None)
     assert comparison.is_undecided
-    assert comparison.reason.endswith("cannot be significant; at least 4 of each can")
+    assert comparison.reason.endswith("cannot be significant; at least 5 of each can")
 
 
 def test_the_more_cells_the_more_processes_it_takes():
@@ -58,7 +58,7 @@ def test_the_more_cells_the_more_processes_it_takes():
     head = [make_record(make_cell(size=size), 1200.0 if size == 1 else 1000.0) for size in sizes]
     first = compare(base, head, interleaved=True)[0]
     assert (first.verdict, first.code) == (Verdict.UNSURE, Code.FEW_PROCESSES)
-    assert "at least 7 of each can" in first.reason
+    assert "at least 8 of each can" in first.reason
 
 
 def test_the_limits_are_options():
