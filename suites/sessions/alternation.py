@@ -269,9 +269,9 @@ class _Alternation:
     def _results(self, label: str, cell: Cell) -> list[CellResult]:
         """Returns the results of a cell in all waves that both sides finished, so that process i of both met.
 
-        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell, or
-        the program around the calls decided it, on either side, does not count if there are others. A result that was
-        wrong in one wave is wrong.
+        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell,
+        or the program around the calls decided it, on either side, does not count if there are others. A result that
+        was wrong in one wave is wrong.
         """
         key = _pair(cell)
         own = self._sides[label].waves
