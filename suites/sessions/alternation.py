@@ -137,7 +137,7 @@ def measure(
             ) and (number == 0 or clock() + longest <= end):
                 wave = clock()
                 specs = [_spec(sides, label, selection, variables, scratch) for label in _ORDER]
-                with panel_factory(specs, scratch, seed=number, **options) as panel:
+                with panel_factory(specs, scratch, seed=number, checks=number == 0, **options) as panel:
                     is_whole = alternation.add(panel, math.inf if number == 0 else end, clock)
                 longest = max(longest, clock() - wave)
                 if is_whole:

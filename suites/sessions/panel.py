@@ -204,6 +204,8 @@ class Panel:
         verbose: Whether to show the output of the processes.
         on_event: Is told what the processes do.
         seed: Decides the order of the turns.
+        checks: Whether one process of each label checks each cell, and measures its roof and its memory. Replicates of
+            a panel that did so need not do it again.
     """
 
     def __init__(
@@ -215,8 +217,10 @@ class Panel:
         verbose: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
         seed: int = 0,
+        checks: bool = True,
     ) -> None:
         self._scratch, self._timeout_s, self._verbose = scratch, timeout_s, verbose
+        self._checks = checks
         self._on_event = on_event
         self._random = random.Random(seed)
         self._specs = list(specs)
@@ -252,7 +256,7 @@ class Panel:
         return found
 
     def prepare(self, cells: Mapping[str, Sequence[Cell]]) -> None:
-        """Lets all processes compile the cells of their label, at the same time; one process also checks each cell.
+        """Lets all processes compile the cells of their label, at the same time; one also checks each, with ``checks``.
 
         Raises:
             PanelError: A process cannot run, or too many were lost.
@@ -260,7 +264,7 @@ class Panel:
         self._prepared = {label: list(each) for label, each in cells.items()}
         for label, each in self._prepared.items():
             own = [number for number, worker in enumerate(self._workers) if worker.spec.label == label]
-            for place, cell in enumerate(each):
+            for place, cell in enumerate(each) if self._checks else ():
                 self._judges[label, cell.key] = own[place % len(own)]
         for number in range(len(self._workers)):
             self._order_to_prepare(number)
@@ -327,7 +331,7 @@ class Panel:
             if not left:
                 return []
             first = next(each for each, other in enumerate(self._workers) if other.spec.label == label)
-            worker.send(Turn(left, seconds, last, number == first))
+            worker.send(Turn(left, seconds, last, self._checks and number == first))
             try:
                 timed = self._wait_for(worker, Timed)
                 assert isinstance(timed, Timed)
@@ -370,7 +374,7 @@ class Panel:
         # Each process begins elsewhere, so that what one compiles to files the others find there.
         own = [each for each, worker in enumerate(self._workers) if worker.spec.label == label]
         begin = len(cells) * own.index(number) // len(own)
-        judged = [cell for cell in cells if self._judges[label, cell.key] == number]
+        judged = [cell for cell in cells if self._judges.get((label, cell.key)) == number]
         self._workers[number].send(Prepare([*cells[begin:], *cells[:begin]], judged))
 
     def _wait_for(self, worker: _Worker, kind: type[Event]) -> Event:

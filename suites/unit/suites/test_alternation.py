@@ -52,7 +52,7 @@ class Fake:
 
     def __init__(self, own, *, contest_s=1.0, fails=lambda wave, label, cell: False, on_time=lambda wave: None):
         self.own, self.contest_s, self.fails, self.on_time = own, contest_s, fails, on_time
-        self.specs, self.waves, self.now, self.ended = [], 0, 0.0, 0
+        self.specs, self.checked, self.waves, self.now, self.ended = [], [], 0, 0.0, 0
         self.contests, self.status = [], Status.CRASHED
 
     def clock(self):
@@ -60,6 +60,7 @@ class Fake:
 
     def __call__(self, specs, scratch, **options):
         self.specs.append(specs)
+        self.checked.append(options["checks"])
         self.waves += 1
         return self
 
@@ -133,6 +134,13 @@ def test_each_side_starts_its_own_python_with_its_own_operators(tmp_path):
         assert spec.folder == Path(f"/{spec.label}")
     caches = {spec.label: spec.variables["KERNEL_BRIDGE_CACHE_DIR"] for spec in first}
     assert caches["base"] != caches["head"]
+
+
+def test_cells_are_checked_in_the_first_wave(tmp_path):
+    own = cells("add")
+    fake = Fake({"base": own, "head": own})
+    run(fake, tmp_path)
+    assert fake.checked == [True, *[False] * (fake.waves - 1)]
 
 
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
