@@ -1,7 +1,8 @@
 """Carries messages between a command that conducts timing processes and these processes, through pipes.
 
-A timing process runs kernels, which may bring it down. The command then knows from the last message, and from a byte
-that both share (:class:`SharedPlace`), which cell it was. Messages are MessagePack behind their length: JSON has no NaN.
+A timing process runs kernels, which may bring it down. The command then knows from the last message, and from
+memory that both share (:class:`SharedPlace`), which cell it was. Messages are MessagePack behind their length: JSON has
+no NaN.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class Conductor:
         """Sends a message."""
         write(self._up, event)
 
-    def orders(self) -> Iterator[Order]:
+    def orders(self) -> Iterator[Prepare | Turn]:
         """Yields the orders, until the last one or the end of the command."""
         while True:
             data = _message(self._down)
