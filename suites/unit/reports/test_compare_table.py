@@ -13,7 +13,7 @@ def test_times_ratio_and_verdict_of_each_cell():
     base = [make_record(make_cell(size=1), 1000.0), make_record(make_cell(size=2))]
     head = [
         make_record(make_cell(size=1), 1500.0),
-        make_record(make_cell(size=2), status=Status.OOM, reason="full"),
+        make_record(make_cell(size=2), status=Status.CRASHED, reason="full"),
     ]
     table = comparison_table(compare(base, head, interleaved=True), make_run(), make_run(), interleaved=True)
     nothing = "\N{EN DASH}"
@@ -23,7 +23,7 @@ def test_times_ratio_and_verdict_of_each_cell():
     ]
     assert table.rows[0].cells[-1].style is Style.BAD
     assert table.rows[1].cells[-1].style is Style.BAD
-    assert "WRONG FAILED: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
+    assert "WRONG FAILED: head CRASHED: full (lif_step-numba-f32-2-cpu)" in table.notes
     assert "geometric mean of the ratio: 1.50 over 1 cell that was compared; 1 SLOWER in head" in table.notes
     assert "cells: 1 SLOWER, 1 WRONG" in table.notes
 
