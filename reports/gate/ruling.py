@@ -1,7 +1,8 @@
 """Applies the policy of the gate to the comparisons of all cells. Pure: the same input gives the same result."""
 
 import datetime
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ from reports.gate.policy import Allowed, Policy
 from reports.options import Exit
 from reports.pages.compare import YARDSTICK, Comparison
 from reports.pages.phrases import cells_text, ids_text
-from reports.statistics.verdict_codes import Code, Verdict
+from reports.statistics.verdict_codes import LARGE, Code, Verdict
 
 
 class Effect(StrEnum):
@@ -66,6 +67,7 @@ def decide_gate(
     comparisons: Sequence[Comparison],
     *,
     today: datetime.date,
+    large: Mapping[str, float] = LARGE,
     platforms: Collection[str] = (),
     doubts: Sequence[str] = (),
 ) -> GateDecision:
@@ -79,11 +81,13 @@ def decide_gate(
         policy: What the project allows.
         comparisons: One for each cell.
         today: The day, in UTC.
+        large: By platform, the slowdown that must not stay unseen, as a share. A cell whose interval does not rule it
+            out is unsure, also where noise of this size is usual for the cell.
         platforms: The platforms that a cell must have been compared on, such as `cuda` on a machine with a GPU.
         doubts: What is missing or damaged in the runs. Any doubt leaves the gate undecided.
     """
     valid = [entry for entry in policy.allow if entry.until >= today]
-    rulings = tuple(_ruled(one, valid) for one in comparisons)
+    rulings = tuple(_ruled(one, valid, large) for one in comparisons)
     failing = [each for each in rulings if each.effect is Effect.FAILS]
     lines = [
         *_failures(failing),
@@ -96,8 +100,10 @@ def decide_gate(
     return GateDecision(code, rulings, tuple(lines), tuple(_notes(policy, rulings, today)))
 
 
-def _ruled(one: Comparison, valid: Sequence[Allowed]) -> Ruling:
+def _ruled(one: Comparison, valid: Sequence[Allowed], large: Mapping[str, float]) -> Ruling:
     effect = _effect(one)
+    if effect is Effect.PASSES and one.high is not None and one.high > 1 + large.get(one.cell.platform, math.inf):
+        effect = Effect.UNSURE
     if effect in (Effect.FAILS, Effect.UNSURE, Effect.UNDECIDED) and not _is_wrong(one):
         excuse = next((entry for entry in valid if entry.fits(one.cell)), None)
         if excuse is not None:

@@ -21,6 +21,7 @@ from reports.pages.compare import compare
 from reports.render.frame_files import check_export, export
 from reports.render.page import show
 from reports.render.visible import visible
+from reports.statistics.verdict_codes import LARGE, LARGE_APART
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.repository import SHORT
@@ -123,17 +124,18 @@ def _decided(
         side = "base" if not base else "head"
         raise RunUnreadable(f"{side} has no cell of the selection {selection}.")
     headers = base[-1].run, head[-1].run
-    if not are_interleaved(*headers):
+    interleaved = are_interleaved(*headers)
+    if not interleaved:
         notes.append("ratio: of the ratios to jnp, because the two runs took place one after the other")
+    large = {**(LARGE if interleaved else LARGE_APART), **{str(name): share for name, share in policy.large.items()}}
     comparisons = compare(
         base, head, smallest={str(name): share for name, share in policy.smallest.items()},
-        large={str(name): share for name, share in policy.large.items()}, q=policy.false_discovery_rate,
-        interleaved=are_interleaved(*headers),
+        large=large, q=policy.false_discovery_rate, interleaved=interleaved,
     )  # fmt: skip
     expected = {options.device or headers[1].device.platform}
     expected |= {os.environ[name] for name in (expectation.VARIABLE,) if os.environ.get(name)}
     decision = decide_gate(
-        policy, comparisons, today=datetime.now(UTC).date(), platforms=expected, doubts=_doubts(runs)
+        policy, comparisons, today=datetime.now(UTC).date(), large=large, platforms=expected, doubts=_doubts(runs)
     )
     page = gate_page(decision, *headers, notes)
     show(page, options)

@@ -1,5 +1,6 @@
 """The gate decides: which cells fail a change, which leave it undecided, and which are excused."""
 
+import dataclasses
 import datetime
 import random
 
@@ -98,6 +99,18 @@ def test_a_share_of_the_cells_may_stay_unsure(unsure, most, code):
     if code is not Exit.FINE:
         assert decision.lines[0].startswith(f"UNSURE: {unsure} cell")
         assert f"most-unsure allows {most:.0%}" in decision.lines[0]
+
+
+@pytest.mark.parametrize("facts", [{}, {"verdict": Verdict.UNSURE, "code": Code.SMALL}])
+def test_a_cell_that_may_hide_a_large_slowdown_is_unsure(facts):
+    """A cell is SAME within three times its noise, which can be more than the gate may overlook."""
+    noisy = dataclasses.replace(one(**facts), ratio=0.96, low=0.76, high=1.21)
+    assert decided(noisy).rulings[0].effect is Effect.UNSURE
+    assert decided(noisy).exit is Exit.COULD_NOT_RUN
+    assert decided(noisy, large={"cpu": 0.25}).exit is Exit.FINE
+    assert decided(dataclasses.replace(noisy, high=1.05)).exit is Exit.FINE
+    faster = dataclasses.replace(one(Verdict.FASTER), ratio=0.5, low=0.3, high=0.9)
+    assert decided(faster).exit is Exit.FINE
 
 
 def test_cells_that_were_not_compared_do_not_thin_out_the_unsure():
