@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites.bench import gpu
+from suites.bench import gpu_roofs
 from suites.bench.bandwidth import roof
 from suites.bench.plausible import implausible
 from suites.bench.timed_cell import TimedCell
@@ -14,7 +14,7 @@ def compare_with_limits(cell: TimedCell) -> None:
     if timing is None or cell.moved is None:
         return
     platform = cell.case.platform
-    limit = (roof if platform == "cpu" else gpu.roof)(*cell.moved)
+    limit = roof(*cell.moved) if platform == "cpu" else gpu_roofs.roof(*cell.moved, timing.cache)
     cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
     reason = implausible(platform, timing, cell.moved, cell.result.flops, limit)
     if reason is not None:

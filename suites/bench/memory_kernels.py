@@ -54,7 +54,7 @@ def kernel(pattern: str, method: str) -> Any:
     sweep = _library_sweep(pattern) if method == "library" else _sweep(pattern, method == "streaming")
 
     @numba.njit(nogil=True)
-    def passes(target, first, second, size, count, counter, threads):  # type: ignore[no-untyped-def]
+    def passes(target, first, second, size, count, counter, threads):
         total = 0
         for each in range(count):
             total += sweep(target, first, second, size)
@@ -78,7 +78,7 @@ def _library_sweep(pattern: str) -> Any:
 
 
 @numba.njit
-def _zero(address):  # type: ignore[no-untyped-def]
+def _zero(address):
     return 0
 
 
@@ -87,8 +87,8 @@ def _sweep(pattern: str, streaming: bool) -> Any:
     reads, writes = ARRAYS[pattern]
 
     @intrinsic
-    def sweep(typingctx, target, first, second, size):  # type: ignore[no-untyped-def]
-        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def sweep(typingctx, target, first, second, size):
+        def code(context, builder, signature, args):
             addresses, size = args[:3], args[3]
             before, loop, after = builder.block, *(builder.append_basic_block(name) for name in ("move", "moved"))
             builder.branch(loop)
@@ -116,7 +116,7 @@ def _sweep(pattern: str, streaming: bool) -> Any:
             total = sums[0] if writes else loop_total(builder, sums, loop)
             return _sum_of_lanes(builder, total)
 
-        def loop_total(builder, sums, loop):  # type: ignore[no-untyped-def]
+        def loop_total(builder, sums, loop):
             ends = [each.incomings[-1][0] for each in sums]
             total = ends[0]
             for each in ends[1:]:
@@ -137,10 +137,10 @@ def _sum_of_lanes(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
 
 
 @intrinsic
-def _end_pass(typingctx):  # type: ignore[no-untyped-def]
+def _end_pass(typingctx):
     """Completes streaming stores, and keeps LLVM from merging a pass with the next."""
 
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, args):
         builder.fence("seq_cst")
         return context.get_dummy_value()
 
@@ -148,7 +148,7 @@ def _end_pass(typingctx):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def _meet(counter, goal):  # type: ignore[no-untyped-def]
+def _meet(counter, goal):
     """Adds one to a counter, and waits until it has reached a number."""
     _arrive(counter)
     spins = 0
@@ -159,8 +159,8 @@ def _meet(counter, goal):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _arrive(typingctx, counter):  # type: ignore[no-untyped-def]
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _arrive(typingctx, counter):
+    def code(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], _INTEGER.as_pointer())
         return builder.atomic_rmw("add", pointer, _INTEGER(1), "seq_cst")
 
@@ -168,8 +168,8 @@ def _arrive(typingctx, counter):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _arrived(typingctx, counter):  # type: ignore[no-untyped-def]
-    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _arrived(typingctx, counter):
+    def code(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], _INTEGER.as_pointer())
         return builder.load_atomic(pointer, "seq_cst", 8)
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from reports import Status, Timing
-from suites.bench import gpu
+from suites.bench import gpu, gpu_roofs
 from suites.bench.bandwidth import Roof, roof
 
 MOST_SHARE = 2.0
@@ -87,7 +87,7 @@ def _nearer(platform: str, moved: tuple[int, int], limit: Roof) -> float:
     if platform != "cpu":
         read, written = moved
         cold, half_cold = gpu.is_cold(read + written), gpu.is_cold((read + written) // 2)
-        return gpu.roof(read // 2, written // 2).bandwidth if cold and not half_cold else 0.0
+        return gpu_roofs.roof(read // 2, written // 2, "hot").bandwidth if cold and not half_cold else 0.0
     return max(limit.bandwidth, roof(moved[0] // 2, moved[1] // 2).bandwidth)
 
 

@@ -16,12 +16,15 @@ _TIMED_DTYPES = ("float32", "float64", "int32", "int64")
 def timed_cells(selection: Selection) -> list[Any]:
     """Returns the pytest parameters of every cell to time; the backends of one cell follow each other.
 
-    The quick profile times each operator in its first dtype, the full one in all dtypes that tables compare. Dtypes and
-    sizes that the selection names replace the profile's.
+    The quick profile times operators in their first dtype; of operators that resemble each other it times one, unless
+    the selection names operators. The full one times all, in all dtypes that tables compare. Dtypes and sizes that the
+    selection names replace the profile's.
     """
     platform, profile = selection.device, selection.profile
     cases = grid(platform, lambda operator: selection.sizes or operator.sizes.of(platform, profile))
     chosen = [case for case in cases if selection.has(case) and (selection.dtypes or _is_timed(case, profile))]
+    if profile == "quick" and not selection.operators:
+        chosen = [case for case in chosen if not case.operator.sizes.quick_by_name]
     order = list(Backend)
     chosen.sort(key=lambda case: (case.operator.name, case.dtype, case.size, order.index(case.backend)))
     return [as_parameter(case) for case in chosen]

@@ -20,6 +20,8 @@ class Sizes:
         full: Sizes of the full timing profile on a CPU.
         cuda_quick: Sizes of the quick timing profile on a GPU.
         cuda_full: Sizes of the full timing profile on a GPU.
+        quick_by_name: Whether the quick timing profile times the operator only where it is named, because another one
+            resembles it.
     """
 
     check: tuple[int, ...] = (1, 257, 2100)
@@ -28,6 +30,7 @@ class Sizes:
     full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
     cuda_quick: tuple[int, ...] = (4096, 2**20, 2**26)
     cuda_full: tuple[int, ...] = (4096, 2**16, 2**20, 2**22, 2**24, 2**26)
+    quick_by_name: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "large", fields.size("Sizes: large", self.large))

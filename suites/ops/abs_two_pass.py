@@ -150,5 +150,5 @@ OPERATOR = Operator(
     gradient=None,  # the root of a square has no derivative at 0
     flops=lambda x: 2 * x.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

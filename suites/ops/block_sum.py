@@ -137,5 +137,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: _blocks(x.size) * x.dtype.itemsize,
     flops=lambda x: x.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

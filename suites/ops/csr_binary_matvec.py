@@ -193,5 +193,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, spikes: data.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

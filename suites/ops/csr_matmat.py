@@ -343,5 +343,5 @@ OPERATOR = Operator(
     bytes_written=lambda data, indices, indptr, X: (indptr.size - 1) * X.shape[1] * data.dtype.itemsize,
     flops=lambda data, indices, indptr, X: 2 * data.size * X.shape[1],
     # Truth has a product for each non-zero and column.
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**22,), cuda_full=(4096, 2**16, 2**20, 2**22, 2**24)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**22,), cuda_full=(4096, 2**16, 2**20, 2**22, 2**24), quick_by_name=True),
 )

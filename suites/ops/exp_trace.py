@@ -116,5 +116,5 @@ OPERATOR = Operator(
     bytes_written=lambda trace, spikes, tau_inv: total_bytes(trace),
     flops=lambda trace, spikes, tau_inv: 2 * trace.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

@@ -156,5 +156,5 @@ OPERATOR = Operator(
     flops=lambda A, B: A.size,
     elementwise=True,
     shape=_shape,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

@@ -106,5 +106,5 @@ OPERATOR = Operator(
     bytes_written=total_bytes,
     flops=lambda x: 2 * x.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

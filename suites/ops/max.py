@@ -245,5 +245,5 @@ OPERATOR = Operator(
     bytes_written=lambda x: x.dtype.itemsize,
     gradient=None,  # it is undefined where several elements are the largest
     flops=lambda x: x.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

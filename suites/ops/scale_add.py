@@ -138,5 +138,5 @@ OPERATOR = Operator(
     bytes_written=lambda a, b, c: total_bytes(a),
     flops=lambda a, b, c: 2 * a.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

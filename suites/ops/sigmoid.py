@@ -119,5 +119,5 @@ OPERATOR = Operator(
     bytes_written=total_bytes,
     flops=lambda x: 4 * x.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

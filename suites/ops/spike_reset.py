@@ -143,5 +143,5 @@ OPERATOR = Operator(
     gradient=None,  # it is undefined at the threshold, where users put a surrogate
     flops=lambda V, *_: V.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

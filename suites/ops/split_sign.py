@@ -108,5 +108,5 @@ OPERATOR = Operator(
     bytes_written=lambda x: 2 * total_bytes(x),
     flops=lambda x: 2 * x.size,
     elementwise=True,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

@@ -1,0 +1,109 @@
+"""Reads clock, throttling and energy of a GPU from NVML, NVIDIA's management library (the package nvidia-ml-py)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+POWER_CAP = 0x4
+"""The driver holds the clock down to stay below the power limit (nvmlClocksEventReasonSwPowerCap in nvml.h)."""
+
+SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
+"""The device slows down: by hardware, by heat as the driver or the hardware sees it, by an external power brake."""
+
+FALLEN = 0.97
+"""A clock below this share of the highest one seen has fallen."""
+
+
+class DeviceState(NamedTuple):
+    """State of a GPU at one moment.
+
+    Attributes:
+        clock_mhz: Clock of the multiprocessors; None if it cannot be read.
+        reasons: Why the clock is not higher, as bits of NVML; 0 if that cannot be read.
+    """
+
+    clock_mhz: float | None
+    reasons: int
+
+
+NOTHING_KNOWN = DeviceState(None, 0)
+
+
+class DeviceManagement:
+    """Reads one GPU, and remembers the highest clock that it saw.
+
+    Args:
+        nvml: The module ``pynvml``.
+        identity: UUID of the GPU, as NVML writes it; None for the first one.
+
+    Raises:
+        nvml.NVMLError: NVML does not know the GPU.
+    """
+
+    def __init__(self, nvml: Any, identity: str | None):
+        self._nvml = nvml
+        nvml.nvmlInit()
+        self._handle = (
+            nvml.nvmlDeviceGetHandleByUUID(identity) if identity is not None else nvml.nvmlDeviceGetHandleByIndex(0)
+        )
+        self.top_mhz = 0.0
+
+    def state(self) -> DeviceState:
+        """Returns clock and reasons now."""
+        nvml = self._nvml
+        clock = self._read(lambda: nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
+        # Older versions of the package know only the second name.
+        names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+        known = [getattr(nvml, name) for name in names if hasattr(nvml, name)]
+        reasons = self._read(lambda: known[0](self._handle)) if known else None
+        self.top_mhz = max(self.top_mhz, clock or 0.0)
+        return DeviceState(None if clock is None else float(clock), int(reasons or 0))
+
+    def energy_j(self) -> float | None:
+        """Returns the energy that the GPU has taken since its driver was loaded, in joules; None if not counted."""
+        millijoules = self._read(lambda: self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+        return None if millijoules is None else 1e-3 * millijoules
+
+    def driver(self) -> str | None:
+        """Returns the version of the driver."""
+        found = self._read(self._nvml.nvmlSystemGetDriverVersion)
+        return None if found is None else str(found)
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        with contextlib.suppress(self._nvml.NVMLError):
+            return read()
+        return None
+
+
+@functools.cache
+def device_management(identity: str | None) -> DeviceManagement | None:
+    """Returns the management of a GPU; None without the package nvidia-ml-py, or if NVML does not know the GPU."""
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        return DeviceManagement(nvml, identity)
+    except nvml.NVMLError:
+        return None
+
+
+def is_throttled(states: Sequence[DeviceState], top_mhz: float) -> bool:
+    """Tells whether a GPU was slower than it can be while samples were taken.
+
+    A device may name the power limit all the time. This counts only if the clock has fallen.
+
+    Args:
+        states: States from before, during and after the samples.
+        top_mhz: The highest clock that was seen.
+    """
+    if any(state.reasons & SLOWDOWN for state in states):
+        return True
+    return any(
+        state.reasons & POWER_CAP and state.clock_mhz is not None and state.clock_mhz < FALLEN * top_mhz
+        for state in states
+    )

@@ -1,0 +1,121 @@
+"""Builds kernels that help to measure, called from JAX: one keeps the device busy, one empties its cache.
+
+They run on XLA's stream, so what is called after them starts after them. Their names begin with :data:`PREFIX`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bridge import cuda_raw_kernel
+
+PREFIX = "kernel_bridge_instrument"
+"""Part of the name of each instrument, also where the compiler mangles names."""
+
+VECTOR_BYTES = 16
+"""What one thread loads at a time."""
+
+_SOURCE = """
+extern "C" __global__ void kernel_bridge_instrument_spin(const int* microseconds, int* out) {
+    const unsigned long long limit = 1000ull * (unsigned long long)microseconds[0];
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    } while (now - begin < limit);
+    out[0] = 0;
+}
+
+extern "C" __global__ void kernel_bridge_instrument_sweep(const uint4* data, int* out, unsigned int vectors) {
+    unsigned int mixed = 0;
+    for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < vectors; i += gridDim.x * blockDim.x) {
+        const uint4 vector = data[i];
+        mixed += (vector.x ^ vector.y) + (vector.z ^ vector.w);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) out[0] = 0;
+    if (mixed == 0x9e3779b9u) out[1] = 1;  // keeps the loads; hardly ever true
+}
+"""
+
+_BLOCK = 512
+_BLOCKS = 1056
+"""Enough for 8 blocks on each of 132 multiprocessors."""
+
+
+class Spin:
+    """Keeps a device busy for a time without touching its memory, so that the host can queue calls behind it.
+
+    Args:
+        seconds: How long.
+        device: The device.
+
+    Raises:
+        ImportError: The package cuda-core is not installed.
+        KernelCompileError: NVRTC cannot compile it.
+    """
+
+    def __init__(self, seconds: float, device: jax.Device):
+        # Placed here: a copy to the device in front of the calls would be recorded as their work.
+        self._microseconds = jax.device_put(np.full(1, round(1e6 * seconds), np.int32), device)
+        jax.block_until_ready(self._start())
+
+    def __call__(self) -> None:
+        """Starts to spin; returns at once."""
+        self._start()
+
+    def _start(self) -> Any:
+        with jax.enable_x64(False):
+            return _spin_kernel()(self._microseconds)
+
+
+class Sweep:
+    """Empties the cache of the device: what is called next finds none of its data there.
+
+    It reads an array that nothing else uses, and does not write. A cache full of data that is not yet in memory would
+    slow what follows, which must bring it there first.
+
+    Args:
+        size_bytes: Bytes to read, several times as many as the cache has. They stay allocated.
+        device: The device.
+
+    Raises:
+        ImportError: The package cuda-core is not installed.
+    """
+
+    def __init__(self, size_bytes: int, device: jax.Device):
+        vectors = -(-size_bytes // VECTOR_BYTES)
+        self._data = scratch(vectors * VECTOR_BYTES, device)
+        out = jax.ShapeDtypeStruct((2,), jnp.int32)
+        self._kernel = cuda_raw_kernel(
+            _SOURCE, f"{PREFIX}_sweep", out, grid=_BLOCKS, block=_BLOCK, scalars=(np.uint32(vectors),)
+        )
+        jax.block_until_ready(self())
+
+    def __call__(self) -> Any:
+        """Starts to read; returns an array that is ready when the cache is empty."""
+        with jax.enable_x64(False):
+            return self._kernel(self._data)
+
+
+def scratch(size_bytes: int, device: jax.Device) -> jax.Array:
+    """Returns memory of a device as whole numbers of 32 bits, all different: constant data may be cheaper to move."""
+    with jax.enable_x64(False), jax.default_device(device):
+        memory: jax.Array = jax.block_until_ready(_numbers(-(-size_bytes // 4)))
+        return memory
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _numbers(count: int) -> Any:
+    return jax.lax.iota(jnp.uint32, count) * jnp.uint32(2654435761)
+
+
+@functools.cache
+def _spin_kernel() -> Callable[..., Any]:
+    out = jax.ShapeDtypeStruct((1,), jnp.int32)
+    return cuda_raw_kernel(_SOURCE, f"{PREFIX}_spin", out, grid=1, block=1)

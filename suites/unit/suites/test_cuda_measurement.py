@@ -1,0 +1,178 @@
+"""Rounds of a cell on a device that is an imitation: hot and cold, throttled and not."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from reports import RecordError
+from suites.bench import cuda_measurement as module
+from suites.bench import input_rotation
+from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
+from suites.bench.device_activities import CallTimes
+from suites.bench.device_state import DeviceState
+
+CPU = jax.devices("cpu")[0]
+HEAT = 0x40
+
+
+class FakeClock:
+    """Says that each call takes 100 ns more than the one before, of which the kernels take half."""
+
+    method, note = "cupti", None
+
+    def __init__(self, kernels=True):
+        self.kernels, self.called, self.swept, self.inputs = kernels, 0, [], []
+
+    def times(self, call, count, *, sweep=False, during=lambda: None):
+        self.swept.append(sweep)
+        found = []
+        for _ in range(count):
+            jax.block_until_ready(call())
+            self.called += 1
+            found.append(CallTimes(100.0 * self.called, 50.0 * self.called if self.kernels else None))
+        during()
+        return found
+
+
+class FakeManagement:
+    """Reads states from a list, and the last one for ever."""
+
+    top_mhz = 1980.0
+
+    def __init__(self, *states):
+        self.states = [DeviceState(1980.0, 0)] if not states else [*states]
+
+    def state(self):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(module, "_COOLING_S", 0.0)
+    monkeypatch.setattr(module, "_WAKING_S", 0.0)
+    monkeypatch.setattr(input_rotation, "l2_bytes", lambda: 1 << 20)
+
+
+def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, calls=10):
+    arguments = [jax.device_put(np.arange(64, dtype=dtype))]
+    made = CudaMeasurement(
+        jax.jit(lambda x: [2 * x]),
+        arguments,
+        CPU,
+        cache,
+        size,
+        clock=clock or FakeClock(),
+        management=management or FakeManagement(),
+    )
+    made._calls = calls
+    return made
+
+
+def test_samples_of_all_rounds_are_kept_in_order():
+    measured = measurement(calls=3)
+    measured.round()
+    measured.round()
+    times = measured.times()
+    assert (measured.method, measured.cache) == ("cupti", "hot")
+    assert times.samples_ns == [100.0, 200.0, 300.0, 400.0, 500.0, 600.0]
+    assert times.kernels_ns == [50.0, 100.0, 150.0, 200.0, 250.0, 300.0]
+    assert (times.loops, times.discarded, times.clock_mhz) == (1, 0, 1980.0)
+
+
+def test_a_method_that_does_not_tell_kernels_leaves_them_out():
+    measured = measurement(clock=FakeClock(kernels=False))
+    measured.round()
+    assert measured.times().kernels_ns == []
+
+
+@pytest.mark.parametrize(("cache", "size", "swept"), [("hot", 12, False), ("cold", 12, True), ("cold", 1 << 20, False)])
+def test_small_cold_calls_are_swept(cache, size, swept):
+    clock = FakeClock()
+    measured = measurement(cache, size, clock)
+    measured.round()
+    assert clock.swept == [swept]
+    assert measured.cache == cache
+
+
+def test_without_a_round_there_are_no_times():
+    with pytest.raises(RecordError, match="no samples"):
+        measurement().times()
+
+
+def test_throttled_samples_are_thrown_away_and_counted_and_the_round_is_tried_again():
+    cool, hot = DeviceState(1980.0, 0), DeviceState(1980.0, HEAT)
+    # Each try reads the state to see whether the device is awake, then before, during and after the calls.
+    measured = measurement(management=FakeManagement(cool, cool, hot, cool, cool, cool), calls=4)
+    measured.round()
+    measured.round()
+    times = measured.times()
+    assert times.discarded == 4
+    assert times.samples_ns == [100.0 * index for index in range(5, 13)]
+
+
+def test_a_device_that_stays_throttled_gives_no_times_but_a_reason():
+    measured = measurement(management=FakeManagement(DeviceState(1980.0, HEAT)), calls=5)
+    measured.round()
+    with pytest.raises(ThrottledError, match="unstable: the device was throttled during 15 of 15 samples"):
+        measured.times()
+
+
+def test_more_than_half_of_the_samples_must_be_left():
+    cool, hot = DeviceState(1980.0, 0), DeviceState(1980.0, HEAT)
+    measured = measurement(management=FakeManagement(cool, hot, cool, cool, cool, hot, cool, cool, cool), calls=2)
+    measured.round()
+    with pytest.raises(ThrottledError, match="4 of 6 samples"):
+        measured.times()
+    measured.round()
+    assert measured.times().discarded == 4
+
+
+def test_a_sleeping_device_is_woken():
+    asleep, awake = DeviceState(345.0, 1), DeviceState(1980.0, 0)
+    management = FakeManagement(asleep, asleep, awake)
+    measured = measurement(management=management)
+    measured.round()
+    assert measured.times().clock_mhz == 1980.0
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_a_double_stays_a_double(cache):
+    results = []
+    clock = FakeClock()
+    times = clock.times
+    clock.times = lambda call, count, **options: times(lambda: results.append(call()) or results[-1], count, **options)
+    with jax.enable_x64(True):
+        measurement(cache, 1 << 20, clock, dtype=np.float64).round()
+    assert {leaf.dtype.name for result in results for leaf in result} == {"float64"}
+    np.testing.assert_array_equal(results[-1][0], 2 * np.arange(64.0))
+
+
+def test_a_round_has_fewer_calls_if_they_take_long(monkeypatch):
+    def slow(x):
+        time.sleep(0.008)
+        return x
+
+    def calls(program):
+        clock = FakeClock()
+        measured = CudaMeasurement(program, [np.ones(1)], CPU, "hot", 8, clock=clock, management=FakeManagement())
+        measured.round()
+        return clock.called, measured.round_s
+
+    assert calls(lambda x: x)[0] == 10
+    count, seconds = calls(slow)
+    assert count == 2
+    assert seconds > 0.03
+
+
+def test_the_timed_program_computes_on_other_inputs():
+    measured = measurement()
+    measured.round()
+    other = np.linspace(0, 1, 64, dtype=np.float32)
+    np.testing.assert_array_equal(measured.on_other([other])[0], 2 * other)
+
+
+def test_a_program_that_fails_is_an_error():
+    with pytest.raises(TypeError):
+        CudaMeasurement(lambda x: x + "text", (np.ones(4, np.float32),), CPU, "hot", 16, clock=FakeClock())

@@ -1,0 +1,111 @@
+"""A device that is throttled is noticed; NVML here is an imitation with the functions of the package nvidia-ml-py."""
+
+import pytest
+
+from suites.bench.device_state import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
+
+IDLE, USER_CLOCKS, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x8, 0x20, 0x40, 0x80
+
+
+class FakeNvml:
+    """One GPU with a clock, reasons and a counter of energy; None is not supported."""
+
+    NVML_CLOCK_SM = 1
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, clock=1980, reasons=0, millijoules=5000):
+        self.clock, self.reasons, self.millijoules, self.asked = clock, reasons, millijoules, None
+
+    def _value(self, value):
+        if value is None:
+            raise self.NVMLError("not supported")
+        return value
+
+    def nvmlInit(self):  # noqa: N802  NVML's name
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, identity):  # noqa: N802
+        self.asked = identity
+        return "handle"
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        self.asked = index
+        return "handle"
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):  # noqa: N802
+        assert (handle, kind) == ("handle", 1)
+        return self._value(self.clock)
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
+        return self._value(self.reasons)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):  # noqa: N802
+        return self._value(self.millijoules)
+
+    def nvmlSystemGetDriverVersion(self):  # noqa: N802
+        return "580.1"
+
+
+class NewerNvml(FakeNvml):
+    """Has the newer name, which goes first."""
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):  # noqa: N802
+        return HEAT
+
+
+def test_the_state_of_the_named_gpu_is_read():
+    nvml = FakeNvml(clock=1755, reasons=POWER_CAP)
+    management = DeviceManagement(nvml, "GPU-1234")
+    assert nvml.asked == "GPU-1234"
+    assert management.state() == DeviceState(1755.0, POWER_CAP)
+    assert management.energy_j() == 5.0
+    assert management.driver() == "580.1"
+    assert DeviceManagement(NewerNvml(), None).state().reasons == HEAT
+
+
+def test_what_a_device_does_not_tell_is_unknown():
+    management = DeviceManagement(FakeNvml(clock=None, reasons=None, millijoules=None), None)
+    assert management.state() == DeviceState(None, 0)
+    assert management.energy_j() is None
+
+
+def test_the_highest_clock_is_remembered():
+    nvml = FakeNvml(clock=1200)
+    management = DeviceManagement(nvml, None)
+    for nvml.clock in (1200, 1980, 345):
+        management.state()
+    assert management.top_mhz == 1980
+
+
+@pytest.mark.parametrize(
+    ("clock", "reasons", "throttled"),
+    [
+        (1980, 0, False),
+        (345, IDLE, False),
+        (1980, USER_CLOCKS, False),
+        (1980, POWER_CAP, False),
+        (1935, POWER_CAP, False),
+        (1700, POWER_CAP, True),
+        (1700, 0, False),
+        (1980, HARDWARE, True),
+        (1980, SOFT_HEAT, True),
+        (1980, HEAT, True),
+        (1980, BRAKE | POWER_CAP, True),
+        (None, POWER_CAP, False),
+        (None, HEAT, True),
+    ],
+)
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_heat_brake_and_hardware_throttle_and_the_power_limit_if_the_clock_falls(clock, reasons, throttled, position):
+    states = [DeviceState(1980.0, 0)] * 3
+    states[position] = DeviceState(clock, reasons)
+    assert is_throttled(states, 1980.0) == throttled
+
+
+def test_a_machine_without_nvml_has_no_management(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    device_management.cache_clear()
+    assert device_management("GPU-none") is None
+    device_management.cache_clear()

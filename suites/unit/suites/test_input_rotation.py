@@ -1,0 +1,100 @@
+"""Hot calls find their data where the call before left it; cold calls are at other addresses, outputs too."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from suites.bench import gpu, input_rotation
+from suites.bench.input_rotation import HOT, MOST_SETS, InputRotation, InputTurns, turns
+
+L2 = 50 << 20
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch):
+    for module in (gpu, input_rotation):
+        monkeypatch.setattr(module, "l2_bytes", lambda: L2)
+
+
+@pytest.mark.parametrize(
+    ("size", "sets", "sweep"),
+    [
+        (1 << 30, 2, False),
+        (5 * L2, 2, False),
+        (2 * L2, 3, False),
+        (L2 // 10, 50, False),
+        (-(-5 * L2 // MOST_SETS), MOST_SETS, False),
+        (L2 // 100, 2, True),
+        (12, 2, True),
+        (0, 2, True),
+    ],
+)
+def test_cold_sets_are_five_times_as_large_as_the_cache_together(size, sets, sweep):
+    assert turns("cold", size) == InputTurns(sets, sweep)
+    assert sweep or sets * size >= 5 * L2
+
+
+def test_hot_calls_share_one_set():
+    assert turns("hot", 12) == turns("hot", 1 << 40) == HOT
+
+
+def test_another_state_is_refused():
+    with pytest.raises(ValueError, match=r"'warm', expected 'hot' or 'cold'. Ask gpu.cache_states."):
+        turns("warm", 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "states"),
+    [(8, 4, ("hot", "cold")), (3 * L2, 2 * L2 - 1, ("hot", "cold")), (3 * L2, 2 * L2, ("cold",))],
+)
+def test_a_working_set_that_never_finds_itself_in_the_cache_is_only_cold(read, written, states):
+    assert gpu.cache_states(read, written) == states
+
+
+def addresses(rotation, calls):
+    inputs, outputs = [], []
+    for _ in range(calls):
+        result = rotation()
+        inputs.append(rotation.last.unsafe_buffer_pointer())
+        outputs.append(result.unsafe_buffer_pointer())
+        del result
+    return inputs, outputs
+
+
+class Watched(InputRotation):
+    """Remembers the input of the last call."""
+
+    def __init__(self, how):
+        def program(x):
+            self.last = x
+            return double(x)
+
+        double = jax.jit(lambda x: 2 * x)
+        super().__init__(program, [jax.device_put(np.arange(1 << 16, dtype=np.float32))], how)
+
+
+def test_cold_calls_take_turns_with_inputs_and_outputs():
+    inputs, outputs = addresses(Watched(InputTurns(4, False)), 12)
+    assert len({*inputs}) == 4
+    assert inputs == inputs[:4] * 3
+    for index in range(12 - 4):
+        assert len({*outputs[index : index + 4]}) == 4  # as many calls later at the earliest
+
+
+def test_hot_calls_keep_nothing():
+    rotation = Watched(HOT)
+    inputs, _ = addresses(rotation, 5)
+    assert len({*inputs}) == 1
+    before = len(jax.live_arrays())
+    for _ in range(3):
+        rotation()
+    assert len(jax.live_arrays()) == before
+
+
+def test_copies_hold_the_same_values():
+    rotation = InputRotation(lambda *x: x, [jnp.arange(5), jnp.ones((2, 2))], InputTurns(3, False))
+    for _ in range(4):
+        ints, floats = rotation()
+        np.testing.assert_array_equal(ints, np.arange(5))
+        np.testing.assert_array_equal(floats, np.ones((2, 2)))
