@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from suites.bench.host_memory import available_bytes
 from suites.bench.memory_kernels import ARRAYS, METHODS
-from suites.bench.memory_transfers import Transfer, rate
+from suites.bench.memory_transfers import HostTransfer, rate
 from suites.bench.usable_cores import usable_cores
 
 LEVELS = ("L1", "L2", "L3", "partly L3", "memory")
@@ -78,7 +78,7 @@ class _Known:
 
     rates: list[float] = field(default_factory=list)
     when: float = 0.0
-    fastest: list[Transfer] = field(default_factory=list)
+    fastest: list[HostTransfer] = field(default_factory=list)
 
 
 class Roofs:
@@ -90,7 +90,7 @@ class Roofs:
     """
 
     def __init__(
-        self, rate: Callable[[Transfer, float], float] = rate, clock: Callable[[], float] = time.monotonic
+        self, rate: Callable[[HostTransfer, float], float] = rate, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._rate, self._clock = rate, clock
         self._known: dict[tuple[str, str], _Known] = {}
@@ -160,13 +160,13 @@ def patterns_of(read_bytes: int, written_bytes: int) -> list[str]:
     return [less[0], more[0]]
 
 
-def transfers(level: str, pattern: str) -> list[Transfer]:
+def transfers(level: str, pattern: str) -> list[HostTransfer]:
     """Returns the ways to move data of a level: all methods, working sets from the next smaller cache on, threads."""
     # A streaming store goes to memory, wherever the data lies.
     methods = [each for each in METHODS[pattern] if each != "streaming" or level in LEVELS[-2:]]
     threads = _numbers_of_threads()
     return [
-        Transfer(pattern, method, size, count)
+        HostTransfer(pattern, method, size, count)
         for method in methods
         for size in working_sets(level)
         for count in threads

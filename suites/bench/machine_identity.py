@@ -59,7 +59,7 @@ def machine_id(root: Path = _ROOT, variables: Mapping[str, str] | None = None) -
     given = variables.get(VARIABLE, "").strip()
     if given:
         return given
-    places = (*_MACHINE_ID, *_FIRMWARE, _BOOT_ID)
+    places: tuple[str, ...] = (*_MACHINE_ID, *_FIRMWARE, _BOOT_ID)
     if is_container(root, variables):
         mounts = {mount[1].lstrip("/") for mount in _mounts(root)}
         places = (*(place for place in _MACHINE_ID if place in mounts), *_FIRMWARE, _BOOT_ID)

@@ -22,7 +22,7 @@ _PASS_S = 2e-3
 
 
 @dataclass(frozen=True)
-class Transfer:
+class HostTransfer:
     """One way to move memory.
 
     Attributes:
@@ -38,7 +38,7 @@ class Transfer:
     threads: int
 
 
-def rate(transfer: Transfer, seconds: float) -> float:
+def rate(transfer: HostTransfer, seconds: float) -> float:
     """Returns the fastest rate, in bytes per second, of samples that take so long together.
 
     The memory goes back to the operating system at the end, also in a process that keeps freed memory.
@@ -54,7 +54,7 @@ def rate(transfer: Transfer, seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def _arrays(transfer: Transfer) -> Generator[tuple[list[int], int]]:
+def _arrays(transfer: HostTransfer) -> Generator[tuple[list[int], int]]:
     """Yields the addresses of arrays that hold data, the target first, and the size of each."""
     count = sum(ARRAYS[transfer.pattern])
     grain = GRAIN * transfer.threads
@@ -67,13 +67,13 @@ def _arrays(transfer: Transfer) -> Generator[tuple[list[int], int]]:
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         addresses = [base + index * stride for index in range(count)]
         for address in addresses:  # each thread touches its part first, so that it lies near to its core
-            _seconds(Transfer("write", "stores", size, transfer.threads), [address], size, 1)
+            _seconds(HostTransfer("write", "stores", size, transfer.threads), [address], size, 1)
         yield addresses, size
     finally:
         memory.close()
 
 
-def _seconds(transfer: Transfer, addresses: list[int], size: int, passes: int) -> float:
+def _seconds(transfer: HostTransfer, addresses: list[int], size: int, passes: int) -> float:
     """Returns how long all threads take to go through the arrays a number of times."""
     move = kernel(transfer.pattern, transfer.method)
     reads, writes = ARRAYS[transfer.pattern]

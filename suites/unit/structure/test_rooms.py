@@ -26,7 +26,7 @@ ROOMS = {
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
         "mutation": "backends cells declare numerics ops",
-        "bench": "backends cells checks declare numerics",
+        "bench": "backends cells checks declare errors numerics",
         "checks": "backends cells declare errors guards numerics",
         "cells": "backends declare errors numerics ops",
         "ops": "__init__ backends",

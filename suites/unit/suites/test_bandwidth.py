@@ -8,7 +8,7 @@ import pytest
 from suites.bench import bandwidth
 from suites.bench.bandwidth import LEVELS, STALE_S, Roofs, level_of, patterns_of, transfers, working_sets
 from suites.bench.memory_kernels import ARRAYS, METHODS, kernel
-from suites.bench.memory_transfers import Transfer, rate
+from suites.bench.memory_transfers import HostTransfer, rate
 from suites.bench.peak_memory import _resident
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -158,9 +158,9 @@ def test_every_byte_is_moved(pattern, method):
 @pytest.mark.parametrize("pattern", METHODS)
 def test_rates_are_those_of_memory_and_leave_nothing_behind(pattern, threads):
     working_set = 48 * MIB
-    rate(Transfer(pattern, METHODS[pattern][0], MIB, threads), 0.001)  # compiles
+    rate(HostTransfer(pattern, METHODS[pattern][0], MIB, threads), 0.001)  # compiles
     before, most = _resident("VmRSS"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    found = rate(Transfer(pattern, METHODS[pattern][0], working_set, threads), 0.002)
+    found = rate(HostTransfer(pattern, METHODS[pattern][0], working_set, threads), 0.002)
     assert 1e7 < found < 1e12 * threads
     assert _resident("VmRSS") - before < 4 * MIB
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) <= max(most, before + working_set + 4 * MIB)
