@@ -63,7 +63,7 @@ def _arrays(transfer: HostTransfer) -> Generator[tuple[list[int], int]]:
     memory = mmap.mmap(-1, count * stride)
     try:
         with contextlib.suppress(AttributeError, OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)  # as NumPy does, whose memory JAX borrows for inputs
+            memory.madvise(mmap.MADV_HUGEPAGE)  # the roof is what the hardware can do
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         addresses = [base + index * stride for index in range(count)]
         for address in addresses:  # each thread touches its part first, so that it lies near to its core
