@@ -107,8 +107,20 @@ def show(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def compare(session: nox.Session) -> None:
-    """Compare the times of two recorded runs (`-- BASE HEAD`)."""
+    """Time two git revisions in turns and compare them (`-- main`, `-- v1 v2`), or two recorded runs."""
     command(session, "compare")
+
+
+@nox.session(python=False)
+def calibrate(session: nox.Session) -> None:
+    """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
+    command(session, "calibrate")
+
+
+@nox.session(python=False)
+def gate(session: nox.Session) -> None:
+    """Decide whether a change passes: nothing is slower or wrong (`-- origin/main`)."""
+    command(session, "gate")
 
 
 @nox.session(python=False)

@@ -64,6 +64,26 @@ EXPECTED = {
     "kernel-bridge list my_ops.py": Expected(OWN, (r"Operators on cpu.*cube.*numba +f32 f64",)),
     "kernel-bridge special my_ops.py": Expected(OWN, (r"Special values on cpu.*kernels were compared",)),
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .* COMPARED.*geometric mean",)),
+    # Before it, the stranger commits her operators, and then a slower kernel: see two_commits.
+    "kernel-bridge compare HEAD~1": Expected(
+        OWN,
+        (r"operators: my_ops.py", r"processes of each side", r"Comparison of .*cube.*SLOWER"),
+        "--minutes 5 --size 4096 --dtype f32",
+        code=1,
+    ),
+    "kernel-bridge compare HEAD~1 HEAD my_ops.py --minutes 5": Expected(
+        OWN, later="the command before it times the same revisions"
+    ),
+    "kernel-bridge gate HEAD~1": Expected(
+        OWN,
+        (r"result fails.*SLOWER: cube-numba-f32-4096-cpu", r"processes of each side"),
+        "my_ops.py --minutes 5 --size 4096 --dtype f32",
+        code=1,
+    ),
+    "kernel-bridge gate --save latest": Expected(
+        OWN, later="the unit tests save a baseline; latest is a validation here"
+    ),
+    "kernel-bridge gate baseline": Expected(OWN, later="the unit tests compare with a baseline"),
     "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
@@ -245,6 +265,21 @@ def light_install(walk: Walk) -> None:
     )
 
 
+def two_commits(walk: Walk) -> None:
+    """Commits the stranger's operators, and then a kernel that does its work eight times."""
+    folder = walk.folders[OWN]
+    operators = (folder / "my_ops.py").read_text("utf-8")
+    line = "    for i in range(x.size):\n        out[i] = x[i] * x[i] * x[i]\n"
+    again = "".join(f"    {each}\n" for each in ("for again in range(8):", *line.splitlines()))
+    slower = operators.replace(line, again)
+    git = "git -c user.name=stranger -c user.email=stranger@host.example"
+    walk.run("git init --quiet", OWN)
+    for content in (operators, slower):
+        (folder / "my_ops.py").write_text(content, encoding="utf-8")
+        code, output = walk.run(f"git add my_ops.py && {git} commit --quiet -m operators", OWN)
+        walk.expect("the stranger commits her operators", code == 0, output)
+
+
 def main() -> int:
     """Does the walk; returns 1 if a check of it failed."""
     repository = Path(sys.argv[1]).resolve()
@@ -265,6 +300,8 @@ def main() -> int:
             if command == "python -m pip install .":
                 walk.run("python -m pip install --quiet pytest", OWN)
                 own_session(walk, "before the package is installed")
+            if command == "kernel-bridge compare HEAD~1":
+                two_commits(walk)
             walk.type(command)
             if command == "python -m pip install .":
                 light_install(walk)

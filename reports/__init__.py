@@ -3,6 +3,7 @@
 Rooms, from the bottom to the top:
 
     records     the record of a cell, and the files of runs
+    statistics  ratios with intervals, ties and verdicts
     render      tables as text: for a terminal, as Markdown, or to files
     pages       from records to tables and frames
     cli         the commands `show`, `compare` and `runs`
@@ -23,7 +24,7 @@ from reports.errors import (
     RunUnwritable,
 )
 from reports.judgement import Judgement, judge
-from reports.pages.compare import Comparison, GeometricMean, Verdict, compare, geometric_mean
+from reports.pages.compare import Comparison, compare
 from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
@@ -35,6 +36,8 @@ from reports.records.run_file import Completeness, RunFile, load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.statistics.means import GeometricMean, geometric_mean
+from reports.statistics.verdict_codes import Code, Verdict
 
 if TYPE_CHECKING:
     from reports.pages.data_frame import to_frame
@@ -45,6 +48,7 @@ __all__ = [
     "Begin",
     "Cell",
     "CellResult",
+    "Code",
     "Comparison",
     "Completeness",
     "DamagedLine",

@@ -1,4 +1,4 @@
-"""Implements the commands that read recorded runs: ``show``, ``compare`` and ``runs``."""
+"""Implements the commands that read recorded runs: ``show``, ``compare``, ``calibrate`` and ``runs``."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import ReportError, RunNotFound, RunUnreadable
 from reports.judgement import Judgement, judge
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, percent, whole
 from reports.records.cell import Cell, short_dtype
 from reports.records.record import Record
 from reports.records.run_file import Completeness, RunFile, load_run
@@ -18,7 +18,7 @@ from reports.render.visible import visible
 if TYPE_CHECKING:
     from reports.render.page import Page
 
-_RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
+RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,20 +51,28 @@ def run(options: argparse.Namespace) -> int:
     return int(code)
 
 
+def compare_runs(options: argparse.Namespace) -> int:
+    """Compares the runs that `options.base` and `options.head` name, and returns the exit code, like `run`."""
+    options.command = _compare
+    return run(options)
+
+
 def _named(options: argparse.Namespace) -> str:
-    names = [getattr(options, name) for name in ("run", "base", "head") if getattr(options, name, None)]
+    names = [str(getattr(options, name)) for name in ("run", "base", "head") if getattr(options, name, None)]
+    names += getattr(options, "run_names", [])
     return " and ".join(names) or "the runs"
 
 
 _RAW = argparse.RawDescriptionHelpFormatter
 
 
-def add_commands(commands: Any, runs: str = "runs") -> None:
+def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) -> None:
     """Adds the commands to a parser's subparsers.
 
     Args:
         commands: The result of ``add_subparsers``.
         runs: The name of the command that lists runs.
+        compares: Whether to add ``compare``; the command line of the suites has one that also takes revisions.
     """
 
     def add(name: str, text: str, command: Callable[[argparse.Namespace], tuple["Page", Exit]]) -> Any:
@@ -73,18 +81,41 @@ def add_commands(commands: Any, runs: str = "runs") -> None:
         return parser
 
     show = add("show", "show a recorded run again: times and ratios to jnp, verdicts, or costs of calls", _show)
-    show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{_RUN_HELP} (default)")
+    show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
-    comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
-    comparison.add_argument("base", metavar="BASE", help=_RUN_HELP)
-    comparison.add_argument("head", metavar="HEAD", help=_RUN_HELP)
+    text = "simulate comparisons with the noise of recorded runs: how often verdicts are false, and what they find"
+    calibration = add("calibrate", text, _calibrate)
+    calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
+    _add_simulation(calibration)
     listing = add(runs, "list the recorded runs, oldest first", _list)
-    for parser in (show, comparison):
+    selecting = [show, calibration]
+    if compares:
+        comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
+        comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
+        comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
+        selecting.append(comparison)
+    for parser in selecting:
         add_selection(parser)
-    for parser in (show, comparison, listing):
+    for parser in (*selecting, listing):
         add_output(parser)
-        parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
+        add_export(parser)
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that writes a frame to a file."""
+    parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
+
+
+def _add_simulation(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("simulation")
+    text = "processes of each side; may be repeated (default: 4 5 6 7 8 10 12 16)"
+    group.add_argument("--processes", action="append", type=whole(1), metavar="N", help=text)
+    text = "slowdown to inject, in percent; may be repeated (default: 3 5 10 20)"
+    group.add_argument("--slowdown", action="append", type=percent, metavar="P", help=text)
+    group.add_argument("--comparisons", type=whole(1), default=1000, metavar="N", help="to simulate (default: 1000)")
+    group.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed of the simulation (default: 0)")
+    group.add_argument("--picture", metavar="FILE", help="write the curves to this .svg file")
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
@@ -97,29 +128,74 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.compare import Verdict, compare
+    from reports.pages.alike import are_interleaved
+    from reports.pages.compare import compare
     from reports.pages.compare_table import comparison_frame, comparison_table
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
+    from reports.statistics.verdict_codes import Verdict
 
     runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
     base, head = (_select(run.records, options) for run in runs)
-    comparisons = compare(base, head)
+    comparisons = compare(base, head, interleaved=are_interleaved(base[-1].run, head[-1].run))
     doubts = [*_lost(runs[0], base, options), *_judged(runs[1], head, options).lines]
-    absent = [one.cell.id for one in comparisons if one.verdict is Verdict.MISSING]
-    if absent:
-        named = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-        doubts.append(f"head has no result for {len(absent):,} of {len(comparisons):,} cells: {named}")
-        _say(options, doubts[-1])
-    if not any(one.verdict is Verdict.COMPARED for one in comparisons):
+    absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
+    # What could not be judged in head is said above.
+    undecided = [one for one in comparisons if one.is_undecided and one.verdict not in (Verdict.MISSING, Verdict.WRONG)]
+    for text, found in (("head has no result for", absent), ("nothing could be decided for", undecided)):
+        if found:
+            named = ", ".join(one.cell.id for one in found[:3]) + (", ..." if len(found) > 3 else "")
+            doubts.append(f"{text} {len(found):,} of {len(comparisons):,} cells: {named}")
+            _say(options, doubts[-1])
+    if not any(one.is_compared for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
     table = comparison_table(comparisons, base[-1].run, head[-1].run)
     page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
-    if any(one.head_status is not None and one.head_status.wrong for one in comparisons):
+    if any(one.is_bad for one in comparisons):
         return page, Exit.WRONG
     return page, Exit.COULD_NOT_RUN if doubts else Exit.FINE
+
+
+def _calibrate(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.pages.calibration_table import calibration_frame, calibration_panels, calibration_table
+    from reports.pages.recorded_noise import recorded_noise
+    from reports.pages.run_notes import device_name
+    from reports.render.curves import draw
+    from reports.render.page import Page
+    from reports.statistics.calibration import calibrate
+    from reports.statistics.verdict_codes import FALSE_DISCOVERIES, LARGE, SMALLEST
+
+    found = {name: _read(find_run(name, options.runs)) for name in options.run_names}
+    chosen = {name: _select(run.records, options) for name, run in found.items()}
+    noise = recorded_noise(chosen)
+    header = next(iter(chosen.values()))[-1].run
+    platform = header.device.platform
+    sizes = options.slowdown or [0.03, 0.05, 0.1, 0.2]
+    simulated = [
+        calibrate(
+            noise, count, sizes, smallest=SMALLEST[platform], large=LARGE[platform], q=FALSE_DISCOVERIES,
+            runs=options.comparisons, seed=options.seed,
+        )
+        for count in options.processes or [4, 5, 6, 7, 8, 10, 12, 16]
+    ]  # fmt: skip
+    title = f"{platform}: {device_name(header)}"
+    recorded = ", ".join(f"{run.records[-1].run.run_id} ({own.shape[1]} processes)"
+                         for run, own in zip(found.values(), noise.runs, strict=True))  # fmt: skip
+    notes = [
+        f"noise of {noise.cells:,} cells of {recorded}; seed {options.seed}",
+        f"smallest effect {SMALLEST[platform]:.0%}, large difference {LARGE[platform]:.0%}, share of false discoveries"
+        f" {FALSE_DISCOVERIES:.0%}",
+    ]
+    if options.picture:
+        try:
+            Path(options.picture).write_text(
+                draw(f"Verdicts, {title}", calibration_panels(simulated)), encoding="utf-8"
+            )
+        except OSError as error:
+            raise ReportError(f"--picture {options.picture}: cannot be written: {error.strerror}.") from error
+    return Page((calibration_table(simulated, title, notes),), calibration_frame(simulated)), Exit.FINE
 
 
 def _list(options: argparse.Namespace) -> tuple["Page", Exit]:

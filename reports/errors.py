@@ -29,5 +29,9 @@ class RunUnwritable(ReportError, OSError):
     """A run file cannot be written at its place."""
 
 
+class PolicyError(ReportError, ValueError):
+    """The policy of the gate in a `pyproject.toml` has an unknown key, or a value that makes no sense."""
+
+
 class DamagedLineWarning(UserWarning):
     """A damaged line of a run file was left out. All other lines were read."""

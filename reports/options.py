@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 EXIT_HELP = """exit codes:
   0  fine
-  1  a cell is wrong, or a broken kernel was not caught
+  1  a cell is wrong or, in a comparison, slower; or a broken kernel was not caught
   3  nothing was checked, or not everything: a run is incomplete or damaged, a cell could not be judged; or the command
      could not run: bad arguments, no such run, interrupted
 """
@@ -86,12 +86,32 @@ def whole(least: int) -> Callable[[str], int]:
     return convert
 
 
-def seconds(text: str) -> float:
-    """Converts the value of an option that takes a time in seconds."""
+def percent(text: str) -> float:
+    """Converts the value of an option that takes a number of percent to a share."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"got {text}, expected seconds above 0")
+        raise argparse.ArgumentTypeError(f"got {text}, expected a number of percent above 0")
+    return value / 100
+
+
+def seconds(text: str) -> float:
+    """Converts the value of an option that takes a time in seconds."""
+    return _time(text, "seconds")
+
+
+def minutes(text: str) -> float:
+    """Converts the value of an option that takes a time in minutes."""
+    return _time(text, "minutes")
+
+
+def _time(text: str, unit: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"got {text}, expected {unit} above 0")
     return value

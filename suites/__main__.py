@@ -8,7 +8,7 @@ import signal
 import sys
 from importlib.util import find_spec
 
-_NEEDED = ("hypothesis", "pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "warp", "xdist")
+_NEEDED = ("hypothesis", "pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,3 +11,7 @@ class SelectionError(ValueError):
 
 class CatalogueError(SelectionError):
     """A file or module holds no operators, or none that can be tested."""
+
+
+class RevisionError(SelectionError):
+    """A revision does not exist, or cannot be made ready to run; or a name fits no run and no revision."""

@@ -43,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kb-backend", action="append", default=[], help="only this backend; may be repeated")
     group.addoption("--kb-dtype", action="append", default=[], help="only this dtype; may be repeated")
     group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
+    group.addoption("--kb-mode", action="append", default=[], help="with --kb-bench: forward, or forward+backward")
+    group.addoption("--kb-keep-memory", action="store_true", help="with --kb-bench: the process keeps freed memory")
     group.addoption(
         "--kb-profile",
         choices=("quick", "full", "deep"),

@@ -10,7 +10,7 @@ from reports.pages.rows import BASELINE, CellRow, backends_of
 from reports.records.cell import short_dtype
 from reports.records.status import Status
 from reports.render.layout import Column, Row, Style, Text
-from reports.render.units import count_text
+from reports.render.units import TIED, count_text
 
 LABELS = (Column("dtype", align="left"), Column("size"))
 EMPTY = Text("")
@@ -56,7 +56,7 @@ def fact_texts(columns: Sequence[tuple[Fact, Shown]], row: CellRow) -> list[Text
 
 
 def backend_grid(
-    rows: Sequence[CellRow], table: TableKind, best: Collection[CellRow] = ()
+    rows: Sequence[CellRow], table: TableKind, best: Collection[CellRow] = (), tied: Collection[CellRow] = ()
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
     """Returns the columns and rows of a grid.
 
@@ -64,6 +64,7 @@ def backend_grid(
         rows: The cells.
         table: The kind of table, which decides the columns of each backend.
         best: The cells whose first column is marked.
+        tied: Those of them that share the mark with others, and get a sign for it.
     """
     filled = filled_columns(table, rows)
     own = {
@@ -83,11 +84,15 @@ def backend_grid(
         some = next(iter(line.values()))
         texts = list(some.labels)
         for backend, shown_here in own.items():
-            texts += _texts(line[backend].row, shown_here, best) if backend in line else [EMPTY] * len(shown_here)
+            texts += _texts(line[backend].row, shown_here, best, tied) if backend in line else [EMPTY] * len(shown_here)
         made.append(Row(tuple(texts), some.group))
     return (*LABELS, *columns), tuple(made)
 
 
-def _texts(row: CellRow, columns: Sequence[tuple[Fact, Shown]], best: Collection[CellRow]) -> list[Text]:
+def _texts(
+    row: CellRow, columns: Sequence[tuple[Fact, Shown]], best: Collection[CellRow], tied: Collection[CellRow]
+) -> list[Text]:
     first, *others = fact_texts(columns, row)
-    return [replace(first, style=Style.BEST) if row in best else first, *others]
+    if row in best:
+        first = replace(first, text=(TIED if row in tied else "") + first.text, style=Style.BEST)
+    return [first, *others]

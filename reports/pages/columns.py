@@ -5,32 +5,43 @@ from collections.abc import Callable, Sequence
 from reports.pages.bandwidth_notes import OVER, roofs_text
 from reports.pages.cell_texts import (
     budget_text,
+    bytes_of,
     distance_text,
+    energy_of_call_text,
     median_text,
-    quantiles_text,
+    ratio_interval_text,
+    ratio_to_baseline_text,
     reference_budget_text,
     share_text,
+    spread_text,
+    time_of,
 )
 from reports.pages.fact import Fact, Kind, Shown, TableKind
-from reports.pages.readers import json_text, of_accuracy, of_dispatch, of_stages, of_timing
+from reports.pages.readers import json_text, of_accuracy, of_dispatch, of_resources, of_stages, of_timing
 from reports.pages.rows import BASELINE, CellRow
-from reports.records.measurements import Stages
+from reports.records.measurements import Stages, Timing
+from reports.records.quantiles import quantile
 from reports.render.layout import Text
-from reports.render.units import ABSENT, DASH, TIMES, ms_text, ratio_text
+from reports.render.units import ABSENT, DASH, TIED, TIMES, ms_text
 
 
-def _stage(header: str, read: Callable[[Stages], float | None]) -> Shown:
+def _stage(header: str, read: Callable[[Stages], float | None], table: TableKind, hint: str = "") -> Shown:
     def text(row: CellRow) -> Text:
         return Text(ms_text(read(row.record.stages) if row.record.stages else None))
 
-    return Shown(table=TableKind.STAGES, header=header, text=text)
+    return Shown(table=table, header=header, text=text, hint=hint)
+
+
+def _clock(timing: Timing) -> float | None:
+    clocks = [process.clock_mhz for process in timing.processes if process.clock_mhz is not None]
+    return quantile(clocks, 0.5) if clocks else None
 
 
 def _bandwidth_hint(rows: Sequence[CellRow]) -> str:
     return f"bw%: declared bytes per second, in percent of the bandwidth measured in this run: {roofs_text(rows)}"
 
 
-SPREAD = f"p20{DASH}p80"
+SPREAD = f"low{DASH}high"
 
 SECTIONS: dict[str, tuple[Fact, ...]] = {
     "Identity": (
@@ -96,6 +107,14 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             kind=Kind.NUMBER,
             shown=Shown(table=TableKind.ACCURACY, header="max ulp", text=distance_text, drop=1),
         ),
+        Fact(
+            "worst_index",
+            "index of the element that used the largest share",
+            of_accuracy(lambda a: None if a.worst_index is None else json_text(a.worst_index)),
+            kind=Kind.JSON,
+        ),
+        Fact("got", "its value", of_accuracy(lambda a: None if a.got is None else str(a.got))),
+        Fact("truth", "its true value", of_accuracy(lambda a: None if a.truth is None else str(a.truth))),
     ),
     "Times": (
         Fact(
@@ -104,7 +123,12 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             of_timing(lambda t: t.median_ns),
             unit="ns",
             kind=Kind.NUMBER,
-            shown=Shown(table=TableKind.TIMES, header="time", text=median_text, hint="time: median per call"),
+            shown=Shown(
+                table=TableKind.TIMES,
+                header="time",
+                text=median_text,
+                hint="time: median per call in a loop, over processes",
+            ),
         ),
         Fact(
             "low_ns",
@@ -115,8 +139,9 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             shown=Shown(
                 table=TableKind.TIMES,
                 header=SPREAD,
-                text=quantiles_text,
-                hint=f"{SPREAD}: 20th and 80th percentiles of the time, in its unit",
+                text=spread_text,
+                hint=f"{SPREAD}: least and greatest median of a process, in the unit of the time; with one process, the"
+                " 20th and 80th percentiles of its samples",
                 drop=2,
             ),
         ),
@@ -129,34 +154,180 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         ),
         Fact(
             "ratio",
-            "median time divided by the median time of `jnp`; in the dispatch benchmark, median of the"
-            " ratios to `reference`, round by round",
+            "time divided by the time of `jnp` in the same process, median over processes; in the dispatch benchmark,"
+            " median of the ratios to `reference`, round by round",
             lambda r: r.ratio,
             kind=Kind.NUMBER,
             shown=Shown(
                 table=TableKind.TIMES,
                 header=TIMES + BASELINE,
-                text=lambda r: Text(ratio_text(r.ratio)),
-                hint=f"{TIMES}{BASELINE}: time divided by the time of {BASELINE}; above 1 is slower than {BASELINE};"
-                f" {ABSENT} where {BASELINE} has no time of the same inputs, method and cache state",
+                text=ratio_to_baseline_text,
+                hint=f"{TIMES}{BASELINE}: time divided by the time of {BASELINE} in the same process, median over"
+                f" processes; above 1 is slower than {BASELINE}; {TIED} where they cannot be told apart; {ABSENT} where"
+                f" {BASELINE} has no time of the same inputs, method and cache state",
                 baseline=False,
             ),
         ),
+        Fact(
+            "ratio_low",
+            "lower end of the 95 % interval of `ratio`, across processes",
+            lambda r: r.compared.low if r.compared else None,
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.TIMES,
+                header="95%",
+                text=ratio_interval_text,
+                hint=f"95%: interval of {TIMES}{BASELINE}, Student's t across processes",
+                drop=3,
+                baseline=False,
+            ),
+        ),
+        Fact("ratio_high", "its upper end", lambda r: r.compared.high if r.compared else None, kind=Kind.NUMBER),
+        Fact("doubt", "why there is no ratio, though both have a time", lambda r: r.doubt),
+        Fact(
+            "is_steady",
+            "whether the calls, and not the program around them, decide the time",
+            of_timing(lambda t: t.is_steady),
+            kind=Kind.FLAG,
+        ),
+        Fact(
+            "alone_ns",
+            "time of a single call from Python",
+            of_timing(lambda t: t.alone_ns),
+            unit="ns",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.ALONE,
+                header="alone",
+                text=time_of(lambda t: t.alone_ns),
+                hint="alone: a single call from Python, up to the end of its work",
+            ),
+        ),
+        Fact(
+            "alone_warm_ns",
+            "the same, while the process keeps freed memory",
+            of_timing(lambda t: t.alone_warm_ns),
+            unit="ns",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.ALONE,
+                header="warm",
+                text=time_of(lambda t: t.alone_warm_ns),
+                hint="warm: the same, in a process that keeps freed memory instead of returning it to the system",
+            ),
+        ),
+        Fact(
+            "fixed_ns",
+            "time of a compiled program beyond its calls",
+            of_timing(lambda t: t.fixed_ns),
+            unit="ns",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.ALONE,
+                header="fixed",
+                text=time_of(lambda t: t.fixed_ns),
+                hint="fixed: what a compiled program costs beyond the calls in its loop, once per program; it is no"
+                " part of the time per call",
+            ),
+        ),
+        Fact(
+            "kernels_ns",
+            "on a GPU, time of the kernels of a call alone, without copies, sets and gaps",
+            of_timing(lambda t: t.kernels_ns),
+            unit="ns",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.TIMES,
+                header="kernels",
+                text=time_of(lambda t: t.kernels_ns),
+                hint="kernels: the kernels of a call alone, without copies, sets and the gaps between them",
+                drop=2,
+            ),
+        ),
+        Fact(
+            "process_medians_ns",
+            "median of each process",
+            of_timing(lambda t: json_text(t.medians_ns)),
+            unit="ns",
+            kind=Kind.JSON,
+        ),
+        Fact(
+            "discarded",
+            "samples thrown away because the device was throttled",
+            of_timing(lambda t: t.discarded),
+            kind=Kind.NUMBER,
+        ),
+        Fact(
+            "clock_mhz",
+            "clock of the device while samples were taken, median over processes",
+            of_timing(_clock),
+            unit="MHz",
+            kind=Kind.NUMBER,
+        ),
         Fact("processes", "number of processes", of_timing(lambda t: len(t.processes)), kind=Kind.NUMBER),
         Fact("samples", "number of samples", of_timing(lambda t: len(t.samples_ns)), kind=Kind.NUMBER),
-        Fact("loops", "calls in one sample", of_timing(lambda t: t.loops), kind=Kind.NUMBER),
+        Fact("loops", "calls in the shorter loop of a round", of_timing(lambda t: t.loops), kind=Kind.NUMBER),
         Fact("method", "how time was taken", of_timing(lambda t: t.method)),
         Fact("cache", "state of the caches before a call", of_timing(lambda t: t.cache)),
         Fact("stop", "why sampling ended", of_timing(lambda t: t.stop)),
     ),
     "Stages": tuple(
-        Fact(name, description, of_stages(read), unit="ms", kind=Kind.NUMBER, shown=_stage(header, read))
-        for name, header, description, read in (
-            ("trace_ms", "trace", "time to trace the function", lambda s: s.trace_ms),
-            ("lower_ms", "lower", "time to lower it to StableHLO", lambda s: s.lower_ms),
-            ("compile_ms", "compile", "time of the compiler", lambda s: s.compile_ms),
-            ("first_call_ms", "first call", "time of the first call", lambda s: s.first_call_ms),
+        Fact(
+            name,
+            description,
+            of_stages(read),
+            unit="ms",
+            kind=Kind.NUMBER,
+            shown=_stage(header, read, TableKind.STAGES),
+            also=_stage(header, read, TableKind.BEFORE, f"{header}: {description}, one measurement") if again else None,
         )
+        for name, header, description, again, read in (
+            ("trace_ms", "trace", "time to trace the function", False, lambda s: s.trace_ms),
+            ("lower_ms", "lower", "time to lower it to StableHLO", False, lambda s: s.lower_ms),
+            ("compile_ms", "compile", "time of the compiler", True, lambda s: s.compile_ms),
+            ("first_call_ms", "first call", "time of the first call", True, lambda s: s.first_call_ms),
+        )
+    ),
+    "Resources": (
+        Fact(
+            "host_bytes",
+            "growth of the process's largest resident memory by a call",
+            of_resources(lambda r: r.host_bytes),
+            unit="B",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.BEFORE,
+                header="host",
+                text=bytes_of(lambda r: r.host_bytes),
+                hint="host: growth of the process's largest resident memory by a call, with its outputs",
+            ),
+        ),
+        Fact(
+            "device_bytes",
+            "memory of the GPU that a call holds at its peak, without its inputs",
+            of_resources(lambda r: r.device_bytes),
+            unit="B",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.BEFORE,
+                header="device",
+                text=bytes_of(lambda r: r.device_bytes),
+                hint="device: memory of the GPU that a call holds at its peak, without its inputs, with its outputs",
+            ),
+        ),
+        Fact(
+            "energy_j",
+            "energy of the device for a call, with its share of idle power",
+            of_resources(lambda r: r.energy_j),
+            unit="J",
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.BEFORE,
+                header="energy",
+                text=energy_of_call_text,
+                hint="energy: what the device takes for a call; a share of its idle power counts",
+            ),
+        ),
     ),
     "Work": (
         Fact("bytes", "bytes that a call must read and write", lambda r: r.record.bytes, unit="B", kind=Kind.NUMBER),
@@ -213,6 +384,13 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("profile", "name of the selection that ran", lambda r: r.run.profile),
         Fact("commit", "git commit of the operators", lambda r: r.run.source.commit),
         Fact("dirty", "whether there were uncommitted changes", lambda r: r.run.source.dirty, kind=Kind.FLAG),
+        Fact("digest", "identifies the content of the source files that ran", lambda r: r.run.source.digest),
+        Fact(
+            "selection",
+            "the cells that were asked for, by option",
+            lambda r: None if r.run.selection is None else json_text(r.run.selection),
+            kind=Kind.JSON,
+        ),
         Fact("versions", "versions of the libraries, by name", lambda r: json_text(r.run.versions), kind=Kind.JSON),
         Fact(
             "flags",
@@ -233,6 +411,14 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             kind=Kind.NUMBER,
         ),
         Fact("os", "the operating system", lambda r: r.run.host.os),
+        Fact(
+            "host_memory_bytes",
+            "memory of the machine",
+            lambda r: r.run.host.memory_bytes,
+            unit="B",
+            kind=Kind.NUMBER,
+        ),
+        Fact("machine", "identifies the machine", lambda r: r.run.host.machine),
         Fact("device_kind", "the device, as JAX names it", lambda r: r.run.device.kind),
         Fact("device_uuid", "identity of the device", lambda r: r.run.device.uuid),
         Fact("ordinal", "number of the device", lambda r: r.run.device.ordinal, kind=Kind.INTEGER),
@@ -256,7 +442,7 @@ FACTS = tuple(fact for section in SECTIONS.values() for fact in section)
 
 def facts_of(table: TableKind) -> list[tuple[Fact, Shown]]:
     """Returns the columns of a kind of table."""
-    return [(fact, fact.shown) for fact in FACTS if fact.shown and fact.shown.table is table]
+    return [(fact, shown) for fact in FACTS for shown in (fact.shown, fact.also) if shown and shown.table is table]
 
 
 def hint_text(shown: Shown, rows: Sequence[CellRow]) -> str:

@@ -1,27 +1,31 @@
-"""Compares two runs, cell by cell."""
+"""Compares two runs, cell by cell, and gives each cell a verdict."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from reports.pages.alike import differences
 from reports.records.cell import Cell, CellKey
-from reports.records.header import Run
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
+from reports.statistics.verdict_codes import (
+    FALSE_DISCOVERIES,
+    LARGE,
+    LARGE_APART,
+    SMALLEST,
+    SMALLEST_APART,
+    Code,
+    Verdict,
+)
 
+if TYPE_CHECKING:
+    from reports.statistics.decision import Decisions, Evidence
 
-class Verdict(StrEnum):
-    """The verdict on one cell of two runs."""
-
-    COMPARED = "COMPARED"
-    NEW = "NEW"
-    MISSING = "MISSING"
-    NOT_COMPARABLE = "NOT_COMPARABLE"
-    WRONG = "WRONG"
+YARDSTICK = "jnp"
+"""The backend that the cells of two separate sessions are measured with: the code of XLA itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,149 +35,266 @@ class Comparison:
     Attributes:
         cell: The cell, from head if head has it.
         verdict: The verdict.
-        reason: Why the times were not compared; None for COMPARED.
+        code: Why, in one word.
+        reason: Why, in words; None for SAME, FASTER and SLOWER.
         base_ns: Median of base, ns per call; None where base did not pass.
         head_ns: Median of head, likewise.
-        ratio: `head_ns / base_ns` for COMPARED, else None. Above 1 means that head is slower.
+        ratio: Time of head divided by time of base, for cells that were compared, else None. Above 1 means that head is
+            slower. It is the shift of Hodges and Lehmann on logarithms; of two separate sessions, both times are first
+            divided by the time of `jnp` in the same process.
+        low: Lower end of the exact 95 % interval of the ratio; None where there are too few processes.
+        high: Upper end.
+        p: The p-value of the direction in which the cell lies, adjusted for the number of cells.
+        floor: The noise floor of the cell, as a share: 0.01 is 1 %. None where there are too few processes.
+        worth: The smallest difference worth a verdict in this cell, likewise.
+        processes: The numbers of processes of base and of head; None where a side has no time.
         base_status: How base ended; None where it has no such cell.
         head_status: How head ended, likewise.
     """
 
     cell: Cell
     verdict: Verdict
+    code: Code
     reason: str | None = None
     base_ns: float | None = None
     head_ns: float | None = None
     ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    floor: float | None = None
+    worth: float | None = None
+    processes: tuple[int, int] | None = None
     base_status: Status | None = None
     head_status: Status | None = None
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether the times of both sides were compared, whatever the verdict."""
+        return self.verdict in (Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.UNSURE)
 
-@dataclass(frozen=True, slots=True)
-class GeometricMean:
-    """A geometric mean of ratios.
+    @property
+    def is_bad(self) -> bool:
+        """Whether head is slower, or wrong. A cell that is wrong in base only has been fixed."""
+        return self.verdict is Verdict.SLOWER or (self.head_status is not None and self.head_status.wrong)
 
-    Attributes:
-        mean: The mean; None without any ratio.
-        count: The number of ratios.
-        losses: The number of ratios above 1.
-    """
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is known of head where something should be.
 
-    mean: float | None
-    count: int
-    losses: int
+        The cell is missing, not comparable or could not be judged in head, or its times cannot rule out a large
+        difference. A cell that nobody can run here, because both sides skipped it, is not undecided; nor is the
+        baseline of two separate sessions.
+        """
+        if self.verdict is Verdict.WRONG:
+            return self.head_status is not None and self.head_status.failed and not self.head_status.wrong
+        if self.verdict is Verdict.UNSURE:
+            return self.code in (Code.NOISE, Code.FEW_PROCESSES)
+        return self.verdict is Verdict.MISSING or (
+            self.verdict is Verdict.NOT_COMPARABLE and self.code is not Code.SKIPPED
+        )
 
 
-def compare(base: Iterable[Record], head: Iterable[Record]) -> list[Comparison]:
+def compare(
+    base: Iterable[Record],
+    head: Iterable[Record],
+    *,
+    smallest: Mapping[str, float] | None = None,
+    large: Mapping[str, float] | None = None,
+    q: float = FALSE_DISCOVERIES,
+    interleaved: bool = False,
+) -> list[Comparison]:
     """Returns one comparison per cell, first for the cells of head in their order, then for those that only base has.
 
     Each side is one run. The last record of a cell counts. Two cells are a pair if they are equal in everything except
     the operator's version. A cell that was skipped on one side counts as absent there: it is MISSING or NEW. A cell
-    that was skipped on both sides is NOT_COMPARABLE.
+    that was skipped on both sides is NOT_COMPARABLE. `reports.statistics.decision.decide` has the rule for the others.
+
+    Args:
+        base: The records of base.
+        head: The records of head.
+        smallest: By platform, the smallest effect worth a verdict, as a share: 0.02 is 2 %. By default `SMALLEST`, or
+            `SMALLEST_APART` for two separate sessions.
+        large: By platform, the difference that must not stay undecided, likewise; `LARGE` or
+            `LARGE_APART` by default.
+        q: The share of false discoveries among the cells called FASTER or SLOWER.
+        interleaved: Whether fresh processes of base and head alternated in one session. Then their times are compared.
+            Two sessions, one after the other, have different states of the machine. Then ratios to `jnp` in the same
+            process are compared, and `jnp` itself has no verdict.
+
+    Raises:
+        ValueError: `q` is not between 0 and 1.
     """
-    base_by_cell = _by_cell(base)
-    head_by_cell = _by_cell(head)
-    keys = dict.fromkeys([*head_by_cell, *base_by_cell])
-    return [_compare_cell(base_by_cell.get(key), head_by_cell.get(key)) for key in keys]
-
-
-def geometric_mean(ratios: Iterable[float | None]) -> GeometricMean:
-    """Returns the geometric mean of the ratios. It ignores None and NaN."""
-    known = [ratio for ratio in ratios if ratio is not None and not math.isnan(ratio)]
-    mean = math.exp(math.fsum(math.log(ratio) for ratio in known) / len(known)) if known else None
-    return GeometricMean(mean, len(known), sum(ratio > 1 for ratio in known))
-
-
-def header_differences(base: Run, head: Run) -> list[str]:
-    """Returns the differences that make times of two runs incomparable: device, host, threads and flags."""
-    facts: list[tuple[str, Any, Any]] = [
-        ("platform", base.device.platform, head.device.platform),
-        ("device kind", base.device.kind, head.device.kind),
-        ("device uuid", base.device.uuid, head.device.uuid),
-        ("host cpu", base.host.cpu, head.host.cpu),
-        ("affinity", base.host.affinity, head.host.affinity),
+    if not 0 < q < 1:
+        raise ValueError(f"q={q!r}: expected a share between 0 and 1, such as {FALSE_DISCOVERIES}.")
+    sides = [_Side(records, interleaved) for records in (base, head)]
+    keys = list(dict.fromkeys([*sides[1].records, *sides[0].records]))
+    found = [_compare_cell(*(side.records.get(key) for side in sides)) for key in keys]
+    values = [[side.logarithms(key) for side in sides] for key in keys]
+    if not interleaved:
+        found = [_without_yardstick(one, *own) for one, own in zip(found, values, strict=True)]
+    places = [
+        place for place, one in enumerate(found) if one.verdict is Verdict.UNSURE and one.code is not Code.BASELINE
     ]
-    facts += _entries("threads", base.host.threads, head.host.threads)
-    flags = [{name: value for name, value in run.flags.items() if name != "session_seed"} for run in (base, head)]
-    facts += _entries("flag", *flags)
-    return _different(facts)
+    limits = (
+        {**(SMALLEST if interleaved else SMALLEST_APART), **(smallest or {})},
+        {**(LARGE if interleaved else LARGE_APART), **(large or {})},
+    )
+    judged = _judged([found[place] for place in places], [values[place] for place in places], limits, q)
+    for place, one in zip(places, judged, strict=True):
+        found[place] = one
+    return found
 
 
-def _by_cell(records: Iterable[Record]) -> dict[CellKey, Record]:
-    return {msgspec.structs.replace(record.cell, operator_version=0).key: record for record in last_by_cell(records)}
+class _Side:
+    """The records of one run, by cell, and the numbers that are compared."""
+
+    def __init__(self, records: Iterable[Record], interleaved: bool) -> None:
+        known = last_by_cell(records)
+        self.records = {_pair(record.cell): record for record in known}
+        self._interleaved = interleaved
+
+    def logarithms(self, key: CellKey) -> list[float] | None:
+        """Returns the logarithm of the time of each process, of separate sessions of its ratio to `jnp`."""
+        import numpy as np
+
+        record = self.records.get(key)
+        if record is None or record.timing is None:
+            return None
+        own = np.log(record.timing.medians_ns)
+        if self._interleaved or record.cell.backend == YARDSTICK:
+            return own.tolist()
+        other = self.records.get(_pair(msgspec.structs.replace(record.cell, backend=YARDSTICK)))
+        if other is None or other.timing is None or not other.timing.is_steady or _ways(other) != _ways(record):
+            return None
+        theirs = np.log(other.timing.medians_ns)
+        # Only processes that measured both are pairs. A resumed run can have more of one cell.
+        return (own - (theirs if len(theirs) == len(own) else np.mean(theirs))).tolist()
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
     known = head or base
     assert known is not None
-    verdict, reason = _judge(base, head)
-    base_ns, head_ns = _median(base), _median(head)
-    ratio = None
-    if verdict is Verdict.COMPARED and base_ns is not None and head_ns is not None:
-        ratio = head_ns / base_ns
+    verdict, code, reason = _sorted_out(base, head)
+    times = [None if one is None or one.timing is None else one.timing for one in (base, head)]
     return Comparison(
         cell=known.cell,
         verdict=verdict,
+        code=code,
         reason=reason,
-        base_ns=base_ns,
-        head_ns=head_ns,
-        ratio=ratio,
+        base_ns=times[0] and times[0].median_ns,
+        head_ns=times[1] and times[1].median_ns,
+        processes=(len(times[0].processes), len(times[1].processes)) if times[0] and times[1] else None,
         base_status=None if base is None else base.status,
         head_status=None if head is None else head.status,
     )
 
 
-def _judge(base: Record | None, head: Record | None) -> tuple[Verdict, str | None]:
+def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code, str | None]:
+    """Returns the verdict of a cell whose times cannot be compared; UNSURE for the others."""
     failures: dict[str, list[str]] = {}
     for side, record in (("base", base), ("head", head)):
         if record is not None and record.status.failed:
             failures.setdefault(f"{record.status}: {record.reason}", []).append(side)
     if failures:
-        return Verdict.WRONG, "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+        text = "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+        return Verdict.WRONG, Code.FAILED, text
     if base is None or (base.status is Status.SKIPPED and _passed(head)):
-        return Verdict.NEW, _absence("base", base)
+        return Verdict.NEW, *_absence("base", base)
     if head is None or (head.status is Status.SKIPPED and _passed(base)):
-        return Verdict.MISSING, _absence("head", head)
+        return Verdict.MISSING, *_absence("head", head)
     if base.status is Status.SKIPPED:
-        return Verdict.NOT_COMPARABLE, f"skipped on both sides: {head.reason}"
+        return Verdict.NOT_COMPARABLE, Code.SKIPPED, f"skipped on both sides: {head.reason}"
     if base.timing is None or head.timing is None:
         untimed = [side for side, record in (("base", base), ("head", head)) if record.timing is None]
-        return Verdict.NOT_COMPARABLE, f"not timed: {' and '.join(untimed)}"
-    differences = header_differences(base.run, head.run) + _different(
-        [
-            ("operator version", base.cell.operator_version, head.cell.operator_version),
-            ("timing method", base.timing.method, head.timing.method),
-            ("cache", base.timing.cache, head.timing.cache),
-            ("shapes", base.shapes, head.shapes),
-            ("dtypes", base.dtypes, head.dtypes),
-            ("seed", base.seed, head.seed),
-        ]
+        return Verdict.NOT_COMPARABLE, Code.UNTIMED, f"not timed: {' and '.join(untimed)}"
+    found = differences(base, head)
+    if found:
+        return Verdict.NOT_COMPARABLE, found[0][0], "; ".join(text for _, text in found)
+    unsteady = [side for side, timing in (("base", base.timing), ("head", head.timing)) if not timing.is_steady]
+    if unsteady:
+        said = f"the program around the calls decides the time of {' and '.join(unsteady)}"
+        return Verdict.NOT_COMPARABLE, Code.NOT_STEADY, said
+    return Verdict.UNSURE, Code.NOISE, None
+
+
+def _without_yardstick(one: Comparison, base: list[float] | None, head: list[float] | None) -> Comparison:
+    """Gives a cell of two separate sessions that cannot be measured with `jnp` its verdict."""
+    if one.verdict is not Verdict.UNSURE:
+        return one
+    if one.cell.backend == YARDSTICK:
+        said = f"the time of {YARDSTICK} in two sessions: the state of the machine is not judged"
+        return replace(one, code=Code.BASELINE, reason=said)
+    without = [side for side, values in (("base", base), ("head", head)) if values is None]
+    if without:
+        said = f"two sessions are compared by ratios to {YARDSTICK}, which has no time in {' and '.join(without)}"
+        return replace(one, verdict=Verdict.NOT_COMPARABLE, code=Code.NO_BASELINE, reason=said)
+    return one
+
+
+def _judged(
+    cells: Sequence[Comparison],
+    values: Sequence[Sequence[list[float] | None]],
+    limits: tuple[Mapping[str, float], Mapping[str, float]],
+    q: float,
+) -> list[Comparison]:
+    if not cells:
+        return []
+    import numpy as np
+
+    from reports.statistics.decision import Evidence, decide
+
+    evidence = Evidence.gathered([(base or [], head or []) for base, head in values])
+    effects = [np.array([limit[one.cell.platform] for one in cells]) for limit in limits]
+    decisions = decide(evidence, smallest=effects[0], large=effects[1], q=q)
+    return [_filled(one, place, evidence, decisions, len(cells), q) for place, one in enumerate(cells)]
+
+
+def _filled(
+    one: Comparison, place: int, evidence: "Evidence", decisions: "Decisions", cells: int, q: float
+) -> Comparison:
+    from reports.statistics.decision import explain
+    from reports.statistics.ranks import processes_needed
+
+    assert one.processes is not None
+    verdict, code = Verdict(decisions.verdicts[place]), Code(decisions.codes[place])
+    return replace(
+        one,
+        verdict=verdict,
+        code=code,
+        reason=explain(code, one.processes, processes_needed(cells, q)),
+        ratio=_ratio(evidence.shift[place]),
+        low=_ratio(evidence.low[place]),
+        high=_ratio(evidence.high[place]),
+        p=float(decisions.p[place]),
+        floor=_share(evidence.floor[place]),
+        worth=_share(decisions.worth[place]),
     )
-    if differences:
-        return Verdict.NOT_COMPARABLE, "; ".join(differences)
-    return Verdict.COMPARED, None
 
 
-def _different(facts: list[tuple[str, Any, Any]]) -> list[str]:
-    return [f"{name}: base {_said(base)}, head {_said(head)}" for name, base, head in facts if base != head]
+def _ratio(logarithm: float) -> float | None:
+    return math.exp(logarithm) if math.isfinite(logarithm) else None
 
 
-def _said(value: Any) -> str:
-    return "not recorded" if value is None else repr(value)
+def _share(logarithm: float) -> float | None:
+    return math.expm1(logarithm) if math.isfinite(logarithm) else None
 
 
-def _entries(name: str, base: dict[str, Any], head: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Pairs two mappings by name. A missing entry counts as None, like a flag that is not set."""
-    return [(f"{name} {entry}", base.get(entry), head.get(entry)) for entry in sorted({*base, *head})]
+def _pair(cell: Cell) -> CellKey:
+    """Returns what is equal in two cells that are compared: everything but the version of the operator."""
+    return msgspec.structs.replace(cell, operator_version=0).key
+
+
+def _ways(record: Record) -> tuple[object, ...]:
+    assert record.timing is not None
+    return record.timing.method, record.timing.cache, str(record.shapes), record.seed
 
 
 def _passed(record: Record | None) -> bool:
     return record is not None and record.status is Status.PASSED
 
 
-def _median(record: Record | None) -> float | None:
-    return None if record is None or record.timing is None else record.timing.median_ns
-
-
-def _absence(side: str, record: Record | None) -> str:
-    return f"not in {side}" if record is None else f"skipped in {side}: {record.reason}"
+def _absence(side: str, record: Record | None) -> tuple[Code, str]:
+    if record is None:
+        return Code.ABSENT, f"not in {side}"
+    return Code.SKIPPED, f"skipped in {side}: {record.reason}"

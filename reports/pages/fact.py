@@ -27,6 +27,8 @@ class TableKind(StrEnum):
     TIMES = "times"
     ACCURACY = "accuracy"
     STAGES = "stages"
+    ALONE = "alone"
+    BEFORE = "before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class Fact:
         kind: The type of its values. A frame has JSON as text.
         unit: The unit of its values.
         shown: How a table shows it, if one does.
+        also: How a second table shows it.
     """
 
     name: str
@@ -69,3 +72,4 @@ class Fact:
     kind: Kind = Kind.TEXT
     unit: str = ""
     shown: Shown | None = None
+    also: Shown | None = None

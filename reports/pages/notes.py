@@ -4,9 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from reports.pages.phrases import counted, ids_text, outcome_counts, shorten, span_text
-from reports.pages.rows import CellRow
+from reports.pages.rows import BASELINE, CellRow
 from reports.records.status import Status
 from reports.render.units import count_text
+from reports.statistics.intervals import LEAST
 
 
 def count_note(rows: Sequence[CellRow]) -> str:
@@ -24,10 +25,42 @@ def method_notes(rows: Sequence[CellRow]) -> list[str]:
     stops = Counter(timing.stop for _, timing in timed)
     fewest, most = (end(len(timing.samples_ns) for _, timing in timed) for end in (min, max))
     processes = [end(len(timing.processes) for _, timing in timed) for end in (min, max)]
-    return [
-        f"method: {counted(methods)}; {span_text(fewest, most)} samples per cell, in {span_text(*processes)} processes;"
-        f" stopped on {counted(stops)}"
+    notes = [
+        f"method: {counted(methods)}; {span_text(fewest, most)} samples per cell, in {span_text(*processes)}"
+        f" process{'' if processes[1] == 1 else 'es'}; stopped on {counted(stops)}"
     ]
+    discarded = [(cell_id, timing.discarded) for cell_id, timing in timed if timing.discarded]
+    if discarded:
+        notes.append(
+            f"{count_text(sum(number for _, number in discarded))} samples were discarded, because the device was"
+            f" throttled ({ids_text([cell_id for cell_id, _ in discarded])})"
+        )
+    return notes
+
+
+def process_notes(rows: Sequence[CellRow]) -> list[str]:
+    """Returns what too few processes, or different numbers of processes, mean for the table."""
+    timed = [(row.cell.id, len(row.timing.processes)) for row in rows if row.timing]
+    few = [cell_id for cell_id, count in timed if count < LEAST]
+    notes = []
+    if few:
+        whose = "no cell" if len(few) == len(timed) else f"{ids_text(few)}: none of them"
+        notes.append(
+            f"{whose} was measured in {LEAST} processes or more: so there is no interval, and no backend is called the"
+            " fastest"
+        )
+    if len({count for _, count in timed}) > 1:
+        notes.append("cells of different numbers of processes come from a resumed run; their ratios are not paired")
+    return notes
+
+
+def doubt_notes(rows: Sequence[CellRow]) -> list[str]:
+    """Returns why cells with a time have no ratio to the baseline."""
+    doubts: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.doubt and row.cell.backend != BASELINE:
+            doubts[row.doubt].append(row.cell.id)
+    return [f"no ratio: {doubt} ({ids_text(ids)})" for doubt, ids in sorted(doubts.items())]
 
 
 def reason_notes(rows: Sequence[CellRow]) -> list[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from reports.pages.fact import Read, Value
-from reports.records.measurements import Accuracy, DispatchFacts, Stages, Timing
+from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
 
 
 def of_accuracy(read: Callable[[Accuracy], Value]) -> Read:
@@ -20,6 +20,11 @@ def of_timing(read: Callable[[Timing], Value]) -> Read:
 def of_stages(read: Callable[[Stages], Value]) -> Read:
     """Returns a reader of the stages of a cell. A cell without them has None."""
     return lambda row: None if row.record.stages is None else read(row.record.stages)
+
+
+def of_resources(read: Callable[[Resources], Value]) -> Read:
+    """Returns a reader of what a call needs beside time. A cell without it has None."""
+    return lambda row: None if row.record.resources is None else read(row.record.resources)
 
 
 def of_dispatch(read: Callable[[DispatchFacts], Value]) -> Read:

@@ -9,6 +9,7 @@ from reports.records.header import Run
 from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
+from reports.statistics.intervals import Ratio, ratio_of
 
 BASELINE = "jnp"
 """The backend that ratios refer to: the code of XLA itself."""
@@ -20,13 +21,20 @@ class CellRow:
 
     Attributes:
         record: The record of the cell.
-        ratio: The median time of the cell divided by the median time of the baseline: above 1 is slower. In the
-            dispatch benchmark, the median of the ratios to the reference of the mode, round by round. None where there
-            is nothing to compare with.
+        compared: The time of the cell divided by the time of the baseline, process by process: above 1 is slower. In
+            the dispatch benchmark, the median of the ratios to the reference of the mode, round by round. None where
+            there is nothing to compare with.
+        doubt: Why there is no ratio, though both have a time.
     """
 
     record: Record
-    ratio: float | None
+    compared: Ratio | None
+    doubt: str | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The ratio to the baseline, without its interval."""
+        return self.compared.value if self.compared else None
 
     @property
     def cell(self) -> Cell:
@@ -53,13 +61,12 @@ def cell_rows(records: Iterable[Record]) -> list[CellRow]:
     """Returns one row per run and cell, in the order recorded. The last record of a cell counts.
 
     The baseline of a cell is the cell of the backend `BASELINE` in the same run, with the same operator, version, mode,
-    platform, dtype, size, parameters, shapes and seed, timed by the same method with the same state of the caches.
+    platform, dtype, size, parameters, shapes and seed, timed by the same method with the same state of the caches. Both
+    must be steady, see `Timing.is_steady`.
     """
     latest = last_by_cell(records)
     others = {(_contest(record), record.cell.backend): record for record in latest}
-    return [
-        CellRow(record, _ratio(record, others.get((_contest(record), _compared_with(record))))) for record in latest
-    ]
+    return [_row(record, others.get((_contest(record), _compared_with(record)))) for record in latest]
 
 
 def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
@@ -76,19 +83,37 @@ def backends_of(rows: Sequence[CellRow]) -> list[str]:
 
 
 def _contest(record: Record) -> tuple[object, ...]:
-    cell, timing = record.cell, record.timing
-    how = (timing.method, timing.cache) if timing else ()
+    cell = record.cell
     what = (cell.operator, cell.operator_version, cell.mode, cell.platform, cell.dtype, cell.size, cell.params_text)
-    return (record.run.run_id, *what, str(record.shapes), record.seed, *how)
+    return (record.run.run_id, *what)
 
 
 def _compared_with(record: Record) -> str:
     return record.dispatch.reference if record.dispatch else BASELINE
 
 
-def _ratio(record: Record, other: Record | None) -> float | None:
+def _row(record: Record, other: Record | None) -> CellRow:
     if record.timing is None or other is None or other.timing is None:
-        return None
+        return CellRow(record, None)
+    doubt = _doubt(record, record.timing, other, other.timing)
+    if doubt:
+        return CellRow(record, None, doubt)
     if record.dispatch:
-        return Spread.of(round_ratios(record.timing.samples_ns, other.timing.samples_ns)).median
-    return record.timing.median_ns / other.timing.median_ns
+        value = Spread.of(round_ratios(record.timing.samples_ns, other.timing.samples_ns)).median
+        return CellRow(record, Ratio(value))
+    return CellRow(record, ratio_of(record.timing.medians_ns, other.timing.medians_ns))
+
+
+def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str | None:
+    """Returns why two times make no ratio; None if they make one."""
+    name = _compared_with(record)
+    if (record.shapes, record.seed) != (other.shapes, other.seed):
+        return f"{name} had other inputs"
+    if timing.method != base.method:
+        return f"timed by {timing.method}, {name} by {base.method}"
+    if timing.cache != base.cache:
+        return f"caches {timing.cache}, for {name} {base.cache}"
+    unsteady = [who for who, own in (("the kernel", timing), (name, base)) if not own.is_steady]
+    if unsteady:
+        return f"the program around the calls decides the time of {' and '.join(unsteady)}"
+    return None

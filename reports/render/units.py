@@ -3,10 +3,14 @@
 import math
 
 _TIME_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+_ENERGY_UNITS = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9))
 _RATE_UNITS = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+
+TIED = "="
+"""Marks what cannot be told apart: backends that share the first place, or a ratio whose interval includes 1."""
 
 ABSENT = DASH
 """Stands for a number that does not exist, which is never written as zero."""
@@ -74,6 +78,26 @@ def rate_text(per_second: float, unit: str) -> str:
     """Returns a rate such as `4.02 TB/s`."""
     name, factor = next((entry for entry in reversed(_RATE_UNITS) if per_second >= entry[1]), _RATE_UNITS[0])
     return f"{_digits(per_second / factor)} {name}{unit}"
+
+
+def bytes_text(count: float | None) -> str:
+    """Returns a number of bytes such as `4.02 MB`, where a megabyte is a million bytes."""
+    if count is None:
+        return ABSENT
+    return f"{count:.0f} B" if count < 1000 else rate_text(count, "B")
+
+
+def energy_text(joules: float | None) -> str:
+    """Returns an energy such as `4.02 mJ`."""
+    if joules is None:
+        return ABSENT
+    name, factor = next((entry for entry in _ENERGY_UNITS if joules >= entry[1]), _ENERGY_UNITS[-1])
+    return f"{_digits(joules / factor)} {name}" if joules else "0 J"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Returns the ends of an interval of ratios, such as `0.98-1.02` with a longer dash."""
+    return ABSENT if low is None or high is None else f"{ratio_text(low)}{DASH}{ratio_text(high)}"
 
 
 def _time_unit(ns: float) -> tuple[str, float]:

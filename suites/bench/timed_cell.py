@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 
-from reports import CellResult, ProcessTimes, Status, Timing
+from reports import CellResult, ProcessTimes, Resources, Status, Timing
+from suites.bench import gpu_resources
+from suites.bench.cuda_measurement import CudaMeasurement
 from suites.bench.first_call import stages
 from suites.bench.measurement import Measurement
+from suites.bench.peak_memory import host_peak
 from suites.bench.programs import Programs
+from suites.bench.single_calls import BesideSingleCalls, SingleCalls
 from suites.bench.still_right import StillRight
-from suites.bench.two_points import SingleCalls, TwoPoints
+from suites.bench.two_points import TwoPoints
 from suites.cells.case import SEED, Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.blame import status_of
@@ -70,6 +75,11 @@ class TimedCell:
             order: Decides the order within a round.
         """
         assert self._programs is not None
+        if self.case.platform != "cpu":
+            assert self.moved is not None
+            cache = self.case.cache or "cold"
+            device = CudaMeasurement(self._programs.single, arguments, self.case.device, cache, sum(self.moved))
+            return BesideSingleCalls(device, SingleCalls(self._programs, arguments))
         if self._programs.chained is None:
             return SingleCalls(self._programs, arguments)
         measurement = TwoPoints(self._programs, arguments, self._loops, order)
@@ -91,13 +101,27 @@ class TimedCell:
             method=measurement.method,
             cache=measurement.cache,
             processes=[_joined(self._turns)],
-            stop=f"{len(self._turns)} turns",
+            stop="planned rounds",
         )
         self.note(timing=timing)
         if fill is not None and self._still_right is not None:
             verdict = self._still_right.verdict(lambda inputs: measurement.on_other(fill(inputs)))
             if verdict.status is not Status.PASSED:
                 self.note(status=verdict.status, reason=verdict.reason, timing=None)
+
+    def measure_resources(self, arguments: Sequence[jax.Array], *, energy: bool) -> None:
+        """Measures memory and energy of a call.
+
+        Args:
+            arguments: The inputs on the device.
+            energy: Whether to measure energy, which takes about half a second.
+        """
+        assert self._programs is not None
+        if self.case.platform == "cpu":
+            found = Resources(host_bytes=host_peak(self._programs.single, arguments))
+        else:
+            found = gpu_resources.resources(self._programs.single, arguments, burst_s=0.3 if energy else 0.0)
+        self.note(resources=found)
 
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
         """Notes an exception: the cell has no time then."""
@@ -133,7 +157,9 @@ class TimedCell:
             if case.backend.compiled and case.size <= REPEATED_ABOVE:
                 self._still_right = StillRight(case, inputs)
         call = case.operator.build(case.backend, inputs)
-        self._programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
+        programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
+        # A GPU takes its own times, and its allocator keeps memory.
+        self._programs = programs if case.platform == "cpu" else replace(programs, warm=None, chained=None)
         self._programs.compile([jax.device_put(array) for array in inputs])
         return None
 

@@ -29,12 +29,21 @@ class TimedProcess:
     Args:
         cases: All cells, by key.
         on_cell: Is told which cell runs, before it does: it may bring the process down.
+        energy: Whether to measure the energy of calls too.
         seed: Decides the order of the rounds; None for another one each time.
     """
 
-    def __init__(self, cases: Mapping[CellKey, Case], on_cell: Callable[[Cell], None], seed: int | None = None) -> None:
+    def __init__(
+        self,
+        cases: Mapping[CellKey, Case],
+        on_cell: Callable[[Cell], None],
+        *,
+        energy: bool = False,
+        seed: int | None = None,
+    ) -> None:
         self._cases = cases
         self._on_cell = on_cell
+        self._energy = energy
         self._order = random.Random(seed)
         self._cells: dict[CellKey, TimedCell] = {}
 
@@ -54,13 +63,13 @@ class TimedProcess:
             keys: The cells, which were prepared, and have equal inputs.
             seconds: How long the rounds of one cell should take.
             last: Whether this is the last turn of the contest in this process.
-            measures: In the last turn: whether to compare the times with the bandwidth of the device.
+            measures: In the last turn: whether to measure memory, and the bandwidth of the device.
         """
         cells = [self._cells[key] for key in keys if self._cells[key].is_alive]
         if cells:
             case = cells[0].case
             with precision(case.dtype), jax.default_device(case.device), _garbage_kept():
-                self._turn(cells, seconds, last)
+                self._turn(cells, seconds, last, measures)
                 for cell in cells if last and measures else []:
                     compare_with_limits(cell)
         if last:
@@ -72,7 +81,7 @@ class TimedProcess:
         """Returns what is known of a cell; None if this process has not prepared it."""
         return self._cells[key].result if key in self._cells else None
 
-    def _turn(self, cells: Sequence[TimedCell], seconds: float, last: bool) -> None:
+    def _turn(self, cells: Sequence[TimedCell], seconds: float, last: bool, measures: bool) -> None:
         case = cells[0].case
         inputs = case.inputs()
         memory = RefilledMemory(inputs, case.device)
@@ -88,6 +97,9 @@ class TimedProcess:
                     running[cell].round()
                 if not cell.is_alive:
                     del running[cell]
+        for cell in running if last and measures else []:
+            with self._guarded(cell):
+                cell.measure_resources(arguments, energy=self._energy)
         for cell, measurement in running.items():
             with self._guarded(cell):
                 cell.end(measurement, memory.fill if last else None)

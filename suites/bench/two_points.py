@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from suites.bench import two_clocks
 from suites.bench.measurement import Measurement
 from suites.bench.plausible import require_elapsed
 from suites.bench.programs import Programs
+from suites.bench.single_calls import SingleCalls
 
 SHORT_S = 3e-4
 """How long the calls of the shorter loop should take together, at least."""
@@ -35,8 +36,6 @@ MOST_LOOPS = 1 << 20
 _TRIES = 3
 _AGREED = 2
 _STEPS = 24
-_ALONE_S = 2e-4
-"""Single calls are repeated in a round up to about this time, at most three times."""
 
 
 class TwoPoints(Measurement):
@@ -127,60 +126,3 @@ class TwoPoints(Measurement):
 
     def _least(self, loops: int) -> float:
         return min(self._time(loops) for _ in range(_TRIES))
-
-
-class SingleCalls(Measurement):
-    """Times single calls from Python, up to the end of their work: the only way for a cell without a loop.
-
-    A call gets memory for its outputs as in any program. A warm call takes over the memory of the outputs before.
-
-    Args:
-        programs: The compiled programs.
-        arguments: The inputs on the device.
-    """
-
-    method = "wall"
-    cache = "hot"
-
-    def __init__(self, programs: Programs, arguments: Sequence[jax.Array]) -> None:
-        self._programs, self._arguments = programs, list(arguments)
-        self._old = programs.old() if programs.warm is not None else []
-        self.cold_ns: list[float] = []
-        self.warm_ns: list[float] = []
-        self._cold(), self._warm()
-        least = min(self._cold() for _ in range(_TRIES))
-        self._calls = max(1, min(_TRIES, round(_ALONE_S / least)))
-        self.round_s = self._calls * least * (2 if programs.warm is not None else 1)
-
-    def round(self) -> None:
-        """Makes some calls of each kind."""
-        for _ in range(self._calls):
-            self.cold_ns.append(1e9 * self._cold())
-            if self._programs.warm is not None:
-                self.warm_ns.append(1e9 * self._warm())
-
-    def times(self) -> ProcessTimes:
-        """Returns the samples."""
-        return ProcessTimes(samples_ns=self.cold_ns, alone_ns=self.cold_ns, alone_warm_ns=self.warm_ns)
-
-    def on_other(self, inputs: Sequence[Any]) -> Any:
-        """Makes a call on other inputs."""
-        return self._programs.single(*inputs)
-
-    def _cold(self) -> float:
-        return _timed(self._programs.single, self._arguments)
-
-    def _warm(self) -> float:
-        if self._programs.warm is None:
-            return 0.0
-        start = two_clocks.wall()
-        self._old = self._programs.warm(self._old, *self._arguments)
-        jax.block_until_ready(self._old)
-        return two_clocks.wall() - start
-
-
-def _timed(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    start = two_clocks.wall()
-    results = function(*arguments)
-    jax.block_until_ready(results)
-    return two_clocks.wall() - start

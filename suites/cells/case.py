@@ -34,6 +34,7 @@ class Case:
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
         mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
             :mod:`suites.bench.both_directions`.
+        cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
 
     operator: Operator
@@ -43,6 +44,7 @@ class Case:
     platform: str
     variant: str | None = None
     mode: str = "forward"
+    cache: str | None = None
 
     @property
     def cell(self) -> Cell:
@@ -55,6 +57,7 @@ class Case:
             platform=self.platform,  # type: ignore[arg-type]
             dtype=self.dtype,
             size=self.size,
+            params={"cache": self.cache} if self.cache else {},
         )
 
     @property
@@ -62,8 +65,9 @@ class Case:
         """Such as ``lif_step-numba-f32-4096-cpu``, or ``max-numba-f32-negative_nan-cpu``."""
         what = [str(self.size)] if self.size else []
         what += [self.variant] if self.variant else []
-        mode = [] if self.mode == "forward" else [self.mode]
-        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform, *mode])
+        how = [self.mode] if self.mode != "forward" else []
+        how += [self.cache] if self.cache else []
+        return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform, *how])
 
     @property
     def kernel(self) -> tuple[Operator, Backend]:

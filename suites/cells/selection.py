@@ -24,6 +24,7 @@ class Selection:
         backends: Names of backends.
         dtypes: Names of dtypes, such as ``float32`` or ``f32``.
         sizes: Nominal sizes.
+        modes: Of a timing: ``forward``, ``forward+backward``.
     """
 
     sources: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Selection:
     backends: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+    modes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Any, prefix: str = "") -> Selection:
@@ -54,6 +56,7 @@ class Selection:
             backends=names("backend"),
             dtypes=names("dtype"),
             sizes=names("size"),
+            modes=names("mode"),
         )
 
     def arguments(self) -> list[str]:
@@ -65,6 +68,7 @@ class Selection:
             ("backend", self.backends),
             ("dtype", self.dtypes),
             ("size", self.sizes),
+            ("mode", self.modes),
         ):
             found += [part for value in values for part in (f"--kb-{option}", str(value))]
         return found
@@ -73,7 +77,7 @@ class Selection:
         """Returns the values by option, without the device and the profile, as the header of a run holds them."""
         found = {
             "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
-            "size": self.sizes,
+            "size": self.sizes, "mode": self.modes,
         }  # fmt: skip
         return {option: list(map(str, values)) for option, values in found.items() if values}
 
@@ -94,6 +98,7 @@ class Selection:
             ("backend", self.backends),
             ("dtype", self.dtypes),
             ("size", self.sizes),
+            ("mode", self.modes),
         ):
             words += [f"--{option} {value}" for value in values]
         return " ".join([*words, f"--device {self.device}"])

@@ -31,6 +31,7 @@ def bench(
     resume: str | None = None,
     timeout_s: float = 120.0,
     processes: int | None = None,
+    keeps_memory: bool = False,
     verbose: bool = False,
 ) -> SessionEnd:
     """Times every cell of the selection.
@@ -40,13 +41,16 @@ def bench(
         resume: A recorded run to continue.
         timeout_s: Seconds after which a cell is given up.
         processes: How many processes time each cell; None for the number of the profile.
+        keeps_memory: Whether the processes keep freed memory.
         verbose: Whether to show the output of pytest.
     """
     session = _Session(selection, resume)
     effort = budget(selection)
     count = processes or effort.processes
     with isolation.isolated() as (variables, scratch), session.screen:
-        spec = WorkerSpec(_LABEL, worker_command(selection, scratch), variables)
+        spec = WorkerSpec(
+            _LABEL, (*worker_command(selection, scratch), *(["--kb-keep-memory"] if keeps_memory else [])), variables
+        )
         try:
             with Panel(
                 [spec] * count, scratch, timeout_s=timeout_s, verbose=verbose, on_event=session.screen.heard
@@ -61,15 +65,18 @@ def bench(
     return session.end()
 
 
-def worker_command(selection: Selection, scratch: str, python: str = sys.executable) -> tuple[str, ...]:
+def worker_command(
+    selection: Selection, scratch: str, python: str = sys.executable, package: Path = isolation.HERE
+) -> tuple[str, ...]:
     """Returns the command that starts a timing process.
 
     Args:
         selection: The cells that it collects.
         scratch: A folder for the files that plugins leave behind.
         python: The interpreter.
+        package: The folder of this package in the environment of the interpreter.
     """
-    arguments = isolation.arguments([isolation.HERE / "bench" / "test_speed.py"], scratch)
+    arguments = isolation.arguments([package / "bench" / "test_speed.py"], scratch, package)
     arguments += ["--kb-bench", *selection.arguments(), "-q", "--no-header"]
     # -P: the user's current folder may hold modules with the names of ours.
     return python, "-P", "-m", "pytest", *arguments

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
 from suites.cells.marks import marks_of_check
 from suites.cells.selection import Selection
-from suites.cells.timed import timed_cells
 from suites.checks import register
 from suites.checks.folders import folders
 from suites.sessions.finding import cell_of, key_text

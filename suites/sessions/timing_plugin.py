@@ -28,6 +28,7 @@ from reports import (
 from reports.options import Exit, again
 from reports.records.cell import CellKey
 from suites.bench import run_header
+from suites.bench.freed_memory import keep_freed_pages
 from suites.bench.timed_process import TimedProcess
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
@@ -54,6 +55,7 @@ class TimingSession:
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
         require_names(self._selection)
+        self._keeps_memory = bool(config.option.kb_keep_memory) and keep_freed_pages()
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
             raise refusal(
                 "--kb-bench was given together with xdist's -n: workers would time each other, and pytest-benchmark "
@@ -145,7 +147,7 @@ class TimingSession:
 
     def _header(self) -> Run:
         try:
-            return run_header.header(self._selection, self._selection.profile, keeps_pages=False)
+            return run_header.header(self._selection, self._selection.profile, keeps_pages=self._keeps_memory)
         except RuntimeError as error:
             raise refusal(no_device(self._selection.device, error)) from error
 
@@ -184,7 +186,7 @@ class TimingSession:
             else:
                 conductor.send(Started(cell))
 
-        process = TimedProcess(self._cases, on_cell)
+        process = TimedProcess(self._cases, on_cell, energy=self._selection.profile == "full")
         for each in conductor.orders():
             if isinstance(each, Prepare):
                 order = []
@@ -201,7 +203,7 @@ class TimingSession:
     def _time_alone(self) -> None:
         """Times all cells in this process, which writes the records."""
         assert self._writer is not None
-        process = TimedProcess(self._cases, lambda cell: None)
+        process = TimedProcess(self._cases, lambda cell: None, energy=self._selection.profile == "full")
         plan = budget(self._selection)
         for contest in contests([case.cell for case in self._cases.values()]):
             keys = [cell.key for cell in contest]

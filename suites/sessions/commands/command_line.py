@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.cli import add_commands
+from reports.cli import RUN_HELP, add_commands, add_export
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, seconds, whole
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, seconds, whole
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
 
@@ -72,7 +72,7 @@ def _bench(options: argparse.Namespace) -> Exit:
 
     outcome = bench(
         Selection.of(options), resume=options.resume, timeout_s=options.timeout, processes=options.processes,
-        verbose=options.verbose,
+        keeps_memory=options.keep_memory, verbose=options.verbose,
     )  # fmt: skip
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
@@ -231,6 +231,18 @@ def _sanitize(options: argparse.Namespace) -> Exit:
     return code
 
 
+def _compare(options: argparse.Namespace) -> Exit:
+    from suites.sessions.compare_command import compare
+
+    return compare(options)
+
+
+def _gate(options: argparse.Namespace) -> Exit:
+    from suites.sessions.gate_command import gate
+
+    return gate(options)
+
+
 def _dispatch(options: argparse.Namespace) -> Exit:
     _announce(f"measuring what a call costs on {options.device}")
     from suites.dispatch.dispatch_command import dispatch
@@ -309,6 +321,11 @@ def parser() -> Parser:
     listing = add("list", _list, "list operators, their backends, and why cells are skipped")
     sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
+    compare = add("compare", _compare, "compare two recorded runs, or time two git revisions in turns")
+    gate = add(
+        "gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]"
+    )
+    _add_names(compare, gate)
     for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     for each in (bench, validate, mutants, mutate, special, listing, dispatch):
@@ -317,19 +334,29 @@ def parser() -> Parser:
         )
     for each, profile, text in (
         (bench, "quick", "quick: 3 minutes on 2 cores (default)"),
+        (compare, "quick", "of revisions; quick: each kernel in few cells (default)"),
+        (gate, "quick", "of revisions; quick: each kernel in few cells (default)"),
         (validate, "full", "full: all cells (default); quick: 4 minutes on 2 cores; deep: hours"),
         (mutants, "full", "full: all cells (default)"),
         (mutate, "full", "full: all cells, for mutants that no cell of the quick profile catches (default)"),
     ):
-        profiles = ("quick", "full") if each is bench else ("quick", "full", "deep")
+        profiles = ("quick", "full") if each in (bench, compare, gate) else ("quick", "full", "deep")
         each.add_argument("--profile", "--cells", choices=profiles, default=profile, help=text)
     for each in (bench, validate):
         each.add_argument("--resume", metavar="RUN", help="continue this recorded run: a path, a run id, or latest")
+    for each in (bench, validate, compare, gate):
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     bench.add_argument(
         "--processes", type=whole(1), metavar="N", help="fresh processes that time each cell (default: 4; full: 5)"
     )
-    for each, limit in ((bench, 120.0), (validate, 300.0), (mutants, 300.0)):
+    bench.add_argument(
+        "--mode", action="append", default=[], choices=("forward", "forward+backward"),
+        help="only this direction; may be repeated (default: forward; full: both)",
+    )  # fmt: skip
+    bench.add_argument(
+        "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
+    )
+    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
     sanitize.set_defaults(profile="quick")
     sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
@@ -344,7 +371,7 @@ def parser() -> Parser:
         each.add_argument(
             "--seed", type=whole(0), metavar="N", help="repeats the random choices of a run (default: new)"
         )
-    for each in (bench, validate, mutants, special, listing, sanitize):
+    for each in (bench, validate, mutants, special, listing, sanitize, compare, gate):
         add_selection(each)
     for name in ("operator", "backend"):
         mutate.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
@@ -367,12 +394,40 @@ def parser() -> Parser:
     )
     dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
     dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
-    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch):
+    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch, compare, gate):
         add_output(each)
-    add_commands(commands)
+    for each in (compare, gate):
+        add_export(each)
+    add_commands(commands, compares=False)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
     return main_parser
+
+
+def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) -> None:
+    """Adds what only ``compare`` and ``gate`` have: the names of two sides, and how long they are timed."""
+    compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
+    compare.add_argument(
+        "names", nargs="+", metavar="NAME", help=f"BASE, then HEAD: two runs ({RUN_HELP}), or two git revisions, of "
+        "which the second is HEAD by default; then Python files or modules with operators",
+    )  # fmt: skip
+    gate.usage = f"{gate.prog} [BASE] [HEAD] [FILE ...] [options]"
+    gate.add_argument(
+        "names", nargs="*", metavar="NAME", help="BASE, then HEAD, as for compare; 'baseline' for the stored run of "
+        "this machine (default: base of the policy, then HEAD)",
+    )  # fmt: skip
+    gate.add_argument("--save", metavar="RUN", help="store this recorded run as the baseline of this machine, and end")
+    for each, limit in ((compare, 10.0), (gate, None)):
+        each.add_argument(
+            "--operators", action="append", default=[], metavar="FILE", help="a Python file or module with operators"
+        )
+        each.add_argument(
+            "--device", "--platform", choices=("cpu", "cuda"), help="where revisions are timed (default: cpu)"
+        )
+        said = "10" if limit else "minutes of the policy, 10"
+        each.add_argument(
+            "--minutes", type=minutes, default=limit, metavar="M", help=f"time for two revisions (default: {said})"
+        )
 
 
 def _program() -> str:

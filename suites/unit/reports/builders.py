@@ -61,12 +61,20 @@ def make_cell(**changes: Any) -> Cell:
     return Cell(**{**fields, **changes})
 
 
-def make_timing(median_ns: float = 1000.0, **changes: Any) -> Timing:
-    process: dict[str, Any] = {"samples_ns": [median_ns * factor for factor in (0.98, 0.99, 1, 1, 1, 1.01, 1.02)]}
-    process |= {name: changes.pop(name) for name in ProcessTimes.__struct_fields__ if name in changes}
+ACROSS = (1.01, 0.98, 1, 0.99, 1.02)
+"""The medians of the processes of a timing, divided by their median."""
+
+
+def make_timing(median_ns: float = 1000.0, across: Sequence[float] = ACROSS, **changes: Any) -> Timing:
+    """A timing with a process for each number in `across`; with one process if `changes` has a field of it."""
+    own = {name: changes.pop(name) for name in ProcessTimes.__struct_fields__ if name in changes}
     fields: dict[str, Any] = {"method": "wall", "cache": "cold", "stop": "converged"}
     if "processes" not in changes:
-        fields["processes"] = [ProcessTimes(**process)]
+        samples = [median_ns * factor for factor in (0.98, 0.99, 1, 1, 1, 1.01, 1.02)]
+        fields["processes"] = [
+            ProcessTimes(**{"samples_ns": [one * sample for sample in samples], **own})
+            for one in ([1.0] if own else across)
+        ]
     return Timing(**{**fields, **changes})
 
 

@@ -14,15 +14,17 @@ def test_times_ratio_and_verdict_of_each_cell():
         make_record(make_cell(size=1), 1500.0),
         make_record(make_cell(size=2), status=Status.OOM, reason="full"),
     ]
-    table = comparison_table(compare(base, head), make_run(), make_run())
+    table = comparison_table(compare(base, head, interleaved=True), make_run(), make_run(), interleaved=True)
+    nothing = "\N{EN DASH}"
     assert [[text.text for text in row.cells] for row in table.rows] == [
-        ["f32", "1", "numba", "1.00 µs", "1.50 µs", "1.50", "COMPARED"],
-        ["f32", "2", "numba", "1.00 µs", "\N{EN DASH}", "\N{EN DASH}", "WRONG"],
+        ["f32", "1", "numba", "1.00 µs", "1.50 µs", "1.50", "1.46\N{EN DASH}1.55", "3.2", "SLOWER"],
+        ["f32", "2", "numba", "1.00 µs", nothing, nothing, nothing, nothing, "WRONG FAILED"],
     ]
+    assert table.rows[0].cells[-1].style is Style.BAD
     assert table.rows[1].cells[-1].style is Style.BAD
-    assert "WRONG: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
-    assert "geometric mean of the ratio: 1.50 over 1 cell that passed on both sides; 1 slower in head" in table.notes
-    assert "cells: 1 COMPARED, 1 WRONG" in table.notes
+    assert "WRONG FAILED: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
+    assert "geometric mean of the ratio: 1.50 over 1 cell that was compared; 1 SLOWER in head" in table.notes
+    assert "cells: 1 SLOWER, 1 WRONG" in table.notes
 
 
 def test_notes_say_what_the_sides_are_and_which_versions_differ():
@@ -39,4 +41,4 @@ def test_equal_reasons_are_gathered():
     head = [make_record(make_cell(size=size), seed=1) for size in (1, 2)]
     base = [make_record(make_cell(size=size)) for size in (1, 2)]
     table = comparison_table(compare(base, head), make_run(), make_run())
-    assert table.notes[-1] == ("NOT_COMPARABLE: seed: base 0, head 1 (2 cells, first lif_step-numba-f32-1-cpu)")
+    assert table.notes[-1] == ("NOT_COMPARABLE SEED: seed: base 0, head 1 (2 cells, first lif_step-numba-f32-1-cpu)")

@@ -7,7 +7,8 @@ import pytest
 
 from reports.pages.columns import FACTS, documentation
 from reports.pages.data_frame import to_frame
-from reports.records.measurements import DispatchFacts, Stages
+from reports.records.header import Source
+from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages
 from reports.records.status import Status
 from suites.unit.reports.builders import GPU, HOST, make_cell, make_pair, make_record, make_run, make_timing
 
@@ -21,21 +22,99 @@ def test_a_row_per_cell_with_every_column():
     assert list(frame["cell_id"]) == ["lif_step-jnp-f32-4096-cpu", "lif_step-numba-f32-4096-cpu"]
 
 
+FULL_RUN = make_run(
+    device=msgspec.structs.replace(GPU, l2_bytes=1, memory_bytes=1, sm_clock_mhz=1),
+    host=msgspec.structs.replace(HOST, load=0.5, memory_bytes=2, machine="m"),
+    source=Source(commit="c", dirty=False, digest="d"),
+    selection={"operator": ["lif_step"]},
+)
+PROCESS = ProcessTimes(
+    samples_ns=[10.0, 11.0],
+    loops=4,
+    program_ns=[45.0],
+    kernels_ns=[9.0],
+    alone_ns=[90.0],
+    alone_warm_ns=[60.0],
+    discarded=1,
+    clock_mhz=1980.0,
+)
+
+
+def full(**changes):
+    """A record that has every fact."""
+    fields = {
+        "cell": make_cell(platform="cuda", params={"cache": "hot"}),
+        "run": FULL_RUN,
+        "flops": 1,
+        "dispatch": DispatchFacts(title="native", mode_title="in a loop", reference="numba", limits={"a": 1.5}),
+        "stages": Stages(trace_ms=1.0, lower_ms=2.0, compile_ms=3.0, first_call_ms=4.0),
+        "timing": make_timing(processes=[PROCESS] * 3),
+        "accuracy": Accuracy(
+            max_ulp=1.0, budget_used=0.25, worst_index=[3], got=1.0, truth=2.0, reference_budget_used=0.5
+        ),
+        "resources": Resources(host_bytes=1, device_bytes=2, energy_j=3.0),
+    }
+    return make_record(**{**fields, **changes})
+
+
 def test_every_column_is_filled_by_some_record():
-    device = msgspec.structs.replace(GPU, l2_bytes=1, memory_bytes=1, sm_clock_mhz=1)
-    run = make_run(device=device, host=msgspec.structs.replace(HOST, load=0.5))
-    dispatch = DispatchFacts(title="native", mode_title="in a loop", reference="numba")
-    cell = make_cell(platform="cuda")
-    full = make_record(
-        cell,
-        run=run,
-        flops=1,
-        dispatch=dispatch,
-        stages=Stages(trace_ms=1.0, lower_ms=2.0, compile_ms=3.0, first_call_ms=4.0),
-    )
-    failed = make_record(make_cell(platform="cuda", size=1), run=run, status=Status.OOM, reason="too big")
-    frame = to_frame([full, failed])
+    failed = make_record(make_cell(platform="cuda", size=1), run=FULL_RUN, status=Status.OOM, reason="too big")
+    pair = [full(cell=make_cell(platform="cuda", backend=name, size=2), dispatch=None) for name in ("jnp", "numba")]
+    apart = make_record(pair[1].cell, run=make_run(device=GPU, run_id="z"), timing=make_timing(method="wall"))
+    other = make_record(pair[0].cell, run=make_run(device=GPU, run_id="z"), timing=make_timing(method="cupti"))
+    frame = to_frame([full(), failed, *pair, apart, other])
     assert [name for name in COLUMNS if frame[name].isna().all()] == []
+
+
+def leaves(value, path=()):
+    """The fields of a record that hold no further fields, each with its path."""
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from leaves(getattr(value, name), (*path, name))
+    elif isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+        yield from leaves(value[0], (*path, 0))
+    else:
+        yield path
+
+
+def changed(value, path):
+    """The record with another value at this path."""
+    if not path:
+        return another(value)
+    first, *rest = path
+    if isinstance(value, list):
+        return [changed(each, rest) for each in value]
+    return msgspec.structs.replace(value, **{first: changed(getattr(value, first), rest)})
+
+
+def another(value):
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 5
+        case str():
+            return OTHER_TEXTS.get(value, value + "x")
+        case dict():
+            return {"x": next(iter(value.values()))}
+        case list():
+            return [another(value[0])]
+    raise AssertionError(value)
+
+
+OTHER_TEXTS = dict.fromkeys((FULL_RUN.started, make_record().time), "2026-11-20T19:09:09+00:00")
+
+NO_COLUMNS = {"schema", "reason", "status", "run.device.platform", "cell.platform"}
+"""Fields that cannot change alone, and the version of the layout, which is the same in all records that were read."""
+
+
+@pytest.mark.parametrize("path", [".".join(map(str, path)) for path in leaves(full())])
+def test_every_field_of_a_record_is_in_some_column(path):
+    if path in NO_COLUMNS:
+        pytest.skip("cannot change alone")
+    parts = [int(part) if part.isdigit() else part for part in path.split(".")]
+    record = changed(full(), parts)
+    assert not to_frame([record]).equals(to_frame([full()]))
 
 
 def test_columns_have_different_names_and_are_all_documented():

@@ -35,7 +35,8 @@ def test_a_csv_file_has_all_columns(run, tmp_path, capsys):
 def test_a_json_file_has_lists_and_null(run, tmp_path):
     assert main(["compare", str(run), str(run), "--export", str(tmp_path / "ratios.json")]) == Exit.FINE
     rows = json.loads((tmp_path / "ratios.json").read_text(encoding="utf-8"))
-    assert [(row["ratio"], row["reason"]) for row in rows] == [(1.0, None), (1.0, None)]
+    assert [(row["ratio"], row["code"]) for row in rows] == [(None, "BASELINE"), (1.0, "WITHIN")]
+    assert [row["base_processes"] for row in rows] == [5, 5]
     frame = to_frame([make_record(make_cell(params={"k": 1}), median_ns=None)])
     (row,) = json.loads(frame_json(frame, JSON_COLUMNS))
     assert (row["params"], row["shapes"], row["median_ns"]) == ({"k": 1}, [[4096]], None)

@@ -140,7 +140,7 @@ def test_json_has_the_numbers_and_null_for_what_is_not_there(runs, capsys):
 def test_csv_reads_as_a_frame(runs, capsys):
     write(runs, "a", 1000.0)
     write(runs, "b", 1500.0)
-    for command, column in ((["show", "a"], "median_ns"), (["compare", "a", "b"], "ratio"), (["list"], "run")):
+    for command, column in ((["show", "a"], "median_ns"), (["compare", "a", "b"], "base_ns"), (["list"], "run")):
         assert main([*command, "--format", "csv"]) == Exit.FINE
         frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
         assert frame[column].notna().all()
@@ -200,7 +200,7 @@ def test_help_documents_the_exit_codes(arguments, capsys):
         main(arguments)
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    for words in ("exit codes:", "0  fine", "1  a cell is wrong", "3  nothing was checked"):
+    for words in ("exit codes:", "0  fine", "1  a cell is wrong or slower", "3  nothing was checked"):
         assert words in shown
 
 
@@ -232,8 +232,33 @@ def test_a_newer_schema_is_infrastructure(runs, capsys):
 def test_compare_prints_ratios(runs, capsys):
     write(runs, "a", 1000.0)
     write(runs, "b", 1500.0)
-    assert main(["compare", "a", "b"]) == Exit.FINE, "slower is not wrong"
-    assert "1.50 over 2 cells" in capsys.readouterr().out
+    assert main(["compare", "a", "b"]) == Exit.FINE, "the machine is slower, not the kernel"
+    shown = capsys.readouterr().out
+    assert "1.00 over 1 cell that was compared" in shown
+    assert "time of jnp in head divided by base: 1.50" in shown
+
+
+def test_compare_exits_with_1_if_a_cell_is_slower(runs, capsys):
+    write(runs, "a", 1000.0)
+    write(runs, "b", timing=make_timing(3300.0))
+    assert main(["compare", "a", "b"]) == Exit.WRONG
+    assert "SLOWER" in capsys.readouterr().out
+    assert main(["compare", "b", "a"]) == Exit.FINE
+    assert "FASTER" in capsys.readouterr().out
+
+
+def test_compare_exits_with_3_if_processes_are_too_few_to_decide(runs, capsys):
+    write(runs, "a", 1000.0)
+    write(runs, "b", timing=make_timing(3300.0, across=[1.0]))
+    assert main(["compare", "a", "b"]) == Exit.COULD_NOT_RUN
+    assert "nothing could be decided for 1 of 2 cells: lif_step-numba-f32-4096-cpu" in capsys.readouterr().err
+
+
+def test_compare_exits_with_3_if_some_cell_is_not_comparable(runs, capsys):
+    write(runs, "a")
+    write(runs, "b", timing=make_timing(method="cupti"))
+    assert main(["compare", "a", "b"]) == Exit.COULD_NOT_RUN
+    assert "nothing could be decided for 1 of 2 cells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

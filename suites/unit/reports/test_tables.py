@@ -4,9 +4,10 @@ import pytest
 
 from reports.pages.details import accuracy_tables, stage_tables
 from reports.pages.times import benchmark_tables
-from reports.records.measurements import Accuracy, Stages
+from reports.records.measurements import Accuracy, ProcessTimes, Resources, Stages
 from reports.records.status import Status
 from reports.render.layout import Style
+from reports.render.units import DASH
 from suites.unit.reports.builders import GPU, make_cell, make_pair, make_record, make_run, make_timing
 
 
@@ -15,7 +16,7 @@ def times(records):
 
 
 def summary(records):
-    return benchmark_tables(records)[1]
+    return benchmark_tables(records)[-1]
 
 
 def texts(table, row=0):
@@ -59,6 +60,105 @@ def test_the_fastest_that_passed_is_marked():
     row = texts(times(make_pair(1000.0, 500.0)))
     assert row["numba", "time"].style is Style.BEST
     assert row["jnp", "time"].style is Style.PLAIN
+
+
+ROW = {
+    "jnp": (1.0, 1.02, 0.98, 1.01, 0.99),
+    "numba": (1.01, 1.0, 0.99, 0.99, 1.01),
+    "warp": (1.4, 1.41, 1.39, 1.4, 1.42),
+}
+"""Times of three backends in five processes."""
+
+
+def row_of(**across):
+    """A table of one row; times of each backend in its processes."""
+    cells = [(make_cell(backend=name), make_timing(across=own)) for name, own in across.items()]
+    return times([make_record(cell, timing=timing) for cell, timing in cells])
+
+
+def test_backends_that_cannot_be_told_apart_are_marked_alike():
+    table = row_of(**ROW)
+    row = texts(table)
+    assert [row[name, "time"].style for name in ROW] == [Style.BEST, Style.BEST, Style.PLAIN]
+    assert [row[name, "time"].text[0] for name in ROW] == ["=", "=", "1"]
+    assert (row["numba", RATIO].text, row["warp", RATIO].text) == ("=1.01", "1.40")
+    assert row["warp", "95%"].text == f"1.38{DASH}1.43"
+    assert "tied" in table.best
+
+
+def test_a_difference_below_the_smallest_effect_is_a_tie_however_certain():
+    row = texts(row_of(jnp=ROW["jnp"], numba=[1.01 * one for one in ROW["jnp"]]))
+    assert row["numba", "95%"].text == f"1.01{DASH}1.01"
+    assert row["numba", RATIO].text == "=1.01"
+    assert {row[name, "time"].style for name in ("jnp", "numba")} == {Style.BEST}
+
+
+def test_a_noisy_cell_does_not_win():
+    noisy = (0.5, 0.6, 0.7, 1.3, 1.5)
+    assert texts(row_of(jnp=ROW["jnp"], numba=noisy))["numba", "time"].text[0] == "="
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_with_few_processes_nobody_wins(count):
+    table = row_of(jnp=[1.0] * count, numba=[0.5] * count)
+    row = texts(table)
+    assert {row[name, "time"].style for name in ("jnp", "numba")} == {Style.PLAIN}
+    assert row["numba", RATIO].text == "0.50"
+    assert "no cell was measured in 3 processes or more" in notes(table)
+    assert "95%" not in {column.header for column in table.columns}
+    assert "95%" in {column.header for column in row_of(**ROW).columns}
+
+
+def test_the_spread_is_the_least_and_the_greatest_process():
+    assert texts(row_of(**ROW))["warp", f"low{DASH}high"].text == f"1.39{DASH}1.42"
+
+
+def test_cells_of_a_resumed_run_are_compared_unpaired():
+    table = row_of(jnp=ROW["jnp"], numba=ROW["warp"][:3])
+    assert texts(table)["numba", RATIO].text == "1.40"
+    assert "cells of different numbers of processes come from a resumed run" in notes(table)
+
+
+def test_a_time_that_the_program_decides_has_no_ratio_and_does_not_win():
+    jnp, numba = make_pair(1000.0, 500.0)
+    unsteady = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
+    unsteady = make_timing(processes=[unsteady] * 5)
+    table = times([jnp, make_record(numba.cell, timing=unsteady)])
+    row = texts(table)
+    assert row["numba", "time"].style is Style.PLAIN
+    assert row["numba", RATIO].text == DASH
+    assert "no ratio: the program around the calls decides the time of the kernel (lif_step-numba" in notes(table)
+
+
+def test_no_ratio_across_methods_and_the_note_says_so():
+    jnp = make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti"))
+    assert "no ratio: timed by wall, jnp by cupti (lif_step-numba" in notes(times([jnp, make_record()]))
+
+
+def test_what_a_single_call_costs_has_a_table_if_it_was_recorded():
+    process = ProcessTimes(samples_ns=[100.0], loops=10, program_ns=[3000.0], alone_ns=[9e3], alone_warm_ns=[8e3])
+    timing = make_timing(processes=[process] * 3)
+    tables = benchmark_tables([make_record(timing=timing), make_record(make_cell(size=1))])
+    (table,) = [table for table in tables if table.title.startswith("What a single call costs")]
+    row = {header: text.text for (_, header), text in texts(table).items()}
+    assert row == {"dtype": "f32", "size": "4,096", "alone": "9.00 µs", "warm": "8.00 µs", "fixed": "2.00 µs"}
+    assert len(table.rows) == 1, "the other cell has none of these facts"
+    assert not [table for table in benchmark_tables([make_record()]) if table.title.startswith("What a single")]
+
+
+def test_memory_and_energy_are_beside_the_first_result():
+    resources = Resources(host_bytes=1_500_000, device_bytes=0, energy_j=0.0025)
+    (table,) = [one for one in benchmark_tables([make_record(resources=resources)]) if one.title.startswith("Before")]
+    row = {header: text.text for (_, header), text in texts(table).items()}
+    assert row == {
+        **{"dtype": "f32", "size": "4,096", "compile": "30.0 ms"},
+        **{"host": "1.50 MB", "device": "0 B", "energy": "2.50 mJ"},
+    }
+
+
+def test_discarded_samples_are_counted():
+    throttled = make_timing(processes=[ProcessTimes(samples_ns=[1.0], discarded=2)] * 3)
+    assert "6 samples were discarded, because the device was throttled" in notes(times([make_record(timing=throttled)]))
 
 
 def test_a_wrong_kernel_never_wins():
@@ -163,7 +263,7 @@ def test_notes_say_what_ran_where_and_how():
     records = [*make_pair(1000.0, 500.0), make_record(make_cell(size=2), status=Status.OOM)]
     said = notes(times(records)) + "\n".join(summary(records).notes)
     for words in [
-        *("cells: 2 passed, 1 failed, 0 skipped", "method: wall, cache cold; 7 samples per cell"),
+        *("cells: 2 passed, 1 failed, 0 skipped", "method: wall, cache cold; 35 samples per cell, in 5 processes"),
         *("20261120T190102-3f2a", "commit 0123456789ab", "jax 0.10.2"),
         *("Xeon, 4 cores, 2 of them usable, threads: numba 2", "x64=False"),
     ]:
@@ -177,7 +277,8 @@ def test_the_summary_has_the_mean_with_its_count_and_losses():
     row = {header: text.text for (_, header), text in texts(table, 1).items()}
     assert row == {
         **{"backend": "numba", "passed": "2", "failed": "1", "skipped": "0"},
-        **{"geomean": "0.71", "best": "0.25", "worst": "2.00", "compared": "2", "slower": "1"},
+        **{"geomean": "0.71", "95%": f"0.71{DASH}0.71", "best": "0.25", "worst": "2.00"},
+        **{"compared": "2", "slower": "1"},
     }
     assert texts(table, 0)[RATIO, "geomean"].text == "baseline"
 
@@ -186,7 +287,7 @@ def test_platforms_and_runs_have_their_own_tables():
     gpu = make_record(make_cell(platform="cuda"), run=make_run(device=GPU))
     other = make_record(run=make_run(run_id="a"))
     tables = benchmark_tables([make_record(), gpu, other])
-    assert [table.title for table in tables[::2]] == [
+    assert [table.title for table in tables[::3]] == [
         *("Time per call on cpu: Xeon", "Time per call on cuda: NVIDIA H200", "Time per call on cpu: Xeon")
     ]
 

@@ -21,7 +21,9 @@ ROOMS = {
     "suites": {
         "__main__": "sessions",
         "plugin": "bench checks sessions",
-        "sessions": "backends bench cells checks declare dispatch mutants mutation numerics ops sanitize",
+        "sessions": "backends bench cells checks declare dispatch errors mutants mutation numerics ops "
+        "revisions sanitize",
+        "revisions": "cells errors",
         "sanitize": "cells checks mutants numerics",
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
@@ -36,11 +38,12 @@ ROOMS = {
     },
     "reports": {
         "__main__": "cli",
-        "cli": "errors judgement options pages records render",
-        "__init__": "errors judgement pages records",
+        "cli": "errors judgement options pages records render statistics",
+        "__init__": "errors judgement pages records statistics",
+        "gate": "errors judgement options pages records render statistics",
         "judgement": "options records",
         "options": "records",
-        "pages": "errors records render",
+        "pages": "errors records render statistics",
         "render": "errors",
         "records": "errors",
     },

@@ -8,6 +8,7 @@ import pytest
 
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda_blocks import MISSING
+from suites.bench.timed_selection import timed_cells
 from suites.cells import catalogue, marks
 from suites.cells.case import Case
 from suites.cells.grid import backends
@@ -15,7 +16,6 @@ from suites.cells.selection import Selection
 from suites.cells.tables.batches import batches
 from suites.cells.tables.calls import samples
 from suites.cells.tables.differentiable import gradients
-from suites.cells.timed import timed_cells
 from suites.checks.register import checks
 from suites.ops import operators
 

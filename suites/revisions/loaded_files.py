@@ -1,0 +1,50 @@
+"""Loads operators, and prints which files were loaded for them, as one line of JSON.
+
+:mod:`suites.revisions.inspection` starts this file with the Python of another revision. It imports from that revision,
+so it uses only names that every revision has had since operators could be loaded from files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def main(sources: list[str]) -> dict[str, object]:
+    """Returns the files that were loaded and the folders of installed packages; or what went wrong."""
+    try:
+        from suites.cells import catalogue
+    except ImportError as error:
+        return {"error": f"this revision is too old to be compared: {error}"}
+    try:
+        catalogue.use(sources)
+        names = sorted(catalogue.operators())
+    except ValueError as error:
+        return {"error": " ".join(str(error).split())}
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    paths = sysconfig.get_paths()
+    return {
+        "operators": names,
+        "package": str(Path(catalogue.__file__).parents[1]),
+        "protocol": _protocol(),
+        "files": sorted({file for file in files if isinstance(file, str) and file != __file__}),
+        "installed": sorted({*paths.values(), sys.prefix, sys.base_prefix}),
+        "libraries": sorted({paths["purelib"], paths["platlib"]}),
+    }
+
+
+def _protocol() -> int | None:
+    """Returns the number of the messages by which this revision is told when to time; None if it knows none."""
+    try:
+        # By name: this room does not import the sessions.
+        return getattr(importlib.import_module("suites.sessions.events"), "PROTOCOL", None)
+    except ImportError:
+        return None
+
+
+if __name__ == "__main__":
+    print()
+    print(json.dumps(main(sys.argv[1:])))

@@ -1,0 +1,175 @@
+"""Asks git for the revisions of a repository and for their files. Never changes the repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from suites.errors import RevisionError
+
+SHORT = 12
+"""Digits of a commit where people read it."""
+
+_LOCAL = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE",
+)  # fmt: skip
+"""Variables that tie git to one repository. A hook, such as pre-push, sets them for the commands that it starts."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository with a work tree.
+
+    Attributes:
+        root: The top folder of the work tree, without symbolic links.
+    """
+
+    root: Path
+
+    @classmethod
+    def around(cls, place: Path) -> Repository:
+        """Returns the repository that holds a file or folder.
+
+        Raises:
+            RevisionError: There is no git, the place is in no repository, or the repository has no work tree.
+        """
+        folder = place if place.is_dir() else place.parent
+        done = _git(folder, "rev-parse", "--show-toplevel")
+        if done.returncode:
+            raise RevisionError(
+                f"{place}: git finds no work tree there ({_said(done)}). Revisions are compared in a git repository."
+            )
+        return cls(Path(done.stdout.strip()).resolve())
+
+    def commit(self, revision: str) -> str:
+        """Returns the full commit of a revision: a branch, a tag, the beginning of a commit, ``HEAD~1``.
+
+        Raises:
+            RevisionError: There is none, or the name is ambiguous; the message says so for a shallow clone.
+        """
+        done = _git(self.root, "rev-parse", "--verify", f"{revision}^{{commit}}") if _is_name(revision) else None
+        if done is not None and done.returncode == 0:
+            return done.stdout.strip()
+        if done is not None and "ambiguous" in done.stderr:
+            raise RevisionError(f"{revision!r} is the beginning of several commits of {self.root}. Give more digits.")
+        raise RevisionError(f"no revision {revision!r} in {self.root}.{self._cure(revision)}")
+
+    def merge_base(self, base: str, head: str) -> str:
+        """Returns the last commit that two commits have in common: where the branch of ``head`` began.
+
+        Args:
+            base: A full commit.
+            head: A full commit.
+
+        Raises:
+            RevisionError: They have none, or the clone is too shallow to hold it.
+        """
+        done = _git(self.root, "merge-base", base, head)
+        if done.returncode or not done.stdout.strip():
+            raise RevisionError(
+                f"{base[:SHORT]} and {head[:SHORT]} have no commit in common in {self.root}.{self._cure(None)}"
+            )
+        return done.stdout.split()[0]
+
+    def changes(self) -> list[str]:
+        """Returns the paths of the files that differ from ``HEAD``, and of new Python files: no commit holds them."""
+        listed = _git(self.root, "status", "--porcelain", "-z", "--no-renames").stdout.split("\0")
+        return [line[3:] for line in listed if line and (not line.startswith("??") or line.endswith(".py"))]
+
+    def files(self, commit: str) -> list[str]:
+        """Returns the paths of the files of a commit, from the root of the repository."""
+        return [path for mode, path in self._entries(commit) if mode != _SUBMODULE]
+
+    def submodules(self, commit: str) -> list[str]:
+        """Returns the paths of the submodules of a commit; :meth:`export` leaves their folders empty."""
+        return [path for mode, path in self._entries(commit) if mode == _SUBMODULE]
+
+    def path_of(self, file: Path) -> str | None:
+        """Returns the path of a file from the root of the repository; None if it lies outside of it."""
+        real = file.resolve()
+        return real.relative_to(self.root).as_posix() if real.is_relative_to(self.root) else None
+
+    def export(self, commit: str, folder: Path) -> Path:
+        """Writes the files of a commit to a folder, as a checkout would, and returns the folder.
+
+        Unlike ``git archive`` it leaves nothing out that a checkout has (``export-ignore``). A folder that is there is
+        returned as it is: it was written in one piece.
+
+        Args:
+            commit: A full commit.
+            folder: Where to.
+
+        Raises:
+            RevisionError: git cannot read a file of the commit, or the disk is full.
+        """
+        if folder.is_dir():
+            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        variables = {"GIT_INDEX_FILE": str(scratch / "index")}
+        try:
+            for arguments in (
+                ["read-tree", commit],
+                ["checkout-index", "--all", f"--prefix={scratch / 'tree'}{os.sep}"],
+            ):
+                done = _git(self.root, *arguments, **variables)
+                if done.returncode:
+                    raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {_said(done)}")
+            (scratch / "tree").mkdir(exist_ok=True)  # a commit may hold no file
+            (scratch / "tree").rename(folder)
+        except OSError as error:
+            if not folder.is_dir():  # another process may have been faster
+                raise RevisionError(f"{folder}: cannot be written: {error.strerror or error}.") from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return folder
+
+    def _entries(self, commit: str) -> list[tuple[str, str]]:
+        listed = _git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout.split("\0")
+        return [(line.split(" ", 1)[0], line.partition("\t")[2]) for line in listed if line]
+
+    def _cure(self, revision: str | None) -> str:
+        if _git(self.root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+            return (
+                " This clone is shallow, it holds only the last commits: run git fetch --unshallow; in GitHub Actions"
+                " give actions/checkout fetch-depth: 0."
+            )
+        if revision is None:
+            return ""
+        remote, _, branch = revision.partition("/")
+        if branch and remote in _git(self.root, "remote").stdout.split():
+            return f" Fetch it first: git fetch {remote} {branch}."
+        return " Give a branch, a tag, the beginning of a commit, or one such as HEAD~1."
+
+
+_SUBMODULE = "160000"
+
+
+def _is_name(revision: str) -> bool:
+    """Whether git can take the text for a revision, and for no option."""
+    return bool(revision.strip()) and not revision.startswith("-") and "\0" not in revision
+
+
+def _git(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _LOCAL}
+    # Messages are looked at, so they must be English.
+    kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"} | variables
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            env=kept, capture_output=True, text=True, errors="surrogateescape", check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise RevisionError(
+            f"git cannot be started ({error.strerror}). Install git, and put it on the path."
+        ) from error
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].removeprefix("fatal: ") if lines else f"git ended with exit code {done.returncode}"

@@ -1,0 +1,341 @@
+"""Makes the two sides of a comparison: which Python runs which operators of which commit.
+
+In a checkout of this project each side is an installed revision of its own. In a user's repository both sides have the
+user's Python, and the operators of each come from the files of its commit.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from suites.cells.selection import Selection
+from suites.errors import RevisionError
+from suites.revisions import environments, inspection
+from suites.revisions.repository import SHORT, Repository
+
+BASE, HEAD = "base", "head"
+"""The labels of the sides."""
+
+KEPT_IN = Path(".nox", "compare")
+"""The folder, in a checkout of this project, that keeps the files and the environments of revisions."""
+
+_HERE = Path(__file__).resolve().parents[2]
+_DECLARERS = {"Operator", "operator_of"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+        label: ``base`` or ``head``.
+        commit: The full commit.
+        python: The Python that runs it.
+        sources: Files or modules with its operators; none for the built-in ones.
+        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
+            counts as not set.
+        tree: The folder with the files of the commit.
+        folder: The working folder of its processes: the current one, in the files of the commit.
+        package: The folder of the package ``suites`` that it runs.
+        protocol: The number of the messages by which its timing processes are conducted; None if it knows none.
+    """
+
+    label: str
+    commit: str
+    python: Path
+    sources: tuple[str, ...]
+    variables: dict[str, str]
+    tree: Path
+    folder: Path
+    package: Path = _HERE / "suites"
+    protocol: int | None = None
+
+    def __str__(self) -> str:
+        """Returns the label and the commit, for messages."""
+        return f"{self.label} ({self.commit[:SHORT]})"
+
+    def selection(self, of: Selection) -> Selection:
+        """Returns a selection with the operators of this side."""
+        return replace(of, sources=self.sources)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of a comparison.
+
+    Attributes:
+        base: The older one.
+        head: The newer one.
+        sources: The operators as a reader knows them: paths from the root of the repository, or modules.
+        notes: What a reader should know of the comparison, a sentence each.
+    """
+
+    base: Side
+    head: Side
+    sources: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Request:
+    repository: Repository
+    commits: tuple[str, str]
+    selection: Selection
+    scratch: Path
+    notes: list[str] = field(default_factory=list)
+
+
+def repository_of(selection: Selection) -> Repository:
+    """Returns the repository whose revisions are compared: it holds the operators, or else the current folder.
+
+    Raises:
+        RevisionError: There is none, or the operators lie in several.
+    """
+    files = [Path(source) for source in selection.sources if _is_file(source)]
+    for file in files:
+        if not file.parent.is_dir():
+            raise RevisionError(f"{file}: there is no such folder.")
+    found = list(dict.fromkeys(Repository.around(file.resolve()) for file in files)) or [Repository.around(Path.cwd())]
+    if len(found) > 1:
+        raise RevisionError(f"the operators lie in {len(found)} repositories: {found[0].root}, {found[1].root}.")
+    return found[0]
+
+
+def make_sides(
+    repository: Repository, base: str, head: str, selection: Selection, scratch: Path, *, takes_changes: bool = False
+) -> Sides:
+    """Makes both sides ready to run, and looks at each once: its operators load, and from its own commit.
+
+    Args:
+        repository: The repository, see :func:`repository_of`.
+        base: The full commit of the older side.
+        head: The full commit of the newer side.
+        selection: The cells; its sources are paths in the work tree, or modules.
+        scratch: A folder for the files of a user's revisions. The caller deletes it when both sides have run.
+        takes_changes: Whether the user knows that uncommitted changes do not count.
+
+    Raises:
+        RevisionError: A revision cannot be made ready; the message says which and why.
+    """
+    request = _Request(repository, (base, head), selection, scratch)
+    changes = [] if takes_changes else repository.changes()
+    if changes:
+        request.notes.append(
+            f"uncommitted changes do not count: {', '.join(changes[:3])}{', ...' if len(changes) > 3 else ''}"
+        )
+    for commit in dict.fromkeys(request.commits):
+        for path in repository.submodules(commit):
+            request.notes.append(f"the submodule {path} is not part of the files of {commit[:SHORT]}")
+    is_own = _is_this_project(repository.root)
+    trees = _exported(request, repository.root / KEPT_IN / "files" if is_own else scratch)
+    sources = _sources(request, trees, is_own)
+    sides = _installed(request, trees, sources) if is_own else _with_this_python(request, trees, sources)
+    base_side, head_side = (_inspected(side, repository.root, is_installed=is_own) for side in sides)
+    names = tuple(dict.fromkeys(source.known for each in sources for source in each))
+    if not selection.sources and names:
+        request.notes.append(f"operators: {', '.join(names)}")
+    return Sides(base_side, head_side, names, tuple(dict.fromkeys(request.notes)))
+
+
+def _inspected(side: Side, root: Path, *, is_installed: bool) -> Side:
+    start = inspection.Start(
+        python=side.python, variables=side.variables, sources=side.sources, folder=side.folder
+    )  # fmt: skip
+    found = inspection.inspect_side(start, side.tree, root, str(side), is_installed=is_installed)
+    return replace(side, package=found.package, protocol=found.protocol)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Operators of one side: as a reader knows them, and as its process finds them."""
+
+    known: str
+    found: str
+
+
+def _exported(request: _Request, folder: Path) -> tuple[Path, Path]:
+    # Paths of one length: programs with longer ones have another stack, which can move times.
+    base, head = request.commits
+    return request.repository.export(base, folder / base[:SHORT]), request.repository.export(
+        head, folder / head[:SHORT]
+    )
+
+
+def _sources(
+    request: _Request, trees: tuple[Path, Path], is_own: bool
+) -> tuple[tuple[_Source, ...], tuple[_Source, ...]]:
+    """Returns the operators of both sides.
+
+    Raises:
+        RevisionError: A side has none.
+    """
+    given = request.selection.sources
+    if not given and is_own:
+        return (), ()
+    known = [_known(request.repository, source) for source in given] or _declared(trees)
+    if not known:
+        raise RevisionError(
+            f"no tracked file of {request.repository.root} declares an operator. Name the file: --operators my_ops.py."
+        )
+    found = []
+    for label, commit, tree in zip((BASE, HEAD), request.commits, trees, strict=True):
+        held = tuple(
+            _Source(name, str(tree / name) if _is_file(name) else name)
+            for name in known
+            if not _is_file(name) or (tree / name).is_file()
+        )
+        lost = [name for name in known if name not in {source.known for source in held}]
+        if not held:
+            why = "" if label == BASE else " Commit it first: only commits are compared."
+            raise RevisionError(f"{label} ({commit[:SHORT]}) has no file {', '.join(lost)}.{why}")
+        request.notes.extend([f"{label} ({commit[:SHORT]}) has no file {name}" for name in lost])
+        found.append(held)
+    return found[0], found[1]
+
+
+def _known(repository: Repository, source: str) -> str:
+    if not _is_file(source):
+        return source
+    path = repository.path_of(Path(source))
+    assert path is not None  # the repository is the one around the operators
+    return path
+
+
+def _declared(trees: Sequence[Path]) -> list[str]:
+    """Returns the files that declare operators, by their paths, as far as their source shows it."""
+    found: dict[str, None] = {}
+    for tree in trees:
+        for file in sorted(tree.rglob("*.py")):
+            path = file.relative_to(tree)
+            is_test = path.name.startswith(("test_", "conftest")) or {"test", "tests"} & set(path.parts)
+            if not is_test and _declares(file):
+                found[path.as_posix()] = None
+    return list(found)
+
+
+def _declares(file: Path) -> bool:
+    try:
+        module = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    nodes = list(ast.walk(module))
+    imports = any(
+        (isinstance(node, ast.ImportFrom) and node.module == "suites" and node.level == 0)
+        or (isinstance(node, ast.Import) and any(alias.name == "suites" for alias in node.names))
+        for node in nodes
+    )
+    called = {
+        getattr(node.func, "id", getattr(node.func, "attr", None)) for node in nodes if isinstance(node, ast.Call)
+    }
+    return imports and bool(called & _DECLARERS)
+
+
+def _installed(
+    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]]
+) -> tuple[Side, Side]:
+    """Returns two sides with a revision of this project each, installed in its own environment."""
+    extras = ("suites", *_cuda_extras(request.selection.device))
+    wanted = [
+        environments.Wanted(label, commit, tree, extras)
+        for label, commit, tree in zip((BASE, HEAD), request.commits, trees, strict=True)
+    ]
+    built = environments.build(wanted, request.repository.root / KEPT_IN)
+    request.notes.extend([one.note for one in built if one.note])
+    # Without this, the variable could lead both sides to the work tree.
+    variables = {"PYTHONPATH": ""}
+    one, two = (
+        Side(
+            label=each.label, commit=each.commit, python=ready.python, tree=each.tree, variables=variables,
+            folder=_folder(request.repository.root, each.tree), sources=tuple(source.found for source in held),
+        )
+        for each, ready, held in zip(wanted, built, sources, strict=True)
+    )  # fmt: skip
+    return one, two
+
+
+def _with_this_python(
+    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]]
+) -> tuple[Side, Side]:
+    """Returns two sides with this Python, whose operators come from the files of their commits."""
+    one, two = (
+        Side(
+            label=label, commit=commit, python=Path(sys.executable), tree=tree,
+            folder=_folder(request.repository.root, tree), sources=tuple(source.found for source in held),
+            variables={"PYTHONPATH": os.pathsep.join(_import_path(request.repository.root, tree))},
+        )
+        for label, commit, tree, held in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
+    )  # fmt: skip
+    return one, two
+
+
+def _folder(root: Path, tree: Path) -> Path:
+    """Returns the current folder in the files of a commit, so that relative paths lead to its files; else their top."""
+    here = Path.cwd().resolve()
+    inside = tree / here.relative_to(root) if here.is_relative_to(root) else tree
+    return inside if inside.is_dir() else tree
+
+
+def _import_path(root: Path, tree: Path) -> list[str]:
+    """Returns the import path of a side: where this Python imports from the work tree, it imports from the commit.
+
+    The same goes for a package that was installed from the work tree, editable or not.
+    """
+    mapped = []
+    for place in [*map(Path, filter(None, sys.path)), *_installed_folders()]:
+        real = place.resolve()
+        if real.is_relative_to(root) and real.is_dir():
+            inside = tree / real.relative_to(root)
+            mapped += [str(inside)] if inside.is_dir() else []
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    kept = [path for path in inherited if not Path(path).resolve().is_relative_to(root)]
+    # A new process finds the project by this if it is not installed.
+    ours = [] if str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [str(_HERE)]
+    return list(dict.fromkeys([*mapped, *kept, *ours]))
+
+
+def _installed_folders() -> Iterator[Path]:
+    """Yields the folders that packages were installed from, and the folders ``src`` in them."""
+    for distribution in metadata.distributions():
+        text = distribution.read_text("direct_url.json")
+        try:
+            url = str(json.loads(text).get("url", "")) if text else ""
+        except (ValueError, AttributeError):
+            continue
+        if url.startswith("file:"):
+            folder = Path(unquote(urlparse(url).path))
+            yield from (folder, folder / "src")
+
+
+def _cuda_extras(device: str) -> tuple[str, ...]:
+    if device != "cuda":
+        return ()
+    for number in ("13", "12"):
+        try:
+            metadata.distribution(f"jax-cuda{number}-plugin")
+        except metadata.PackageNotFoundError:
+            continue
+        return (f"cuda{number}",)
+    return ("cuda13",)
+
+
+def _is_this_project(root: Path) -> bool:
+    try:
+        with (root / "pyproject.toml").open("rb") as file:
+            name = tomllib.load(file).get("project", {}).get("name")
+    except (OSError, tomllib.TOMLDecodeError, AttributeError):
+        return False
+    return name == environments.PROJECT and (root / "suites" / "__init__.py").is_file()
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(".py")

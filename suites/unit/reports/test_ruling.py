@@ -1,0 +1,197 @@
+"""The gate decides: which cells fail a change, which leave it undecided, and which are excused."""
+
+import datetime
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reports.statistics.verdict import Code, Verdict
+
+from reports.gate.policy import Allowed, Policy
+from reports.gate.ruling import Effect, decide_gate
+from reports.options import Exit
+from reports.pages.compare import Comparison
+from reports.records.status import Status
+from suites.unit.reports.builders import make_cell
+
+TODAY = datetime.date(2026, 11, 22)
+
+
+def one(verdict=Verdict.SAME, code=None, *, head=Status.PASSED, base=Status.PASSED, **cell):
+    usual = {
+        Verdict.SAME: Code.WITHIN, Verdict.SLOWER: Code.BEYOND, Verdict.FASTER: Code.BEYOND, Verdict.UNSURE: Code.NOISE,
+        Verdict.NEW: Code.ABSENT, Verdict.MISSING: Code.ABSENT, Verdict.NOT_COMPARABLE: Code.FLAGS,
+        Verdict.WRONG: Code.FAILED,
+    }  # fmt: skip
+    statuses = {
+        "base_status": None if verdict is Verdict.NEW else base,
+        "head_status": None if verdict is Verdict.MISSING else head,
+    }
+    return Comparison(cell=make_cell(**cell), verdict=verdict, code=code or usual[verdict], **statuses)
+
+
+WRONG = {"verdict": Verdict.WRONG, "head": Status.WRONG_VALUE}
+OUT_OF_MEMORY = {"verdict": Verdict.WRONG, "head": Status.OOM}
+FIXED = {"verdict": Verdict.WRONG, "base": Status.WRONG_VALUE}
+
+
+def allowed(cell="*", until=datetime.date(2026, 12, 31), reason="known"):
+    return Allowed(cell=cell, reason=reason, until=until)
+
+
+def decided(*comparisons, **options):
+    policy = Policy(**{name: options.pop(name) for name in ("allow", "most_unsure") if name in options})
+    return decide_gate(policy, comparisons, today=TODAY, **options)
+
+
+@pytest.mark.parametrize(
+    ("facts", "effect", "code"),
+    [
+        ({"verdict": Verdict.SAME}, Effect.PASSES, Exit.FINE),
+        ({"verdict": Verdict.FASTER}, Effect.PASSES, Exit.FINE),
+        ({"verdict": Verdict.NEW}, Effect.PASSES, Exit.FINE),
+        ({"verdict": Verdict.UNSURE, "code": Code.SMALL}, Effect.PASSES, Exit.FINE),
+        ({"verdict": Verdict.SLOWER}, Effect.FAILS, Exit.WRONG),
+        (WRONG, Effect.FAILS, Exit.WRONG),
+        ({**WRONG, "backend": "jnp"}, Effect.FAILS, Exit.WRONG),
+        (OUT_OF_MEMORY, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
+        (FIXED, Effect.PASSES, Exit.FINE),
+        ({"verdict": Verdict.UNSURE}, Effect.UNSURE, Exit.COULD_NOT_RUN),
+        ({"verdict": Verdict.UNSURE, "code": Code.FEW_PROCESSES}, Effect.UNSURE, Exit.COULD_NOT_RUN),
+        ({"verdict": Verdict.MISSING}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
+        ({"verdict": Verdict.MISSING, "backend": "jnp"}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
+        ({"verdict": Verdict.NOT_COMPARABLE}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
+        ({"verdict": Verdict.NOT_COMPARABLE, "code": Code.SKIPPED, "head": Status.SKIPPED}, Effect.IDLE, Exit.FINE),
+        ({"verdict": Verdict.SLOWER, "backend": "jnp"}, Effect.IDLE, Exit.FINE),
+        ({"verdict": Verdict.UNSURE, "code": Code.BASELINE, "backend": "jnp"}, Effect.IDLE, Exit.FINE),
+    ],
+)  # fmt: skip
+def test_each_cell_has_its_effect(facts, effect, code):
+    """Beside a cell that is the same, so that something was compared."""
+    decision = decided(one(operator="other"), one(**facts), most_unsure=0)
+    assert decision.rulings[1].effect is effect
+    assert decision.exit is code
+    assert bool(decision.lines) is (code is not Exit.FINE)
+
+
+def test_every_verdict_has_an_effect():
+    for verdict in Verdict:
+        for code in Code:
+            assert decided(one(verdict, code)).rulings[0].effect in Effect
+
+
+def test_slower_outweighs_what_could_not_be_decided():
+    decision = decided(one(Verdict.SLOWER), one(Verdict.MISSING, size=8))
+    assert decision.exit is Exit.WRONG
+    assert [line.partition(":")[0] for line in decision.lines] == ["SLOWER", "MISSING (ABSENT)"]
+
+
+@pytest.mark.parametrize(("unsure", "most", "code"), [
+    (1, 0.1, Exit.FINE), (2, 0.1, Exit.COULD_NOT_RUN), (10, 1.0, Exit.FINE), (1, 0.0, Exit.COULD_NOT_RUN),
+])  # fmt: skip
+def test_a_share_of_the_cells_may_stay_unsure(unsure, most, code):
+    cells = [one(Verdict.UNSURE if number < unsure else Verdict.SAME, size=number + 1) for number in range(10)]
+    decision = decided(*cells, most_unsure=most)
+    assert decision.exit is code
+    if code is not Exit.FINE:
+        assert decision.lines[0].startswith(f"UNSURE: {unsure} cell")
+        assert f"most-unsure allows {most:.0%}" in decision.lines[0]
+
+
+def test_cells_that_were_not_compared_do_not_thin_out_the_unsure():
+    cells = [one(Verdict.UNSURE), *(one(Verdict.NEW, size=size) for size in range(1, 100)), one(size=200)]
+    assert decided(*cells).exit is Exit.COULD_NOT_RUN
+
+
+def test_nothing_compared_is_no_success():
+    for comparisons in ([], [one(Verdict.NEW)], [one(backend="jnp")], [one(**FIXED)]):
+        decision = decided(*comparisons)
+        assert decision.exit is Exit.COULD_NOT_RUN
+        assert decision.lines == ("no kernel was compared",)
+
+
+def test_a_platform_without_a_cell_is_no_success():
+    decision = decided(one(), one(platform="cuda", backend="jnp"), platforms=["cpu", "cuda"])
+    assert decision.exit is Exit.COULD_NOT_RUN
+    assert decision.lines == ("no kernel was compared on cuda",)
+    assert decided(one(platform="cuda"), platforms=["cuda"]).exit is Exit.FINE
+
+
+def test_a_doubt_leaves_the_gate_undecided():
+    decision = decided(one(), doubts=["head: INCOMPLETE: 3 cells are missing"])
+    assert (decision.exit, decision.lines) == (Exit.COULD_NOT_RUN, ("head: INCOMPLETE: 3 cells are missing",))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SLOWER, Verdict.UNSURE, Verdict.MISSING, Verdict.NOT_COMPARABLE])
+def test_an_entry_excuses_a_cell_and_is_named(verdict):
+    decision = decided(one(size=1), one(verdict), allow=(allowed("lif_step-*-4096-*"),), most_unsure=0)
+    assert decision.exit is Exit.FINE
+    assert [each.effect for each in decision.rulings] == [Effect.PASSES, Effect.EXCUSED]
+    assert decision.notes == (
+        f"the entry 'lif_step-*-4096-*' (known, until 2026-12-31) excuses lif_step-numba-f32-4096-cpu {verdict}",
+    )
+
+
+@pytest.mark.parametrize("facts", [WRONG, {**WRONG, "base": Status.WRONG_VALUE}])
+def test_no_entry_excuses_a_wrong_result(facts):
+    assert decided(one(size=1), one(**facts), allow=(allowed(),)).exit is Exit.WRONG
+
+
+@pytest.mark.parametrize(("until", "code"), [(TODAY, Exit.FINE), (TODAY - datetime.timedelta(days=1), Exit.WRONG)])
+def test_an_entry_counts_to_the_end_of_its_last_day(until, code):
+    decision = decided(one(size=1), one(Verdict.SLOWER), allow=(allowed(until=until),))
+    assert decision.exit is code
+    if code is Exit.WRONG:
+        assert decision.notes == ("the entry '*' (known, until 2026-11-21) expired 1 day ago: it excuses nothing",)
+
+
+def test_an_entry_that_excuses_nothing_is_named():
+    (note,) = decided(one(), allow=(allowed("add-*"),)).notes
+    assert note == "the entry 'add-*' (known, until 2026-12-31) excuses nothing: remove it"
+
+
+def test_a_valid_entry_counts_beside_an_expired_one():
+    past = allowed(until=datetime.date(2026, 1, 1), reason="old")
+    decision = decided(one(size=1), one(Verdict.SLOWER), allow=(past, allowed()))
+    assert decision.exit is Exit.FINE
+    assert decision.rulings[1].excuse == allowed()
+
+
+def test_a_slower_reference_and_a_fixed_cell_are_said():
+    notes = decided(one(), one(Verdict.SLOWER, backend="jnp"), one(**FIXED, size=7)).notes
+    assert "jnp itself is slower, which fails nothing: lif_step-jnp-f32-4096-cpu" in notes
+    assert "wrong in base, right in head, so no times to compare: lif_step-numba-f32-7-cpu" in notes
+
+
+FACTS = st.builds(
+    one, st.sampled_from(Verdict), st.sampled_from(Code), head=st.sampled_from(Status), base=st.sampled_from(Status),
+    backend=st.sampled_from(["jnp", "numba", "warp"]), size=st.integers(1, 5),
+)  # fmt: skip
+ENTRIES = st.builds(
+    allowed, st.sampled_from(["*", "*-jnp-*", "*-numba-*", "nothing"]),
+    st.sampled_from([datetime.date(2026, 1, 1), datetime.date(2027, 1, 1)]),
+)  # fmt: skip
+POLICIES = st.builds(
+    lambda allow, most: {"allow": tuple(allow), "most_unsure": most}, st.lists(ENTRIES, max_size=3), st.floats(0, 1)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(FACTS, max_size=8), POLICIES, st.randoms(use_true_random=False))
+def test_what_holds_for_every_decision(comparisons, policy, shuffler):
+    decision = decided(*comparisons, **policy)
+    assert [each.comparison for each in decision.rulings] == comparisons
+    wrong = any(each.head_status is not None and each.head_status.wrong for each in comparisons)
+    fails = any(each.effect is Effect.FAILS for each in decision.rulings)
+    assert (decision.exit is Exit.WRONG) is fails
+    assert not wrong or fails, "a wrong result always fails"
+    assert (decision.exit is Exit.FINE) is (not decision.lines)
+    if decision.exit is Exit.FINE:
+        assert any(each.is_compared and each.cell.backend != "jnp" for each in comparisons)
+        assert not any(each.effect is Effect.UNDECIDED for each in decision.rulings)
+    # The order of the cells means nothing, and a stricter policy is never kinder.
+    shuffled = random.Random(shuffler.random()).sample(comparisons, len(comparisons))
+    assert decided(*shuffled, **policy).exit is decision.exit
+    strict = decided(*comparisons, allow=(), most_unsure=0)
+    assert decision.exit is Exit.FINE or strict.exit is not Exit.FINE

@@ -1,0 +1,333 @@
+"""``compare`` and ``gate``: which names stand for what, and how the commands end. Revisions are timed by a fake."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from reports import ProcessTimes, Timing, load_run
+from reports.options import Exit
+from reports.pages.alike import INTERLEAVED
+from suites.cells import catalogue
+from suites.cells.selection import Selection
+from suites.errors import RevisionError
+from suites.sessions import compare_command
+from suites.sessions.alternation import Measured
+from suites.sessions.commands.command_line import main
+from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.sessions.session_end import SessionEnd
+from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
+from suites.unit.suites.git_repositories import OPERATORS, commit, git
+
+MACHINE = msgspec.structs.replace(HOST, machine="ab12cd34ef56ab78")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """A repository with three commits, which is the current folder; no runs."""
+    place = tmp_path / "project"
+    commit(place, {"my_ops.py": OPERATORS, ".gitignore": "runs/\n"})
+    commit(place, {"my_ops.py": OPERATORS + "\n"})
+    git(place, "tag", "middle")
+    commit(place, {"my_ops.py": OPERATORS + "\n\n"})
+    monkeypatch.chdir(place)
+    # The command line sets it for --runs; monkeypatch takes it away again.
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(place / "runs"))
+    yield place
+    catalogue.use([])
+
+
+def times(ns, spread=0.002):
+    processes = [ProcessTimes(samples_ns=[ns * (1 + spread * (number - 4) / 4)]) for number in range(10)]
+    return Timing(method="two_points", cache="hot", stop="enough", processes=processes)
+
+
+def write(run_id, numba_ns=1000.0, run=None, **changes):
+    """A run of four sizes, with jnp at 1000 ns; ``changes`` are those of its first numba cell."""
+    header = msgspec.structs.replace(run or make_run(host=MACHINE, flags={**FLAGS, INTERLEAVED: "one"}), run_id=run_id)
+    records = []
+    for size in (64, 4096, 5000, 9000):
+        for backend, ns in (("jnp", 1000.0), ("numba", numba_ns)):
+            more = changes if (backend, size) == ("numba", 64) else {}
+            facts = {"timing": times(ns)} if "status" not in more else {}
+            records.append(make_record(make_cell(backend=backend, size=size), run=header, **facts, **more))
+    path = Path("runs", f"{run_id}.jsonl")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(whole(records))
+    return path
+
+
+@pytest.fixture
+def timed(monkeypatch, project):
+    """Revisions that would have been timed. ``ns`` is the time of head; base takes 1000 ns."""
+
+    class Timed:
+        asked, ns, note, changes = [], 1000.0, None, {}
+
+        def make_sides(self, repository, base, head, selection, scratch, **options):
+            self.asked.append((base, head, selection, options))
+            return type("Sides", (), {"notes": ("operators: my_ops.py",)})
+
+        def measure(self, sides, selection, *, seconds, q, **options):
+            self.seconds, self.q = seconds, q
+            return Measured(write("b" * 8), write("h" * 8, self.ns, **self.changes), 10, self.note)
+
+    found = Timed()
+    monkeypatch.setattr(compare_command, "make_sides", found.make_sides)
+    monkeypatch.setattr(compare_command, "measure", found.measure)
+    return found
+
+
+def refusal(*names, **options):
+    with pytest.raises(RevisionError) as caught:
+        find_compared(*names, Selection(), **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_words_are_base_head_and_files():
+    assert split_names(["a"]) == ("a", None, ())
+    assert split_names(["a", "b"]) == ("a", "b", ())
+    assert split_names(["a", "ops.py", "more.py"]) == ("a", None, ("ops.py", "more.py"))
+    assert split_names(["a", "b", "ops.py", "module"]) == ("a", "b", ("ops.py", "module"))
+
+
+def test_names_of_runs_come_first(project):
+    one, two = write("20261120T000000-aaaa"), write("20261121T000000-bbbb")
+    git(project, "tag", "latest")
+    assert find_compared("previous", "latest", Selection()) == TwoRuns(Path(one).resolve(), Path(two).resolve())
+    assert find_compared(str(one), "20261121", Selection()).head.name == two.name
+
+
+def test_other_names_are_revisions(project):
+    write("20261120T000000-aaaa")
+    found = find_compared("middle", None, Selection())
+    assert found == TwoRevisions(
+        found.repository, git(project, "rev-parse", "middle"), git(project, "rev-parse", "HEAD"), False
+    )
+    assert find_compared("HEAD~1", "HEAD", Selection()).takes_changes
+
+
+def test_a_name_of_nothing_says_what_was_tried(project):
+    assert refusal("nothing", None).startswith("'nothing' names no run and no revision: no folder ")
+    write("20261120T000000-aaaa")
+    said = refusal("HEAD~1", "nothing")
+    assert "no run 'nothing' in " in said
+    assert f"; no revision 'nothing' in {project}" in said
+
+
+def test_outside_of_a_repository_only_runs_have_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "git finds no work tree there" in refusal("HEAD~1", None)
+
+
+def test_a_name_of_both_a_run_and_a_revision_is_ambiguous(project):
+    write("20261120T000000-aaaa")
+    git(project, "tag", "20261120")
+    said = refusal("20261120", "20261120T000000-aaaa")
+    assert "is the beginning of the run 20261120T000000-aaaa and names the commit" in said
+
+
+def test_a_run_and_a_revision_are_no_pair(project):
+    write("20261120T000000-aaaa")
+    assert "'latest' is a recorded run, and 'HEAD' a revision" in refusal("latest", "HEAD")
+    assert "'latest' is a recorded run, and 'HEAD' a revision" in refusal("HEAD", "latest")
+    assert "Name a second one to compare it with" in refusal("latest", None)
+
+
+def test_compare_still_compares_runs(capsys):
+    write("20261120T000000-aaaa")
+    write("20261121T000000-bbbb")
+    assert main(["compare", "previous", "latest", "--export", "table.csv"]) == Exit.FINE
+    assert "Comparison of 20261120T000000-aaaa (base) and 20261121T000000-bbbb (head)" in capsys.readouterr().out
+    assert Path("table.csv").exists()
+    assert main(["compare", "previous", "latest", "my_ops.py"]) == Exit.COULD_NOT_RUN
+    assert "leave my_ops.py out" in capsys.readouterr().err
+
+
+def test_compare_times_revisions_and_compares_their_runs(timed, capsys, project):
+    main(["compare", "HEAD~1", "my_ops.py", "--minutes", "3", "--operator", "lif_step"])
+    ((base, head, selection, options),) = timed.asked
+    assert (base, head) == (git(project, "rev-parse", "HEAD~1"), git(project, "rev-parse", "HEAD"))
+    assert selection == Selection(sources=("my_ops.py",), operators=("lif_step",))
+    assert options == {"takes_changes": False}
+    assert timed.seconds == 180
+    shown = capsys.readouterr()
+    assert "Comparison of bbbbbbbb (base) and hhhhhhhh (head)" in shown.out
+    assert "note: operators: my_ops.py" in shown.err
+    assert "10 processes of each side, recorded in" in shown.err
+
+
+def test_options_of_operators_and_files_add_up(timed):
+    main(["compare", "HEAD~1", "HEAD", "a.py", "--operators", "my_ops.py", "--device", "cuda"])
+    assert timed.asked[0][2] == Selection(sources=("a.py", "my_ops.py"), device="cuda")
+
+
+@pytest.mark.parametrize("command", ["compare", "gate"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], "'nothing' names no run and no revision"),
+        (["HEAD~1", "--minutes", "0"], "got 0, expected minutes above 0"),
+        (["HEAD~1", "none/ops.py"], "none/ops.py: there is no such folder"),
+        (["HEAD~1", "--format", "pdf"], "invalid choice: 'pdf'"),
+        (["HEAD~9"], "no revision 'HEAD~9'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys):
+    try:
+        code = main([command, *arguments])
+    except SystemExit as exit_:
+        code = exit_.code
+    shown = capsys.readouterr()
+    assert code == Exit.COULD_NOT_RUN
+    assert words in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("ns", "changes", "code", "words"),
+    [
+        (1000.0, {}, Exit.FINE, "result passes"),
+        (1300.0, {}, Exit.WRONG, "SLOWER: 4 cells: lif_step-numba-f32-64-cpu, lif_step-numba-f32-4096-cpu"),
+        (700.0, {}, Exit.FINE, "4 FASTER"),
+        (1000.0, {"status": "WRONG_VALUE"}, Exit.WRONG, "WRONG: lif_step-numba-f32-64-cpu"),
+        (1000.0, {"status": "OOM"}, Exit.COULD_NOT_RUN, "OOM (FAILED): lif_step-numba-f32-64-cpu"),
+        (1000.0, {"status": "SKIPPED"}, Exit.COULD_NOT_RUN, "MISSING (SKIPPED): lif_step-numba-f32-64-cpu"),
+    ],
+)
+def test_the_gate_judges_a_change(timed, capsys, ns, changes, code, words):
+    from reports import Status
+
+    timed.ns, timed.changes = ns, {name: Status(value) for name, value in changes.items()}
+    assert main(["gate", "HEAD~1", "--width", "200"]) == code
+    shown = capsys.readouterr()
+    assert words in shown.out
+    assert shown.err.rstrip().endswith({0: "passes", 1: "fails", 3: "could not decide"}[code])
+
+
+def test_the_gate_judges_what_a_branch_adds(timed, project, capsys):
+    began = git(project, "rev-parse", "HEAD")
+    git(project, "switch", "--quiet", "--create", "branch")
+    head = commit(project, {"my_ops.py": OPERATORS + "# branch\n"})
+    git(project, "switch", "--quiet", "main")
+    commit(project, {"my_ops.py": OPERATORS + "# main\n"})
+    assert main(["gate", "main", "branch", "--width", "200"]) == Exit.FINE
+    assert timed.asked[0][:2] == (began, head)
+    assert f"base: {began[:12]}, where branch left main, which is at" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [["HEAD"], ["HEAD", "HEAD~1"]])
+def test_a_head_without_a_change_cannot_be_judged(timed, capsys, names):
+    assert main(["gate", *names]) == Exit.COULD_NOT_RUN
+    assert "there is no change to judge" in capsys.readouterr().err
+
+
+def test_the_policy_names_base_operators_and_minutes(timed, project, capsys, monkeypatch):
+    assert main(["gate"]) == Exit.COULD_NOT_RUN
+    assert 'Name a revision, such as origin/main, or set base = "origin/main" in' in capsys.readouterr().err
+    policy = (
+        "[tool.kernel-bridge.gate]\nbase = 'HEAD~1'\noperators = ['my_ops.py']\nminutes = 4\n"
+        "false-discovery-rate = 0.01\nsmallest = {cpu = 0.5}\nlarge = {cpu = 0.6}\n"
+    )
+    (project / "pyproject.toml").write_text(policy)
+    (project / "deep").mkdir()
+    monkeypatch.chdir(project / "deep")
+    timed.ns = 1300.0
+    (project / "deep" / "runs").mkdir()
+    assert main(["gate"]) == Exit.FINE, "30% is not worth a verdict here"
+    assert timed.asked[0][2].sources == ("../my_ops.py",)
+    assert (timed.seconds, timed.q) == (240, 0.01)
+    main(["gate", "--minutes", "1"])
+    assert timed.seconds == 60
+
+
+def test_a_bad_policy_exits_with_3(project, capsys):
+    (project / "pyproject.toml").write_text("[tool.kernel-bridge.gate]\nminuts = 4\n")
+    assert main(["gate", "HEAD~1"]) == Exit.COULD_NOT_RUN
+    assert "has the unknown key 'minuts'. Did you mean 'minutes'?" in capsys.readouterr().err
+
+
+def test_an_excused_cell_and_a_shortage_are_said(timed, project, capsys):
+    entry = "{cell = '*', reason = 'rewritten', until = 2126-01-01}"
+    (project / "pyproject.toml").write_text(f"[tool.kernel-bridge.gate]\nallow = [{entry}]\nmost-unsure = 1\n")
+    timed.ns, timed.note = 1300.0, "each side has 2 processes"
+    assert main(["gate", "HEAD~1", "--width", "200", "--summary", "page.md"]) == Exit.FINE
+    shown = capsys.readouterr()
+    assert "EXCUSED" in shown.out
+    assert "excuses 4 cells: lif_step-numba-f32-64-cpu SLOWER" in shown.out
+    assert "each side has 2 processes" in shown.out + shown.err
+    assert "### Gate" in Path("page.md").read_text()
+
+
+def test_the_gate_prints_all_cells_as_json(timed, capsys):
+    timed.ns = 1300.0
+    assert main(["gate", "HEAD~1", "--format", "json"]) == Exit.WRONG
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 8
+    assert {(row["backend"], row["verdict"], row["code"], row["effect"]) for row in rows} == {
+        ("jnp", "SAME", "WITHIN", "IDLE"), ("numba", "SLOWER", "BEYOND", "FAILS"),
+    }  # fmt: skip
+    assert all(1.2 < row["ratio"] < 1.4 for row in rows if row["backend"] == "numba")
+
+
+def test_a_platform_that_is_expected_must_have_cells(timed, capsys, monkeypatch):
+    monkeypatch.setenv("KERNEL_BRIDGE_EXPECT", "cuda")
+    assert main(["gate", "HEAD~1"]) == Exit.COULD_NOT_RUN
+    assert "no kernel was compared on cuda" in capsys.readouterr().err
+
+
+def test_two_recorded_runs_can_be_judged(capsys):
+    apart = make_run(host=MACHINE)
+    write("20261120T000000-aaaa", run=apart)
+    write("20261121T000000-bbbb", 1500.0, run=apart)
+    assert main(["gate", "previous", "latest"]) == Exit.WRONG
+    assert main(["gate", "latest", "previous"]) == Exit.FINE
+    assert main(["gate", "latest", "previous", "--size", "7"]) == Exit.COULD_NOT_RUN
+    assert "base has no cell of the selection --size 7" in capsys.readouterr().err
+
+
+def test_a_run_is_judged_against_the_baseline_of_its_machine(capsys, monkeypatch):
+    from datetime import UTC, datetime
+
+    today = make_run(host=MACHINE, started=datetime.now(UTC).isoformat(timespec="seconds"))
+    assert main(["gate", "baseline"]) == Exit.COULD_NOT_RUN
+    assert "no baseline for cpu in" in capsys.readouterr().err
+    write("20261120T000000-aaaa", run=today)
+    write("20261121T000000-bbbb", 1500.0, run=today)
+    assert main(["gate", "--save", "previous"]) == Exit.FINE
+    assert "the baseline of this machine for 30 days" in capsys.readouterr().err
+    assert Path("baselines", "ab12cd34ef56ab78-cpu.jsonl.gz").exists()
+    assert main(["gate", "baseline", "latest"]) == Exit.WRONG
+    assert main(["gate", "baseline", "previous"]) == Exit.FINE
+    asked = []
+
+    def bench(selection, **options):
+        asked.append(selection)
+        return SessionEnd(path=write("20261122T000000-cccc", run=today))
+
+    monkeypatch.setattr("suites.sessions.bench_command.bench", bench)
+    assert main(["gate", "baseline", "--profile", "full"]) == Exit.FINE
+    assert asked == [Selection(profile="full")]
+    assert main(["gate", "--save", "latest", "HEAD"]) == Exit.COULD_NOT_RUN
+
+
+def test_a_damaged_run_leaves_the_gate_undecided(capsys):
+    write("20261120T000000-aaaa")
+    path = write("20261121T000000-bbbb")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    assert load_run(path).end is None
+    assert main(["gate", "previous", "latest"]) == Exit.COULD_NOT_RUN
+    assert "head: INCOMPLETE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["compare", "gate"])
+def test_help_says_what_the_names_are(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "BASE" in shown
+    assert "1 a cell is wrong or, in a comparison, slower" in shown

@@ -1,0 +1,150 @@
+"""Revisions and files of git repositories."""
+
+import pytest
+
+from suites.errors import RevisionError
+from suites.revisions import repository as module
+from suites.revisions.repository import Repository
+from suites.unit.suites.git_repositories import commit, git
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A repository with two commits on a branch, and a tag."""
+    place = tmp_path / "project"
+    commit(place, {"a.py": "1\n", "deep/b.py": "1\n"})
+    git(place, "tag", "--annotate", "first", "--message", "a tag")
+    commit(place, {"a.py": "2\n"})
+    return place
+
+
+def refusal(function, *arguments):
+    with pytest.raises(RevisionError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_names_of_a_revision_lead_to_its_commit(folder):
+    repository = Repository.around(folder / "deep" / "b.py")
+    assert repository.root == folder
+    first, second = git(folder, "rev-parse", "HEAD~1"), git(folder, "rev-parse", "HEAD")
+    assert [repository.commit(name) for name in ("first", "HEAD~1", first, first[:8])] == [first] * 4
+    assert [repository.commit(name) for name in ("main", "HEAD", second)] == [second] * 3
+
+
+@pytest.mark.parametrize("name", ["nothing", "HEAD~9", "", " ", "-n", "--all", "HEAD:a.py", "a\0b"])
+def test_a_name_without_a_commit_is_refused(folder, name):
+    assert f"no revision {name!r} in {folder}" in refusal(Repository.around(folder).commit, name)
+
+
+def test_an_ambiguous_answer_of_git_is_said(folder, monkeypatch):
+    real = module._git
+
+    def answer(place, *arguments, **variables):
+        done = real(place, *arguments, **variables)
+        if arguments[0] == "rev-parse" and arguments[1] == "--verify":
+            done.returncode, done.stdout, done.stderr = 128, "", "error: short object ID ab12 is ambiguous\nfatal: x"
+        return done
+
+    monkeypatch.setattr(module, "_git", answer)
+    assert "the beginning of several commits" in refusal(Repository.around(folder).commit, "ab12")
+
+
+def test_a_shallow_clone_says_how_to_get_the_rest(folder, tmp_path):
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", folder.as_uri(), str(clone))
+    assert "This clone is shallow" in refusal(Repository.around(clone).commit, "HEAD~1")
+    assert "fetch-depth: 0" in refusal(Repository.around(clone).commit, "HEAD~1")
+
+
+def test_a_branch_of_a_remote_that_was_not_fetched_is_named_with_the_cure(folder, tmp_path):
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", folder.as_uri(), str(clone))
+    assert "git fetch origin trunk" in refusal(Repository.around(clone).commit, "origin/trunk")
+
+
+def test_outside_of_a_repository_is_said(tmp_path):
+    assert "git finds no work tree there" in refusal(Repository.around, tmp_path)
+
+
+def test_without_git_is_said(folder, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert "Install git" in refusal(Repository.around, folder)
+
+
+def test_the_variables_of_a_hook_lead_to_no_other_repository(folder, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    commit(other, {"c.py": ""})
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
+    repository = Repository.around(folder)
+    assert repository.root == folder
+    assert repository.files(repository.commit("HEAD")) == ["a.py", "deep/b.py"]
+
+
+def test_the_merge_base_is_where_a_branch_began(folder):
+    began = git(folder, "rev-parse", "HEAD")
+    git(folder, "switch", "--quiet", "--create", "branch")
+    head = commit(folder, {"a.py": "branch\n"})
+    git(folder, "switch", "--quiet", "main")
+    base = commit(folder, {"a.py": "main\n"})
+    git(folder, "switch", "--quiet", "--orphan", "stranger")
+    stranger = commit(folder, {"z.py": ""})
+    repository = Repository.around(folder)
+    assert repository.merge_base(base, head) == began
+    assert "have no commit in common" in refusal(repository.merge_base, base, stranger)
+
+
+def test_changes_are_tracked_files_and_new_python_files(folder):
+    repository = Repository.around(folder)
+    assert repository.changes() == []
+    (folder / "runs").mkdir()
+    (folder / "runs" / "a.jsonl").write_text("")
+    assert repository.changes() == []
+    (folder / "new.py").write_text("")
+    (folder / "a.py").write_text("3\n")
+    assert sorted(repository.changes()) == ["a.py", "new.py"]
+
+
+def test_an_export_is_a_checkout_and_leaves_the_repository_as_it_is(folder, tmp_path):
+    commit(folder, {".gitattributes": "deep export-ignore\n*.txt eol=crlf\n", "a.txt": "line\n"})
+    (folder / "a.py").write_text("uncommitted\n")
+    repository = Repository.around(folder)
+    before = git(folder, "status", "--porcelain"), (folder / ".git" / "index").read_bytes()
+    target = tmp_path / "out" / "tree"
+    tree = repository.export(repository.commit("HEAD"), target)
+    assert tree == target
+    assert (tree / "a.py").read_text() == "2\n"
+    assert (tree / "deep" / "b.py").exists(), "git archive would leave it out"
+    assert (tree / "a.txt").read_bytes() == b"line\r\n", "as in a checkout"
+    assert (git(folder, "status", "--porcelain"), (folder / ".git" / "index").read_bytes()) == before
+    assert sorted(path.name for path in target.parent.iterdir()) == ["tree"]
+    (tree / "mark").write_text("")
+    assert (repository.export(repository.commit("HEAD"), target) / "mark").exists(), "it is not written again"
+
+
+def test_an_export_that_fails_leaves_nothing(folder, tmp_path):
+    repository = Repository.around(folder)
+    (blob,) = [line.split()[2] for line in git(folder, "ls-tree", "HEAD", "a.py").splitlines()]
+    (folder / ".git" / "objects" / blob[:2] / blob[2:]).chmod(0o644)
+    (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    target = tmp_path / "out" / "tree"
+    assert "cannot be exported" in refusal(repository.export, repository.commit("HEAD"), target)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_an_empty_commit_is_an_empty_folder(tmp_path):
+    place = tmp_path / "empty"
+    repository = Repository.around(place) if commit(place, {}) else None
+    assert list(repository.export(repository.commit("HEAD"), tmp_path / "tree").iterdir()) == []
+
+
+def test_submodules_are_named(folder, tmp_path):
+    other = tmp_path / "other"
+    commit(other, {"c.py": ""})
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.as_uri(), "lib")
+    head = commit(folder, {})
+    repository = Repository.around(folder)
+    assert repository.submodules(head) == ["lib"]
+    assert "lib" not in repository.files(head)

@@ -1,0 +1,242 @@
+"""The two sides of a comparison: which Python runs which operators of which commit."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from suites.cells.selection import Selection
+from suites.errors import RevisionError
+from suites.revisions import environments, inspection, sides
+from suites.revisions.inspection import Inspected, Start, inspect_side
+from suites.revisions.sides import make_sides, repository_of
+from suites.sessions.events import PROTOCOL
+from suites.unit.suites.git_repositories import OPERATORS, commit, git
+
+SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A repository in which operators changed, and the current folder."""
+    place = tmp_path / "project"
+    commit(place, {"my_ops.py": OPERATORS, "lib/other.py": "VALUE = 1\n"})
+    commit(place, {"my_ops.py": SLOWER, "lib/other.py": "VALUE = 2\n"})
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """The starts that would have been inspected, each in a process of its own."""
+    starts = []
+
+    def look(start, tree, root, name, *, is_installed=False):
+        starts.append((start, tree, root, name, is_installed))
+        return Inspected(Path("/package/suites"), PROTOCOL)
+
+    monkeypatch.setattr(sides.inspection, "inspect_side", look)
+    return starts
+
+
+def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
+    repository = repository_of(selection)
+    return make_sides(repository, repository.commit(base), repository.commit(head), selection, scratch, **options)
+
+
+def refusal(function, *arguments, **options):
+    with pytest.raises(RevisionError) as caught:
+        function(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path):
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
+    for side, content in ((found.base, OPERATORS), (found.head, SLOWER)):
+        (source,) = side.sources
+        assert Path(source).read_text() == content
+        assert side.python == Path(sys.executable)
+        assert side.folder == side.tree
+        assert side.selection(Selection(dtypes=("f32",))) == Selection(sources=(source,), dtypes=("f32",))
+    assert len(str(found.base.tree)) == len(str(found.head.tree))
+    assert found.sources == ("my_ops.py",)
+    assert [name for *_, name, _ in looked_at] == [str(found.base), str(found.head)]
+
+
+def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
+    commit(
+        project, {"test_ops.py": OPERATORS, "tests/ops.py": OPERATORS, "kernels.py": "from suites import Operator\n"}
+    )
+    found = made(Selection(), tmp_path / "scratch", base="HEAD~2")
+    assert found.sources == ("my_ops.py",)
+    assert "operators: my_ops.py" in found.notes
+
+
+def test_without_operators_the_file_is_asked_for(project, looked_at, tmp_path):
+    commit(project, {"my_ops.py": None})
+    assert "declares an operator. Name the file" in refusal(made, Selection(), tmp_path, base="HEAD", head="HEAD")
+
+
+def test_a_file_that_one_side_lacks_is_said(project, looked_at, tmp_path):
+    commit(project, {"more_ops.py": OPERATORS.replace("twice", "again")})
+    found = made(Selection(), tmp_path / "scratch")
+    assert (len(found.base.sources), len(found.head.sources)) == (1, 2)
+    assert any("has no file more_ops.py" in note and note.startswith("base") for note in found.notes)
+    said = refusal(made, Selection(sources=("more_ops.py",)), tmp_path / "scratch")
+    assert said.startswith("base (")
+    assert "has no file more_ops.py" in said
+    (project / "new_ops.py").write_text(OPERATORS)
+    said = refusal(made, Selection(sources=("new_ops.py",)), tmp_path / "scratch", base="HEAD")
+    assert "has no file new_ops.py" in said
+
+
+def test_uncommitted_changes_are_said_unless_head_was_named(project, looked_at, tmp_path):
+    (project / "my_ops.py").write_text("# changed\n")
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
+    assert "uncommitted changes do not count: my_ops.py" in found.notes
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", takes_changes=True)
+    assert found.notes == ()
+
+
+def test_the_repository_is_that_of_the_operators(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert repository_of(Selection(sources=("project/my_ops.py",))).root == project
+    assert "git finds no work tree there" in refusal(repository_of, Selection())
+    commit(tmp_path / "other", {"my_ops.py": OPERATORS})
+    said = refusal(repository_of, Selection(sources=("project/my_ops.py", "other/my_ops.py")))
+    assert "lie in 2 repositories" in said
+    assert "there is no such folder" in refusal(repository_of, Selection(sources=("none/my_ops.py",)))
+
+
+def test_processes_run_in_the_current_folder_of_their_commit(project, looked_at, tmp_path, monkeypatch):
+    monkeypatch.chdir(project / "lib")
+    found = made(Selection(sources=("../my_ops.py",)), tmp_path / "scratch")
+    assert found.base.folder == found.base.tree / "lib"
+    assert (found.base.folder / "other.py").read_text() == "VALUE = 1\n"
+
+
+def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(project, looked_at, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(project / "lib"), str(project / "not_there")])
+    monkeypatch.setenv("PYTHONPATH", f"{project / 'lib'}:/elsewhere")
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
+    for side in (found.base, found.head):
+        path = side.variables["PYTHONPATH"].split(":")
+        assert path[0] == str(side.tree / "lib")
+        assert "/elsewhere" in path
+        assert not [place for place in path if place.startswith(f"{project}/")]
+
+
+def test_a_package_that_was_installed_from_the_work_tree_comes_from_the_commit(
+    project, looked_at, tmp_path, monkeypatch
+):
+    commit(project, {"src/mine/__init__.py": "VALUE = 3\n"})
+
+    class Distribution:
+        def read_text(self, name):
+            return json.dumps({"url": project.as_uri(), "dir_info": {"editable": True}})
+
+    monkeypatch.setattr(sides.metadata, "distributions", lambda: [Distribution()])
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD")
+    assert found.head.variables["PYTHONPATH"].split(":")[:2] == [str(found.head.tree), str(found.head.tree / "src")]
+
+
+def test_a_checkout_of_this_project_gets_an_environment_for_each_side(tmp_path, looked_at, monkeypatch):
+    place = tmp_path / "checkout"
+    files = {"pyproject.toml": '[project]\nname = "kernel-bridge"\n', "suites/__init__.py": "", ".gitignore": ".nox/\n"}
+    commit(place, files)
+    commit(place, {"suites/__init__.py": "# changed\n"})
+    monkeypatch.chdir(place)
+    asked = []
+
+    def build(wanted, folder):
+        asked.extend(wanted)
+        return [environments.Built(Path("/one/bin/python")), environments.Built(Path("/two/bin/python"), "a note")]
+
+    monkeypatch.setattr(sides.environments, "build", build)
+    found = made(Selection(), tmp_path / "scratch")
+    assert [one.extras for one in asked] == [("suites",)] * 2
+    assert (found.base.python, found.head.python) == (Path("/one/bin/python"), Path("/two/bin/python"))
+    assert found.base.variables == {"PYTHONPATH": ""}
+    assert found.base.sources == ()
+    assert found.notes == ("a note",)
+    assert found.base.tree.is_relative_to(place / ".nox" / "compare")
+    assert [is_installed for *_, is_installed in looked_at] == [True, True]
+    assert git(place, "status", "--porcelain") == ""
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Makes a side answer without starting it."""
+
+    def give(answer, code=0, stderr=""):
+        text = f"what operators print\n{json.dumps(answer)}\n" if answer is not None else "no answer"
+        done = inspection.subprocess.CompletedProcess([], code, text, stderr)
+        monkeypatch.setattr(inspection.subprocess, "run", lambda *_, **__: done)
+
+    return give
+
+
+def looked(tmp_path, **options):
+    start = Start(python=Path(sys.executable), variables={}, sources=["a.py"], folder=tmp_path)
+    return inspect_side(start, tmp_path / "tree", tmp_path / "root", "base (ab)", **options)
+
+
+def answer(**changes):
+    return {"package": "/p/suites", "protocol": 1, "files": [], "installed": ["/lib"], "libraries": ["/lib"]} | changes
+
+
+def test_a_side_of_its_own_commit_is_taken(tmp_path, answers):
+    files = [str(tmp_path / "tree" / "a.py"), "/lib/jax.py", str(tmp_path / "elsewhere.py")]
+    answers(answer(files=files))
+    assert looked(tmp_path) == Inspected(Path("/p/suites"), 1)
+
+
+def test_code_of_the_work_tree_is_refused(tmp_path, answers):
+    answers(answer(files=[str(tmp_path / "root" / "lib" / "other.py")]))
+    assert "import " + str(tmp_path / "root" / "lib" / "other.py") in refusal(looked, tmp_path)
+
+
+def test_an_environment_in_the_work_tree_is_no_code_of_it(tmp_path, answers):
+    place = str(tmp_path / "root" / ".venv")
+    answers(answer(files=[f"{place}/jax.py"], installed=[place]))
+    assert looked(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["", "src/"])
+def test_an_installed_copy_of_what_the_commit_holds_is_refused(tmp_path, answers, folder):
+    file = tmp_path / "tree" / f"{folder}mine/kernels.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    answers(answer(files=["/lib/mine/kernels.py", "/lib/mine/more.py"]))
+    assert "import /lib/mine/kernels.py, and not the file of the commit" in refusal(looked, tmp_path)
+    assert looked(tmp_path, is_installed=True), "a revision of this project is installed"
+
+
+def test_a_side_whose_operators_do_not_load_is_named(tmp_path, answers):
+    answers(answer(error=f"{tmp_path}/tree/my_ops.py: cannot be imported, NameError: x ({tmp_path}/tree/my_ops.py:3)"))
+    said = refusal(looked, tmp_path)
+    assert said == "base (ab): my_ops.py: cannot be imported, NameError: x (my_ops.py:3)"
+    answers(None, -11, "Segmentation fault")
+    assert refusal(looked, tmp_path) == "base (ab): loading its operators ended with exit code -11: Segmentation fault"
+
+
+def test_a_real_side_loads_its_own_files(project, tmp_path, monkeypatch):
+    """In processes of their own, as a comparison does."""
+    using = "from other import VALUE\n" + OPERATORS.replace("2 * x", "VALUE * x")
+    commit(project, {"my_ops.py": using})
+    monkeypatch.syspath_prepend(str(project / "lib"))
+    found = made(Selection(), tmp_path / "scratch", base="HEAD", head="HEAD")
+    assert (found.base.package / "bench" / "test_speed.py").exists()
+    assert found.base.protocol == PROTOCOL
+    # Without the import path of the side, it would import from the work tree.
+    start = Start(
+        python=Path(sys.executable), variables={"PYTHONPATH": ":".join(sys.path)}, sources=found.head.sources,
+        folder=tmp_path,
+    )  # fmt: skip
+    said = refusal(inspect_side, start, found.head.tree, project, "head (ab)")
+    assert f"import {project / 'lib' / 'other.py'}, and not the file of the commit" in said
+    broken = commit(project, {"my_ops.py": "import nothing_of_this_name\n"})
+    said = refusal(made, Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD~1")
+    assert said == f"head ({broken[:12]}): my_ops.py: No module named 'nothing_of_this_name' (my_ops.py:1)"
