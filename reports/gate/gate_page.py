@@ -15,7 +15,7 @@ from reports.records.header import Run
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.page import Page
 from reports.render.units import count_text, ratio_text, time_text
-from reports.statistics.verdict import Verdict
+from reports.statistics.verdict_codes import Verdict
 
 _RESULT = {
     Exit.FINE: Text("passes", Style.PLAIN),

@@ -14,7 +14,7 @@ import msgspec
 from reports.errors import PolicyError
 from reports.records.cell import Cell
 from reports.records.header import Platform
-from reports.statistics.verdict import FALSE_DISCOVERIES
+from reports.statistics.verdict_codes import FALSE_DISCOVERIES
 
 FILE = "pyproject.toml"
 TABLE = "tool.kernel-bridge.gate"

@@ -9,7 +9,7 @@ from reports.gate.policy import Allowed, Policy
 from reports.options import Exit
 from reports.pages.compare import YARDSTICK, Comparison
 from reports.pages.phrases import cells_text, ids_text
-from reports.statistics.verdict import Code, Verdict
+from reports.statistics.verdict_codes import Code, Verdict
 
 
 class Effect(StrEnum):

@@ -9,11 +9,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from reports.statistics.verdict import FALSE_DISCOVERIES
 from rich.console import Console
 
 from reports.options import Exit
 from reports.render.visible import visible
+from reports.statistics.verdict_codes import FALSE_DISCOVERIES
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.repository import SHORT

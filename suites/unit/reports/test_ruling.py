@@ -6,13 +6,13 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reports.statistics.verdict import Code, Verdict
 
 from reports.gate.policy import Allowed, Policy
 from reports.gate.ruling import Effect, decide_gate
 from reports.options import Exit
 from reports.pages.compare import Comparison
 from reports.records.status import Status
+from reports.statistics.verdict_codes import Code, Verdict
 from suites.unit.reports.builders import make_cell
 
 TODAY = datetime.date(2026, 11, 22)
