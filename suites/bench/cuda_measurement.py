@@ -10,10 +10,11 @@ import jax
 
 from reports import ProcessTimes, RecordError
 from reports.records.quantiles import quantile
-from suites.bench import gpu, two_clocks
+from suites.bench import two_clocks
 from suites.bench.device_activities import CallTimes
 from suites.bench.device_clock import WARM, DeviceClock, device_clock
-from suites.bench.device_state import NOTHING_KNOWN, DeviceManagement, DeviceState, device_management, is_throttled
+from suites.bench.device_state import NOTHING_KNOWN, DeviceManagement, DeviceState, is_throttled
+from suites.bench.gpu import management_of
 from suites.bench.input_rotation import InputRotation, turns
 from suites.bench.measurement import Measurement
 
@@ -71,9 +72,7 @@ class CudaMeasurement(Measurement):
         self._program, self._arguments = program, list(arguments)
         self._turns = turns(cache, working_set_bytes)
         self._clock = device_clock(device) if clock is None else clock
-        self._management = (
-            device_management(gpu.facts(device.local_hardware_id).get("uuid")) if management is None else management
-        )
+        self._management = management_of(device) if management is None else management
         self._samples: list[CallTimes] = []
         self._clocks: list[float] = []
         self._discarded = 0
@@ -137,10 +136,20 @@ class CudaMeasurement(Measurement):
 
     def _wake(self, call: Callable[[], Any]) -> None:
         """Works until a clock that has fallen for lack of work is up again, or does not rise."""
+        management = self._management
+        if management is None:
+            return
+        if not management.is_awake:
+            _work(call, _WAKING_TRIES * _WAKING_S)
+            management.is_awake = True
         for _ in range(_WAKING_TRIES):
-            clock = self._state().clock_mhz
-            if self._management is None or clock is None or clock >= _AWAKE * self._management.top_mhz:
+            clock = management.state().clock_mhz
+            if clock is None or clock >= _AWAKE * management.top_mhz:
                 return
-            end = two_clocks.wall() + _WAKING_S
-            while two_clocks.wall() < end:
-                jax.block_until_ready(call())
+            _work(call, _WAKING_S)
+
+
+def _work(call: Callable[[], Any], seconds: float) -> None:
+    end = two_clocks.wall() + seconds
+    while two_clocks.wall() < end:
+        jax.block_until_ready(call())

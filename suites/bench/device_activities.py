@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from reports import RecordError
+
 KERNEL = "kernel"
 
 
-class SplitError(RuntimeError):
-    """The work of a batch cannot be told apart by calls."""
+class SplitError(RecordError):
+    """The work of a batch cannot be told apart by calls, so there is no time to record."""
 
 
 class Activity(NamedTuple):

@@ -237,7 +237,7 @@ def _sweep(device: jax.Device) -> Callable[[], Any]:
     size = COLD_FROM_L2 * l2_bytes()
     try:
         return Sweep(size, device)
-    except ImportError:
+    except Exception:  # no cuda-core, or no compiler: then no clock sees single kernels, and any kernel will do
         with jax.default_device(device):
             data = jnp.ones(size // 4, jnp.float32)
         largest = jax.jit(jnp.max)

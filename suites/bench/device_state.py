@@ -34,7 +34,11 @@ NOTHING_KNOWN = DeviceState(None, 0)
 
 
 class DeviceManagement:
-    """Reads one GPU, and remembers the highest clock that it saw.
+    """Reads one GPU, and remembers what it saw.
+
+    Attributes:
+        top_mhz: The highest clock so far.
+        is_awake: Whether the GPU has worked long enough to raise its clock; whoever lets it work sets this.
 
     Args:
         nvml: The module ``pynvml``.
@@ -51,6 +55,7 @@ class DeviceManagement:
             nvml.nvmlDeviceGetHandleByUUID(identity) if identity is not None else nvml.nvmlDeviceGetHandleByIndex(0)
         )
         self.top_mhz = 0.0
+        self.is_awake = False
 
     def state(self) -> DeviceState:
         """Returns clock and reasons now."""

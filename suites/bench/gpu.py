@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from suites.bench.device_state import device_management
+from suites.bench.device_state import DeviceManagement, device_management
 
 COLD_FROM_L2 = 5
 """A working set this many times as large as the second-level cache finds nothing there from the call before."""
@@ -52,6 +52,12 @@ def _management_facts(identity: str | None) -> dict[str, Any]:
     clock = management.state().clock_mhz
     found = {"driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock)}
     return {name: value for name, value in found.items() if value is not None}
+
+
+@functools.cache
+def management_of(device: jax.Device) -> DeviceManagement | None:
+    """Returns what reads the state of a CUDA device; None if NVML does not know it, or is not installed."""
+    return device_management(facts(device.local_hardware_id).get("uuid"))
 
 
 @functools.cache

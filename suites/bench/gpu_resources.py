@@ -9,7 +9,6 @@ import jax
 
 from reports import Resources
 from suites.bench import gpu, two_clocks
-from suites.bench.device_state import device_management
 
 BURST_S = 0.3
 """Seconds of back-to-back calls over which energy is measured, at least."""
@@ -79,7 +78,7 @@ def _is_new_peak(before: dict[str, int], after: dict[str, int]) -> bool:
 
 def _energy_j(program: Any, arguments: Sequence[jax.Array], device: jax.Device, burst_s: float) -> float | None:
     """Energy of a call, from one tick of the counter to another: it moves only every 20 to 100 ms."""
-    management = device_management(gpu.facts(device.local_hardware_id).get("uuid"))
+    management = gpu.management_of(device)
     if management is None:
         return None
     return energy_per_call(lambda: program(*arguments), management.energy_j, two_clocks.wall, burst_s)
@@ -109,8 +108,11 @@ def energy_per_call(
         begin = now()
         last = read_j()
         while last is not None and now() - begin < least_s + _MOST_S:
-            results = [call() for _ in range(chunk)]
-            jax.block_until_ready(results[-1])
+            result = None
+            for _ in range(chunk):
+                result = None  # frees the memory of the results, for the next ones
+                result = call()
+            jax.block_until_ready(result)
             calls += chunk
             read = read_j()
             if read is not None and read > last and now() - begin >= least_s:

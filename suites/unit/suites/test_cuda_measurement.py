@@ -8,6 +8,7 @@ import pytest
 
 from reports import RecordError
 from suites.bench import cuda_measurement as module
+from suites.bench import device_clock as device_clock_module
 from suites.bench import input_rotation
 from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
 from suites.bench.device_activities import CallTimes
@@ -40,6 +41,7 @@ class FakeManagement:
     """Reads states from a list, and the last one for ever."""
 
     top_mhz = 1980.0
+    is_awake = True
 
     def __init__(self, *states):
         self.states = [DeviceState(1980.0, 0)] if not states else [*states]
@@ -129,12 +131,27 @@ def test_more_than_half_of_the_samples_must_be_left():
     assert measured.times().discarded == 4
 
 
-def test_a_sleeping_device_is_woken():
+def test_a_sleeping_device_is_woken(monkeypatch):
+    worked = []
+    monkeypatch.setattr(module, "_work", lambda call, seconds: worked.append(call()))
     asleep, awake = DeviceState(345.0, 1), DeviceState(1980.0, 0)
-    management = FakeManagement(asleep, asleep, awake)
+    measured = measurement(management=FakeManagement(asleep, asleep, awake))
+    measured.round()
+    assert len(worked) == 2
+    assert measured.times().clock_mhz == 1980.0
+
+
+def test_a_device_works_before_its_first_round_and_does_not_wait_for_a_clock_that_stays_low(monkeypatch):
+    worked = []
+    monkeypatch.setattr(module, "_work", lambda call, seconds: worked.append(call()))
+    management = FakeManagement(DeviceState(1200.0, 0))
+    management.is_awake = False
     measured = measurement(management=management)
     measured.round()
-    assert measured.times().clock_mhz == 1980.0
+    assert len(worked) == 1 + module._WAKING_TRIES
+    measured.round()
+    assert len(worked) == 1 + 2 * module._WAKING_TRIES
+    assert measured.times().discarded == 0
 
 
 @pytest.mark.parametrize("cache", ["hot", "cold"])
@@ -176,3 +193,15 @@ def test_the_timed_program_computes_on_other_inputs():
 def test_a_program_that_fails_is_an_error():
     with pytest.raises(TypeError):
         CudaMeasurement(lambda x: x + "text", (np.ones(4, np.float32),), CPU, "hot", 16, clock=FakeClock())
+
+
+@pytest.mark.parametrize(("cache", "size"), [("hot", 256), ("cold", 1 << 20), ("cold", 256)])
+def test_without_any_profiler_and_nvml_the_wall_clock_measures(monkeypatch, cache, size):
+    monkeypatch.setattr(device_clock_module, "l2_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(module, "management_of", lambda device: None)
+    arguments = [jax.device_put(np.arange(64, dtype=np.float32))]
+    measured = CudaMeasurement(jax.jit(lambda x: 2 * x), arguments, CPU, cache, size)
+    measured.round()
+    times = measured.times()
+    assert (measured.method, measured.cache, times.clock_mhz, times.kernels_ns) == ("wall", cache, None, [])
+    assert len(times.samples_ns) == 10

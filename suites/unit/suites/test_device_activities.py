@@ -59,11 +59,12 @@ def test_a_call_that_only_copies_has_no_kernels():
         ([], 2, "0 launches in 2 equal calls"),
         (batch(call(10), call(1000))[1:], 2, "7 launches in 2 equal calls"),
         ([kernel("a", 1, 2, 1), kernel("b", 3, 4, 2)], 2, "call 1 of 2 ran .*'b'.* the first one .*'a'"),
+        ([kernel("a", time, time, launch) for time, launch in ((1, 1), (2, 2), (3, 2), (4, 2))], 2, "call 1 of 2 ran"),
         ([kernel("a", 1, 5, 1), kernel("a", 3, 8, 2)], 2, "began before the one before it had ended"),
         ([kernel("a", 0, 0, 1), kernel("a", 3, 8, 2)], 2, "has no time of a: 0 to 0 ns"),
         ([kernel("a", 5, 3, 1)], 1, "has no time of a: 5 to 3 ns"),
     ],
-    ids=["nothing", "one_lost", "another_kernel", "overlap", "no_time", "backwards"],
+    ids=["nothing", "one_lost", "another_kernel", "more_in_one_graph", "overlap", "no_time", "backwards"],
 )
 def test_calls_that_cannot_be_told_apart_are_refused(activities, calls, reason):
     with pytest.raises(SplitError, match=reason):

@@ -2,11 +2,12 @@
 
 import re
 
+import jax
 import pytest
 
 from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.bench import gpu, gpu_roofs, stream_kernel
-from suites.bench.gpu_roofs import MeasuredRates, patterns_around, transfers, working_sets
+from suites.bench.gpu_roofs import MeasuredRates, Rate, patterns_around, transfers, working_sets
 from suites.bench.stream_kernel import PATTERNS, SHAPES, Pattern, expression_of
 
 L2 = 50 << 20
@@ -86,20 +87,21 @@ def test_each_rate_is_measured_once():
 
     def measure(device, keys):
         asked.append(list(keys))
-        return [float(size) for _, size, _ in keys]
+        return [Rate(float(size)) for _, size, _ in keys]
 
     rates = MeasuredRates(None, measure)
     copy, read = Pattern(1, 1), Pattern(1, 0)
+    one, two = Rate(1.0), Rate(2.0)
     assert rates.of([(copy, 1, "hot"), (copy, 2, "hot"), (copy, 1, "hot")]) == {
-        (copy, 1, "hot"): 1.0,
-        (copy, 2, "hot"): 2.0,
+        (copy, 1, "hot"): one,
+        (copy, 2, "hot"): two,
     }
-    assert rates.of([(copy, 2, "hot"), (read, 2, "hot")]) == {(copy, 2, "hot"): 2.0, (read, 2, "hot"): 2.0}
+    assert rates.of([(copy, 2, "hot"), (read, 2, "hot")]) == {(copy, 2, "hot"): two, (read, 2, "hot"): two}
     assert asked == [[(copy, 1, "hot"), (copy, 2, "hot")], [(read, 2, "hot")]]
 
 
 def test_the_roof_is_the_best_pattern_and_size(monkeypatch):
-    rates = MeasuredRates(None, lambda device, keys: [1e12 * pattern.reads + size for pattern, size, _ in keys])
+    rates = MeasuredRates(None, lambda device, keys: [Rate(1e12 * pattern.reads + size) for pattern, size, _ in keys])
     monkeypatch.setattr(gpu_roofs, "measured_rates", lambda device: rates)
     monkeypatch.setattr(gpu, "l2_bytes", lambda: L2)
     monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: [None])
@@ -108,6 +110,24 @@ def test_the_roof_is_the_best_pattern_and_size(monkeypatch):
     assert gpu_roofs.roof(5 << 20, 5 << 20, "cold").kind == "copy, memory"
     assert gpu_roofs.roof(3 << 20, 2 << 20, "cold").kind == "2 reads per write, memory"
     assert gpu_roofs.roof(0, 0, "cold").kind == "read, memory"
+
+
+def test_where_the_tuned_kernel_does_not_run_the_roof_says_so(monkeypatch):
+    monkeypatch.setattr(gpu, "l2_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(gpu_roofs, "StreamKernels", lambda device, size: 1 // 0)
+    device = jax.devices("cpu")[0]
+    monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: [device])
+    for moved, label in (
+        ((1 << 14, 1 << 14), "copy, L2 cache"),
+        ((1 << 14, 0), "read, L2 cache"),
+        ((0, 8), "write, L2 cache"),
+    ):
+        found = gpu_roofs.roof(*moved, "hot")
+        assert found.kind.startswith(
+            f"{label}, by XLA's own code, since the tuned kernel does not run (ZeroDivisionError"
+        )
+        assert 1e6 < found.bandwidth < 1e13
+    gpu_roofs.measured_rates.cache_clear()
 
 
 @pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))

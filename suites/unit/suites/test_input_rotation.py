@@ -1,5 +1,7 @@
 """Hot calls find their data where the call before left it; cold calls are at other addresses, outputs too."""
 
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,10 +88,14 @@ def test_hot_calls_keep_nothing():
     rotation = Watched(HOT)
     inputs, _ = addresses(rotation, 5)
     assert len({*inputs}) == 1
-    before = len(jax.live_arrays())
-    for _ in range(3):
-        rotation()
-    assert len(jax.live_arrays()) == before
+    results = [weakref.ref(rotation()) for _ in range(3)]
+    assert [result() for result in results] == [None] * 3
+
+
+def test_cold_calls_keep_as_many_results_as_there_are_sets():
+    rotation = Watched(InputTurns(3, False))
+    results = [weakref.ref(rotation()) for _ in range(5)]
+    assert [result() is not None for result in results] == [False, False, True, True, True]
 
 
 def test_copies_hold_the_same_values():
