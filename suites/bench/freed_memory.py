@@ -27,7 +27,7 @@ def keep_freed_pages() -> bool:
     """Makes glibc keep freed memory from now on, for the rest of the life of this process.
 
     Blocks above :data:`MOST_KEPT_BYTES` are kept only if this is called before JAX is first used. A loop of calls has
-    its memory after a while: at first a call may get another block than the one before, where small ones are in the way.
+    its memory after a while: at first a call may get another block than the call before, if small ones are in the way.
 
     Returns whether it took effect: a large block that is allocated, freed and allocated again has its pages at once. It
     does so with glibc alone, and not where another allocator was loaded in its place.

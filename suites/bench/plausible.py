@@ -64,7 +64,7 @@ def implausible(platform: str, timing: Timing, moved: tuple[int, int], flops: in
     rate = sum(moved) / seconds
     share = MOST_COLD_SHARE if timing.cache == "cold" else MOST_SHARE
     if rate > share * limit.bandwidth and platform == "cpu":  # was the machine busy when the limit was measured?
-        limit = max(limit, roof(*moved, again=True))
+        limit = max(limit, roof(*moved, reached=rate / share))
     most = share * limit.bandwidth
     # Near the size of a cache, most of the data may lie in the nearer one.
     if rate > most and rate > MOST_SHARE * _nearer(platform, moved, limit):
