@@ -131,13 +131,15 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.alike import are_interleaved
     from reports.pages.compare import compare
     from reports.pages.compare_table import comparison_frame, comparison_table
+    from reports.pages.repeatability import repeatability_notes
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
     from reports.statistics.verdict_codes import Verdict
 
     runs = [_read(find_run(name, options.runs)) for name in (options.base, options.head)]
     base, head = (_select(run.records, options) for run in runs)
-    comparisons = compare(base, head, interleaved=are_interleaved(base[-1].run, head[-1].run))
+    interleaved = are_interleaved(base[-1].run, head[-1].run)
+    comparisons = compare(base, head, interleaved=interleaved)
     doubts = [*_lost(runs[0], base, options), *_judged(runs[1], head, options).lines]
     absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
     # What could not be judged in head is said above.
@@ -150,7 +152,8 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     if not any(one.is_compared for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
-    table = comparison_table(comparisons, base[-1].run, head[-1].run)
+    notes = [] if interleaved else repeatability_notes(base, head)
+    table = comparison_table(comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes)
     page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
     if any(one.is_bad for one in comparisons):

@@ -213,7 +213,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
                 table=TableKind.ALONE,
                 header="warm",
                 text=time_of(lambda t: t.alone_warm_ns),
-                hint="warm: the same, in a process that keeps freed memory instead of returning it to the system",
+                hint="warm: the same, where the results take over the memory of the results before",
             ),
         ),
         Fact(

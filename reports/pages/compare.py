@@ -9,6 +9,7 @@ import msgspec
 
 from reports.pages.alike import differences
 from reports.records.cell import Cell, CellKey
+from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
 from reports.statistics.verdict_codes import (
@@ -75,24 +76,28 @@ class Comparison:
 
     @property
     def is_bad(self) -> bool:
-        """Whether head is slower, or wrong. A cell that is wrong in base only has been fixed."""
-        return self.verdict is Verdict.SLOWER or (self.head_status is not None and self.head_status.wrong)
+        """Whether head is slower, or wrong.
+
+        A cell that is wrong in base only has been fixed. A slower `jnp` is no kernel that has become slower.
+        """
+        is_slower = self.verdict is Verdict.SLOWER and self.cell.backend != YARDSTICK
+        return is_slower or (self.head_status is not None and self.head_status.wrong)
 
     @property
     def is_undecided(self) -> bool:
         """Whether nothing is known of head where something should be.
 
         The cell is missing, not comparable or could not be judged in head, or its times cannot rule out a large
-        difference. A cell that nobody can run here, because both sides skipped it, is not undecided; nor is the
-        baseline of two separate sessions.
+        difference. A cell that nobody can run here, because both sides skipped it, is not undecided; nor is `jnp`,
+        which is no kernel, unless it is missing or could not be judged.
         """
-        if self.verdict is Verdict.WRONG:
-            return self.head_status is not None and self.head_status.failed and not self.head_status.wrong
+        if self.verdict is Verdict.MISSING or (self.head_status is not None and self.head_status.failed):
+            return self.head_status is None or not self.head_status.wrong
+        if self.cell.backend == YARDSTICK:
+            return False
         if self.verdict is Verdict.UNSURE:
             return self.code in (Code.NOISE, Code.FEW_PROCESSES)
-        return self.verdict is Verdict.MISSING or (
-            self.verdict is Verdict.NOT_COMPARABLE and self.code is not Code.SKIPPED
-        )
+        return self.verdict is Verdict.NOT_COMPARABLE and self.code is not Code.SKIPPED
 
 
 def compare(
@@ -156,35 +161,35 @@ class _Side:
 
     def logarithms(self, key: CellKey) -> list[float] | None:
         """Returns the logarithm of the time of each process, of separate sessions of its ratio to `jnp`."""
-        import numpy as np
-
         record = self.records.get(key)
         if record is None or record.timing is None:
             return None
-        own = np.log(record.timing.medians_ns)
+        own = _logarithms(record.timing)
         if self._interleaved or record.cell.backend == YARDSTICK:
-            return own.tolist()
+            return own
         other = self.records.get(_pair(msgspec.structs.replace(record.cell, backend=YARDSTICK)))
         if other is None or other.timing is None or not other.timing.is_steady or _ways(other) != _ways(record):
             return None
-        theirs = np.log(other.timing.medians_ns)
+        theirs = _logarithms(other.timing)
         # Only processes that measured both are pairs. A resumed run can have more of one cell.
-        return (own - (theirs if len(theirs) == len(own) else np.mean(theirs))).tolist()
+        if len(theirs) != len(own):
+            theirs = [math.fsum(theirs) / len(theirs)] * len(own)
+        return [one - another for one, another in zip(own, theirs, strict=True)]
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
     known = head or base
     assert known is not None
     verdict, code, reason = _sorted_out(base, head)
-    times = [None if one is None or one.timing is None else one.timing for one in (base, head)]
+    base_time, head_time = (None if one is None else one.timing for one in (base, head))
     return Comparison(
         cell=known.cell,
         verdict=verdict,
         code=code,
         reason=reason,
-        base_ns=times[0] and times[0].median_ns,
-        head_ns=times[1] and times[1].median_ns,
-        processes=(len(times[0].processes), len(times[1].processes)) if times[0] and times[1] else None,
+        base_ns=base_time.median_ns if base_time else None,
+        head_ns=head_time.median_ns if head_time else None,
+        processes=(len(base_time.processes), len(head_time.processes)) if base_time and head_time else None,
         base_status=None if base is None else base.status,
         head_status=None if head is None else head.status,
     )
@@ -196,13 +201,18 @@ def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code
     for side, record in (("base", base), ("head", head)):
         if record is not None and record.status.failed:
             failures.setdefault(f"{record.status}: {record.reason}", []).append(side)
-    if failures:
-        text = "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+    text = "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+    if _is_absent(head) and not _is_absent(base):
+        code, reason = _absence("head", head)
+        return Verdict.MISSING, code, "; ".join(filter(None, [reason, text]))
+    # A cell that is UNCHECKED, or found too little memory, is not wrong, and nobody knows how fast it is.
+    if any(record is not None and record.status.wrong for record in (base, head)):
         return Verdict.WRONG, Code.FAILED, text
-    if base is None or (base.status is Status.SKIPPED and _passed(head)):
+    if failures:
+        return Verdict.NOT_COMPARABLE, Code.UNJUDGED, text
+    if base is None or (base.status is Status.SKIPPED and not _is_absent(head)):
         return Verdict.NEW, *_absence("base", base)
-    if head is None or (head.status is Status.SKIPPED and _passed(base)):
-        return Verdict.MISSING, *_absence("head", head)
+    assert head is not None
     if base.status is Status.SKIPPED:
         return Verdict.NOT_COMPARABLE, Code.SKIPPED, f"skipped on both sides: {head.reason}"
     if base.timing is None or head.timing is None:
@@ -227,7 +237,9 @@ def _without_yardstick(one: Comparison, base: list[float] | None, head: list[flo
         return replace(one, code=Code.BASELINE, reason=said)
     without = [side for side, values in (("base", base), ("head", head)) if values is None]
     if without:
-        said = f"two sessions are compared by ratios to {YARDSTICK}, which has no time in {' and '.join(without)}"
+        said = (
+            f"two sessions are compared by ratios to {YARDSTICK}, which has no steady time in {' and '.join(without)}"
+        )
         return replace(one, verdict=Verdict.NOT_COMPARABLE, code=Code.NO_BASELINE, reason=said)
     return one
 
@@ -280,6 +292,10 @@ def _share(logarithm: float) -> float | None:
     return math.expm1(logarithm) if math.isfinite(logarithm) else None
 
 
+def _logarithms(timing: Timing) -> list[float]:
+    return [math.log(time) for time in timing.medians_ns]
+
+
 def _pair(cell: Cell) -> CellKey:
     """Returns what is equal in two cells that are compared: everything but the version of the operator."""
     return msgspec.structs.replace(cell, operator_version=0).key
@@ -290,8 +306,8 @@ def _ways(record: Record) -> tuple[object, ...]:
     return record.timing.method, record.timing.cache, str(record.shapes), record.seed
 
 
-def _passed(record: Record | None) -> bool:
-    return record is not None and record.status is Status.PASSED
+def _is_absent(record: Record | None) -> bool:
+    return record is None or record.status is Status.SKIPPED
 
 
 def _absence(side: str, record: Record | None) -> tuple[Code, str]:

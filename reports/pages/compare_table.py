@@ -28,7 +28,7 @@ _JUDGED = (Code.WITHIN, Code.BEYOND)
 
 
 def comparison_table(
-    comparisons: Sequence[Comparison], base: Run, head: Run, *, interleaved: bool = False, note: str = ""
+    comparisons: Sequence[Comparison], base: Run, head: Run, *, interleaved: bool = False, notes: Sequence[str] = ()
 ) -> Table:
     """Returns times, ratio and verdict of each cell. The notes say why cells were not compared.
 
@@ -37,7 +37,7 @@ def comparison_table(
         base: The header of base.
         head: The header of head.
         interleaved: Whether processes of both alternated, as for `compare`.
-        note: What the notes begin with.
+        notes: What the notes begin with.
     """
     columns = (
         *(Column("dtype", align="left"), Column("size"), Column("backend", align="left")),
@@ -58,8 +58,8 @@ def comparison_table(
     named = sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair))
     rows = tuple(Row(_texts(comparison), group) for group, comparison in named)
     title = f"Comparison of {base.run_id} (base) and {head.run_id} (head)"
-    notes = (*([note] if note else []), *_notes(comparisons, base, head, interleaved))
-    return Table(title, columns, rows, notes, "operator", best="head is faster")
+    said = (*notes, *_notes(comparisons, base, head, interleaved))
+    return Table(title, columns, rows, said, "operator", best="head is faster")
 
 
 def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:

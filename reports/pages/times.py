@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from reports.pages.backend_grid import backend_grid
-from reports.pages.bandwidth_notes import is_impossible, overrun_notes
+from reports.pages.bandwidth_notes import overrun_notes
 from reports.pages.columns import facts_of
 from reports.pages.fact import TableKind
+from reports.pages.first_places import contests
 from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name
 from reports.pages.summary import summary_table
 from reports.records.record import Record
 from reports.render.layout import Table
-from reports.statistics.ties import fastest
-from reports.statistics.verdict_codes import SMALLEST
 
 _ALONE = "What a single call costs"
 _BEFORE = "Before the first result, and memory"
@@ -33,8 +32,10 @@ def benchmark_tables(records: Iterable[Record]) -> list[Table]:
 
 
 def _times(rows: Sequence[CellRow]) -> Table:
-    first, tied = _fastest(rows)
-    columns, lines = backend_grid(rows, TableKind.TIMES, best={*first, *tied}, tied=tied)
+    found = contests(rows).values()
+    best = {row for contest in found for row in contest.winners}
+    tied = {row for contest in found if contest.is_tie for row in contest.winners}
+    columns, lines = backend_grid(rows, TableKind.TIMES, best, tied)
     notes = (
         *overrun_notes(rows),
         *method_notes(rows),
@@ -55,29 +56,3 @@ def _others(rows: Sequence[CellRow]) -> list[Table]:
             columns, lines = backend_grid(filled, kind)
             tables.append(Table(f"{title}, on {platform_name(rows)}", columns, lines, (), "operator"))
     return tables
-
-
-def _fastest(rows: Iterable[CellRow]) -> tuple[set[CellRow], set[CellRow]]:
-    """Returns the cells that are the fastest of their contest alone, and those that are tied with others.
-
-    A contest is two cells or more, timed in the same way. It has no winner if its fastest time is impossible. A cell
-    whose time the program around the calls decides does not take part.
-    """
-    contests: dict[tuple[object, ...], list[CellRow]] = {}
-    for row in rows:
-        if row.timing:
-            cell = row.cell
-            contest = cell.operator, cell.operator_version, cell.mode, cell.params_text, cell.dtype, cell.size
-            contests.setdefault(contest, []).append(row)
-    alone: set[CellRow] = set()
-    tied: set[CellRow] = set()
-    for contenders in contests.values():
-        timed = [(row, row.timing) for row in contenders if row.timing and row.timing.is_steady]
-        if len({(timing.method, timing.cache) for _, timing in timed}) != 1:
-            continue
-        places = fastest([timing.medians_ns for _, timing in timed], SMALLEST[contenders[0].cell.platform])
-        winners = [timed[place][0] for place in places]
-        if winners and not is_impossible(winners[0]):
-            own = {row for row in winners if not is_impossible(row)}
-            (alone if len(own) == 1 else tied).update(own)
-    return alone, tied

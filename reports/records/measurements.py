@@ -39,7 +39,7 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
         alone_ns: A single call from Python, up to the end of its work, by the wall clock.
-        alone_warm_ns: The same, while the process keeps freed memory instead of returning it to the system.
+        alone_warm_ns: The same, where the results take over the memory of the results before.
         discarded: Samples that were taken while the device was throttled, and are in none of the lists.
         clock_mhz: Median clock of the device while the samples were taken.
 
@@ -153,7 +153,7 @@ class Timing(Part, frozen=True, kw_only=True):
 
     @property
     def alone_warm_ns(self) -> float | None:
-        """The same for a single call in a process that keeps freed memory."""
+        """The same for a single call whose results take over the memory of the results before."""
         return _median_of([process.alone_warm_ns for process in self.processes])
 
     @property

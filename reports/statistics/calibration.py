@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reports.statistics.decision import Evidence, decide
 from reports.statistics.ranks import Numbers
@@ -64,7 +65,8 @@ class RecordedNoise:
         # The deviations of few numbers from their own mean are too small.
         again *= math.sqrt(count / (count - 1))
         smooth = width * deviation * random.standard_normal(again.shape)
-        return centre + (again + smooth) / math.sqrt(1 + width**2)
+        drawn: Numbers = centre + (again + smooth) / math.sqrt(1 + width**2)
+        return drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class ModelNoise:
         high: The standard deviation of the noisiest cells. Those between are spread evenly on a scale of logarithms.
         outliers: The share of processes in which a cell is disturbed.
         disturbance: A disturbed time is longer by up to this share.
-        waves: The standard deviation of what base and head share, because they ran one after the other.
+        waves: The standard deviation of what base and head share in a cell, because they ran one after the other.
+        shared: The standard deviation of what all cells of a process share.
     """
 
     cells: int
@@ -86,6 +89,7 @@ class ModelNoise:
     outliers: float = 0.0
     disturbance: float = 0.5
     waves: float = 0.0
+    shared: float = 0.0
 
     def draw(self, random: np.random.Generator, processes: int) -> Numbers:
         """Returns logarithms of times: one row per cell, one column per process."""
@@ -94,6 +98,7 @@ class ModelNoise:
         drawn += (random.random(drawn.shape) < self.outliers) * np.log1p(self.disturbance * random.random(drawn.shape))
         wave = self.waves * random.standard_normal((self.cells, (processes + 1) // 2))
         drawn += np.tile(wave, 2)[:, :processes]
+        drawn += self.shared * random.standard_normal(processes)
         return drawn
 
 
@@ -188,7 +193,7 @@ def _evidence(base: Numbers, head: Numbers) -> Evidence:
     return Evidence(*(getattr(flat, name).reshape(shape) for name in Evidence.__dataclass_fields__))
 
 
-def _slowed(evidence: Evidence, base: Numbers, head: Numbers, victims: Numbers, size: float) -> Evidence:
+def _slowed(evidence: Evidence, base: Numbers, head: Numbers, victims: NDArray[np.int64], size: float) -> Evidence:
     """Returns the evidence where, in each run, one cell of head takes longer."""
     runs = np.arange(len(victims))
     own = Evidence.of(base[runs, victims], head[runs, victims] + math.log1p(size))

@@ -36,7 +36,8 @@ def noise_floor(base: Numbers, head: Numbers) -> Numbers:
             sizes.append(scale * np.abs(shift(side[:, one], side[:, other])))
     if not sizes:
         return np.full(len(base), np.inf)
-    return np.quantile(np.array(sizes), _QUANTILE, axis=0)
+    floor: Numbers = np.quantile(np.array(sizes), _QUANTILE, axis=0)
+    return floor
 
 
 @functools.cache

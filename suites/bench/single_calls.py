@@ -11,7 +11,7 @@ import msgspec
 from reports import ProcessTimes
 from suites.bench import two_clocks
 from suites.bench.measurement import Measurement
-from suites.bench.programs import Programs
+from suites.bench.timed_programs import Programs
 
 _TRIES = 3
 _ALONE_S = 2e-4

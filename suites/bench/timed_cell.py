@@ -15,9 +15,9 @@ from suites.bench.cuda_measurement import CudaMeasurement
 from suites.bench.first_call import stages
 from suites.bench.measurement import Measurement
 from suites.bench.peak_memory import host_peak
-from suites.bench.programs import Programs
 from suites.bench.single_calls import BesideSingleCalls, SingleCalls
 from suites.bench.still_right import StillRight
+from suites.bench.timed_programs import Programs
 from suites.bench.two_points import TwoPoints
 from suites.cells.case import SEED, Case, input_types
 from suites.cells.repeated_inputs import REPEATED_ABOVE

@@ -11,7 +11,7 @@ import jax
 
 from reports import CellResult, RecordError
 from reports.records.cell import Cell, CellKey
-from suites.bench.limits import compare_with_limits
+from suites.bench.device_limits import compare_with_limits
 from suites.bench.measurement import Measurement
 from suites.bench.plausible import ClockError
 from suites.bench.timed_cell import TimedCell

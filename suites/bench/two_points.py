@@ -19,8 +19,8 @@ from reports.records.measurements import LONGER
 from suites.bench import two_clocks
 from suites.bench.measurement import Measurement
 from suites.bench.plausible import require_elapsed
-from suites.bench.programs import Programs
 from suites.bench.single_calls import SingleCalls
+from suites.bench.timed_programs import Programs
 
 SHORT_S = 3e-4
 """How long the calls of the shorter loop should take together, at least."""

@@ -20,7 +20,7 @@ from suites.revisions.repository import SHORT
 from suites.revisions.sides import make_sides
 from suites.sessions.alternation import Measured, measure
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
-from suites.sessions.events import Busy, Event, Prepared, Started, Timed
+from suites.sessions.events import Busy, Event, Prepared, Started, TurnEnded
 
 
 def compare(options: argparse.Namespace) -> Exit:
@@ -102,6 +102,6 @@ def _doing(event: Event) -> str:
             return visible(f"compiling {cell.id}")
         case Prepared(result):
             return visible(f"compiled {result.cell.id}")
-        case Timed(results) if results:
+        case TurnEnded(results) if results:
             return visible(f"timing {results[0].cell.operator}")
     return ""

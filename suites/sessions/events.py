@@ -1,7 +1,8 @@
 """Carries messages between a command that conducts timing processes and these processes, through pipes.
 
-A timing process runs kernels, which may bring it down. The command then knows from the last message, and from a byte
-that both share (:class:`Place`), which cell it was. Messages are MessagePack behind their length: JSON has no NaN.
+A timing process runs kernels, which may bring it down. The command then knows from the last message, and from
+memory that both share (:class:`SharedPlace`), which cell it was. Messages are MessagePack behind their length: JSON has
+no NaN.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The process has prepared all cells that it was told to."""
 
 
-class Timed(msgspec.Struct, frozen=True, tag=True):
+class TurnEnded(msgspec.Struct, frozen=True, tag=True):
     """A turn has ended; the results hold all samples of this process so far."""
 
     results: list[CellResult]
@@ -101,7 +102,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """An order: there are no more turns."""
 
 
-Event = Busy | Opened | Started | Prepared | Ready | Timed | Refused
+Event = Busy | Opened | Started | Prepared | Ready | TurnEnded | Refused
 Order = Prepare | Turn | Finish
 
 _LENGTH = struct.Struct("<I")
@@ -109,7 +110,7 @@ _EVENTS = msgspec.msgpack.Decoder(Event)
 _ORDERS = msgspec.msgpack.Decoder(Order)
 
 
-class Place:
+class SharedPlace:
     """A byte in memory that two processes share: the place of the running cell in the list of the last order.
 
     Writing it costs no system call, so it disturbs nothing that is timed.
@@ -121,7 +122,7 @@ class Place:
         self._memory = mmap.mmap(descriptor, 2)
 
     @classmethod
-    def make(cls) -> tuple[Place, int]:
+    def make(cls) -> tuple[SharedPlace, int]:
         """Returns a new one, and the file descriptor by which another process finds it."""
         with tempfile.TemporaryFile() as file:
             file.truncate(2)
@@ -142,7 +143,7 @@ class Place:
 class Conductor:
     """The command, as a timing process sees it."""
 
-    def __init__(self, up: int, down: int, place: Place) -> None:
+    def __init__(self, up: int, down: int, place: SharedPlace) -> None:
         self._up, self._down = up, down
         self.place = place
 
@@ -153,13 +154,13 @@ class Conductor:
         if given is None:
             return None
         up, down, place = map(int, given.split(","))
-        return cls(up, down, Place(place))
+        return cls(up, down, SharedPlace(place))
 
     def send(self, event: Event) -> None:
         """Sends a message."""
         write(self._up, event)
 
-    def orders(self) -> Iterator[Order]:
+    def orders(self) -> Iterator[Prepare | Turn]:
         """Yields the orders, until the last one or the end of the command."""
         while True:
             data = _message(self._down)

@@ -32,14 +32,14 @@ from suites.sessions.events import (
     Finish,
     Opened,
     Order,
-    Place,
     Prepare,
     Prepared,
     Ready,
     Refused,
+    SharedPlace,
     Started,
-    Timed,
     Turn,
+    TurnEnded,
     event,
     write,
 )
@@ -87,7 +87,7 @@ class _Worker:
         self._order: list[Cell] = []
         self._started: Cell | None = None
         self._heard = time.monotonic()
-        self.place, shared = Place.make()
+        self.place, shared = SharedPlace.make()
         self._up, up = os.pipe()
         down, self._down = os.pipe()
         self._log: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115  closed by close
@@ -116,7 +116,7 @@ class _Worker:
         """Gives an order."""
         self._order = list(order.cells) if isinstance(order, Prepare | Turn) else []
         self._heard = time.monotonic()
-        self.place.set(Place.NONE)
+        self.place.set(SharedPlace.NONE)
         with contextlib.suppress(BrokenPipeError):  # it died: reading says so
             write(self._down, order)
 
@@ -144,7 +144,7 @@ class _Worker:
         match found:
             case Started(cell):
                 self._started = cell
-            case Prepared() | Ready() | Timed():
+            case Prepared() | Ready() | TurnEnded():
                 self._started = None
             case Refused(reason):
                 raise PanelError(reason)
@@ -329,8 +329,8 @@ class Panel:
             first = next(each for each, other in enumerate(self._workers) if other.spec.label == label)
             worker.send(Turn(left, seconds, last, number == first))
             try:
-                timed = self._wait_for(worker, Timed)
-                assert isinstance(timed, Timed)
+                timed = self._wait_for(worker, TurnEnded)
+                assert isinstance(timed, TurnEnded)
                 return timed.results
             except _Lost as lost:
                 self._replace(number, lost)
@@ -398,7 +398,7 @@ class Panel:
                 judges = self._judges.get(key) == number
                 if judges or (result.status is not Status.PASSED and self._passed(worker.spec.label, result.cell)):
                     self._known[key] = result
-        if isinstance(found, Busy | Started | Prepared | Timed):
+        if isinstance(found, Busy | Started | Prepared | TurnEnded):
             self._on_event(found)
 
 

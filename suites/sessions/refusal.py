@@ -10,7 +10,9 @@ import pytest
 def refusal(reason: str) -> pytest.UsageError:
     """Returns the error to raise, after telling the command."""
     with contextlib.suppress(ImportError):  # a package that is missing may be the reason
-        from suites.sessions.events import Refused, sender
+        from suites.sessions.events import Conductor, Refused
 
-        sender()(Refused(reason))
+        conductor = Conductor.of_environment()
+        if conductor is not None:
+            conductor.send(Refused(reason))
     return pytest.UsageError(reason)

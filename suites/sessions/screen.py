@@ -11,7 +11,7 @@ from reports import CellResult
 from reports.records.cell import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from reports.render.visible import visible
-from suites.sessions.events import Busy, Event, Prepared, Started, Timed
+from suites.sessions.events import Busy, Event, Prepared, Started, TurnEnded
 
 
 class Screen:
@@ -43,7 +43,7 @@ class Screen:
             case Prepared(result):
                 self._prepared.add(result.cell.key)
                 self._update(f"{count_text(len(self._prepared))} cells compiled")
-            case Timed(results) if results:
+            case TurnEnded(results) if results:
                 self._update(f"timing {visible(results[0].cell.operator)}")
 
     def opened(self, cells: int, path: str) -> None:

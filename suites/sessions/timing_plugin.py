@@ -36,7 +36,7 @@ from suites.cells.marks import no_device, why_skipped
 from suites.cells.runnable import require_device, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.sessions.contests import contests
-from suites.sessions.events import PROTOCOL, Conductor, Opened, Prepare, Prepared, Ready, Started, Timed
+from suites.sessions.events import PROTOCOL, Conductor, Opened, Prepare, Prepared, Ready, Started, TurnEnded
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
 from suites.sessions.resuming import continued_header, opened
@@ -198,7 +198,7 @@ class TimingSession:
                 order = [cell.key for cell in each.cells]
                 found = process.turn(order, each.seconds, last=each.last, measures=each.measures)
                 self._results |= {result.cell.key: result for result in found}
-                conductor.send(Timed(found))
+                conductor.send(TurnEnded(found))
 
     def _time_alone(self) -> None:
         """Times all cells in this process, which writes the records."""

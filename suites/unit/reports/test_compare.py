@@ -49,7 +49,7 @@ def test_with_few_processes_even_a_large_difference_is_unsure_and_undecided(coun
     assert comparison.ratio == pytest.approx(3.3)
     assert (comparison.low, comparison.high) == (None, None)
     assert comparison.is_undecided
-    assert comparison.reason.endswith("cannot be significant; at least 4 of each can")
+    assert comparison.reason.endswith("cannot be significant; at least 5 of each can")
 
 
 def test_the_more_cells_the_more_processes_it_takes():
@@ -58,7 +58,7 @@ def test_the_more_cells_the_more_processes_it_takes():
     head = [make_record(make_cell(size=size), 1200.0 if size == 1 else 1000.0) for size in sizes]
     first = compare(base, head, interleaved=True)[0]
     assert (first.verdict, first.code) == (Verdict.UNSURE, Code.FEW_PROCESSES)
-    assert "at least 7 of each can" in first.reason
+    assert "at least 8 of each can" in first.reason
 
 
 def test_the_limits_are_options():
@@ -82,7 +82,7 @@ def test_runs_one_after_the_other_are_compared_by_their_ratios_to_jnp():
 def test_runs_one_after_the_other_without_jnp_are_not_comparable():
     comparison = compare([make_record()], [make_record()])[0]
     assert (comparison.verdict, comparison.code) == (Verdict.NOT_COMPARABLE, Code.NO_BASELINE)
-    assert comparison.reason.endswith("which has no time in base and head")
+    assert comparison.reason.endswith("which has no steady time in base and head")
     assert comparison.is_undecided
 
 
@@ -217,11 +217,37 @@ def test_a_failure_on_either_side_is_wrong():
         assert not comparison.is_undecided
 
 
-def test_a_cell_that_could_not_be_judged_in_head_is_undecided_and_not_bad():
-    comparison = only([make_record()], [make_record(status=Status.UNCHECKED)])
-    assert comparison.verdict is Verdict.WRONG
+UNJUDGED = make_record(status=Status.UNCHECKED, reason="no bound")
+WRONG = make_record(status=Status.WRONG_VALUE, reason="812 ulp")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "verdict", "code", "reason"),
+    [
+        (make_record(), UNJUDGED, Verdict.NOT_COMPARABLE, Code.UNJUDGED, "head UNCHECKED: no bound"),
+        (UNJUDGED, make_record(), Verdict.NOT_COMPARABLE, Code.UNJUDGED, "base UNCHECKED: no bound"),
+        (None, UNJUDGED, Verdict.NOT_COMPARABLE, Code.UNJUDGED, "head UNCHECKED: no bound"),
+        (WRONG, UNJUDGED, Verdict.WRONG, Code.FAILED, "base WRONG_VALUE: 812 ulp; head UNCHECKED: no bound"),
+        (UNJUDGED, None, Verdict.MISSING, Code.ABSENT, "not in head; base UNCHECKED: no bound"),
+        (WRONG, None, Verdict.MISSING, Code.ABSENT, "not in head; base WRONG_VALUE: 812 ulp"),
+    ],
+)
+def test_where_a_side_could_not_be_judged_nothing_is_decided(base, head, verdict, code, reason):
+    comparison = only(*([] if side is None else [side] for side in (base, head)))
+    assert (comparison.verdict, comparison.code, comparison.reason) == (verdict, code, reason)
     assert not comparison.is_bad
     assert comparison.is_undecided
+
+
+def test_jnp_is_no_kernel_that_can_become_slower():
+    jnp = make_cell(backend="jnp")
+    slower = only([make_record(jnp)], [make_record(jnp, 2000.0)])
+    assert (slower.verdict, slower.is_bad) == (Verdict.SLOWER, False)
+    other = only([make_record(jnp)], [make_record(jnp, seed=1)])
+    assert (other.verdict, other.is_undecided) == (Verdict.NOT_COMPARABLE, False)
+    assert only([make_record(jnp)], [make_record(jnp, status=Status.WRONG_VALUE)]).is_bad
+    missing = compare([make_record(jnp)], [make_record()], interleaved=True)[1]
+    assert (missing.verdict, missing.is_undecided) == (Verdict.MISSING, True)
 
 
 def test_a_failing_new_cell_is_wrong():
@@ -229,7 +255,7 @@ def test_a_failing_new_cell_is_wrong():
 
 
 def test_a_wrong_cell_is_wrong_even_under_other_conditions():
-    assert only([make_record(seed=1)], [make_record(status=Status.OOM)]).verdict is Verdict.WRONG
+    assert only([make_record(seed=1)], [make_record(status=Status.CRASHED)]).verdict is Verdict.WRONG
 
 
 def test_skipped_is_absent_rather_than_wrong():

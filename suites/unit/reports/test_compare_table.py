@@ -2,17 +2,18 @@
 
 from reports.pages.compare import compare
 from reports.pages.compare_table import comparison_table
+from reports.pages.repeatability import repeatability_notes
 from reports.records.header import Source
 from reports.records.status import Status
 from reports.render.layout import Style
-from suites.unit.reports.builders import make_cell, make_record, make_run
+from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run
 
 
 def test_times_ratio_and_verdict_of_each_cell():
     base = [make_record(make_cell(size=1), 1000.0), make_record(make_cell(size=2))]
     head = [
         make_record(make_cell(size=1), 1500.0),
-        make_record(make_cell(size=2), status=Status.OOM, reason="full"),
+        make_record(make_cell(size=2), status=Status.CRASHED, reason="full"),
     ]
     table = comparison_table(compare(base, head, interleaved=True), make_run(), make_run(), interleaved=True)
     nothing = "\N{EN DASH}"
@@ -22,7 +23,7 @@ def test_times_ratio_and_verdict_of_each_cell():
     ]
     assert table.rows[0].cells[-1].style is Style.BAD
     assert table.rows[1].cells[-1].style is Style.BAD
-    assert "WRONG FAILED: head OOM: full (lif_step-numba-f32-2-cpu)" in table.notes
+    assert "WRONG FAILED: head CRASHED: full (lif_step-numba-f32-2-cpu)" in table.notes
     assert "geometric mean of the ratio: 1.50 over 1 cell that was compared; 1 SLOWER in head" in table.notes
     assert "cells: 1 SLOWER, 1 WRONG" in table.notes
 
@@ -35,6 +36,16 @@ def test_notes_say_what_the_sides_are_and_which_versions_differ():
     assert "versions that differ: jax 0.10.2 → 0.11.2" in table.notes
     assert any(note.startswith("head: commit unknown") for note in table.notes)
     assert "geometric mean: none, no cell was compared" in table.notes
+
+
+def test_notes_say_how_well_a_run_repeats_another():
+    base = [*make_pair(1000.0, 500.0, size=1), *make_pair(1000.0, 500.0, size=2), *make_pair(1000.0, 1005.0, size=3)]
+    head = [*make_pair(1000.0, 510.0, size=1), *make_pair(1000.0, 2000.0, size=2), *make_pair(1000.0, 500.0, size=3)]
+    assert repeatability_notes(base, head) == [
+        "repeatability: the ratios to jnp of both runs agree within 5.0% in 1 of 3 cells",
+        "repeatability: 1 of 3 rows have another winner (lif_step-numba-f32-2-cpu)",
+    ]
+    assert repeatability_notes(base, []) == []
 
 
 def test_equal_reasons_are_gathered():

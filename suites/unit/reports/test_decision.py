@@ -109,6 +109,12 @@ def test_comparisons_of_equal_revisions_are_quiet_and_slowdowns_are_found():
     assert found.same > 0.9
 
 
+def test_a_process_that_is_slow_in_all_cells_raises_no_alarm():
+    """All cells move together, so chance could make many of them significant at once."""
+    found = calibrate(ModelNoise(40, 0.005, 0.01, shared=0.03), 8, (), smallest=0.0, large=0.1, q=0.02, runs=400)
+    assert found.slower + found.faster <= 16, "2 % expected at most; three standard deviations more are 4 %"
+
+
 def test_an_h200_finds_three_percent():
     """Its cells differ by 0.04 % between processes, small ones by 1 %."""
     found = calibrate(ModelNoise(115, 0.0004, 0.01), 8, (0.03,), smallest=0.01, large=0.03, q=0.02, runs=200)

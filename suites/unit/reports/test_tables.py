@@ -130,6 +130,14 @@ def test_a_time_that_the_program_decides_has_no_ratio_and_does_not_win():
     assert "no ratio: the program around the calls decides the time of the kernel (lif_step-numba" in notes(table)
 
 
+def test_nobody_wins_where_a_time_that_the_program_decides_may_be_shorter():
+    unsteady = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
+    slower = ProcessTimes(samples_ns=[5000.0], loops=2, program_ns=[56000.0])
+    for process, style in ((unsteady, Style.PLAIN), (slower, Style.BEST)):
+        warp = make_record(make_cell(backend="warp"), timing=make_timing(processes=[process] * 5))
+        assert texts(times([*make_pair(2000.0, 1000.0), warp]))["numba", "time"].style is style
+
+
 def test_no_ratio_across_methods_and_the_note_says_so():
     jnp = make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti"))
     assert "no ratio: timed by wall, jnp by cupti (lif_step-numba" in notes(times([jnp, make_record()]))

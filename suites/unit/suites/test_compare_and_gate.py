@@ -194,7 +194,7 @@ def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys
         (1300.0, {}, Exit.WRONG, "SLOWER: 4 cells: lif_step-numba-f32-64-cpu, lif_step-numba-f32-4096-cpu"),
         (700.0, {}, Exit.FINE, "4 FASTER"),
         (1000.0, {"status": "WRONG_VALUE"}, Exit.WRONG, "WRONG: lif_step-numba-f32-64-cpu"),
-        (1000.0, {"status": "OOM"}, Exit.COULD_NOT_RUN, "OOM (FAILED): lif_step-numba-f32-64-cpu"),
+        (1000.0, {"status": "OOM"}, Exit.COULD_NOT_RUN, "OOM (UNJUDGED): lif_step-numba-f32-64-cpu"),
         (1000.0, {"status": "SKIPPED"}, Exit.COULD_NOT_RUN, "MISSING (SKIPPED): lif_step-numba-f32-64-cpu"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import find
 
 from reports import Status
 from suites import Backend, Gradient, Operator, Truth, bounded, exact, values, vectors, wide
-from suites.bench.programs import Programs
+from suites.bench.timed_programs import Programs
 from suites.checks.drawn import drawn_arrays
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify

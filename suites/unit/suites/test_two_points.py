@@ -15,7 +15,7 @@ from reports import RecordError, Timing
 from suites.backends.backend import Backend
 from suites.bench import two_points
 from suites.bench.plausible import ClockError
-from suites.bench.programs import WARM_FROM_BYTES, Programs
+from suites.bench.timed_programs import WARM_FROM_BYTES, Programs
 from suites.bench.two_points import SingleCalls, TwoPoints
 
 
