@@ -195,4 +195,4 @@ def _without_derivative(operator: Operator) -> str:
 
 
 def _is_real(array: Any) -> bool:
-    return np.dtype(array.dtype).kind == "f"
+    return bool(np.dtype(array.dtype).kind == "f")

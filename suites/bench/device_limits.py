@@ -14,7 +14,8 @@ def compare_with_limits(cell: TimedCell) -> None:
     if timing is None or cell.moved is None:
         return
     platform = cell.case.platform
-    limit = roof(*cell.moved) if platform == "cpu" else gpu_roofs.roof(*cell.moved, timing.cache)
+    reached = sum(cell.moved) / (1e-9 * timing.median_ns)
+    limit = roof(*cell.moved, reached=reached) if platform == "cpu" else gpu_roofs.roof(*cell.moved, timing.cache)
     cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
     reason = implausible(platform, timing, cell.moved, cell.result.flops, limit)
     if reason is not None:

@@ -17,10 +17,6 @@ These threads have arenas of their own, of at most 64 MiB. glibc takes larger bl
 returns them, whatever the settings. Where it comes before JAX is first used, there is no limit.
 """
 
-SETTLING_CALLS = 20
-"""Calls after which a loop of calls has its memory. At first each may get another block, because small ones are in the
-way of the last."""
-
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # of mallopt
 _ARENA_BYTES = 64 << 20
 _PROBE_BYTES = 40 << 20
@@ -30,8 +26,8 @@ _PROBE_BYTES = 40 << 20
 def keep_freed_pages() -> bool:
     """Makes glibc keep freed memory from now on, for the rest of the life of this process.
 
-    Blocks above :data:`MOST_KEPT_BYTES` are kept only if this is called before JAX is first used. The first
-    :data:`SETTLING_CALLS` calls afterwards still take page faults.
+    Blocks above :data:`MOST_KEPT_BYTES` are kept only if this is called before JAX is first used. A loop of calls has
+    its memory after a while: at first a call may get another block than the call before, if small ones are in the way.
 
     Returns whether it took effect: a large block that is allocated, freed and allocated again has its pages at once. It
     does so with glibc alone, and not where another allocator was loaded in its place.

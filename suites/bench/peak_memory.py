@@ -58,7 +58,7 @@ def _growth(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[int
 
 
 def _size(leaf: Any) -> int:
-    return math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize
+    return int(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize)
 
 
 def _forget_peak() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from reports import Status, Timing
 from suites.bench import gpu, gpu_roofs
-from suites.bench.bandwidth import Roof, measure, roof
+from suites.bench.bandwidth import Roof, roof
 
 MOST_SHARE = 2.0
 """How many times the bandwidth of a copy, measured in the same cache, a kernel may reach.
@@ -64,8 +64,7 @@ def implausible(platform: str, timing: Timing, moved: tuple[int, int], flops: in
     rate = sum(moved) / seconds
     share = MOST_COLD_SHARE if timing.cache == "cold" else MOST_SHARE
     if rate > share * limit.bandwidth and platform == "cpu":  # was the machine busy when the limit was measured?
-        measure.cache_clear()
-        limit = max(limit, roof(*moved))
+        limit = max(limit, roof(*moved, reached=rate / share))
     most = share * limit.bandwidth
     # Near the size of a cache, most of the data may lie in the nearer one.
     if rate > most and rate > MOST_SHARE * _nearer(platform, moved, limit):

@@ -12,9 +12,12 @@ import jax
 import numba
 
 from reports import Device, Host, Run, new_run_id
-from suites.bench import gpu, machine_identity
+from suites.bench import gpu
 from suites.bench.freed_memory import keep_freed_pages as keep_freed_pages
+from suites.bench.host_memory import memory_bytes
+from suites.bench.machine_identity import machine_identity
 from suites.bench.source_commit import source
+from suites.bench.usable_cores import usable_cores as usable_cores
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
@@ -61,16 +64,9 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
     )
 
 
-def usable_cores() -> list[int]:
-    """Returns the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def _host() -> Host:
     usable = usable_cores()
-    cpu, cores, memory = _cpu_name(), os.cpu_count() or len(usable), machine_identity.memory_bytes()
+    cpu, cores, memory = _cpu_name(), os.cpu_count() or len(usable), memory_bytes()
     return Host(
         cpu=cpu,
         cores=cores,
@@ -80,7 +76,7 @@ def _host() -> Host:
         os=f"{platform.system()} {platform.release()}",
         load=_load(),
         memory_bytes=memory,
-        machine=machine_identity.machine_identity(cpu, cores, memory),
+        machine=machine_identity(cpu, cores, memory),
     )
 
 

@@ -7,7 +7,7 @@ from suites.unit import processes
 
 CALLS = """
 import resource, sys
-from suites.bench.freed_memory import MOST_KEPT_BYTES, SETTLING_CALLS, keep_freed_pages, keeps_pages
+from suites.bench.freed_memory import MOST_KEPT_BYTES, keep_freed_pages, keeps_pages
 
 kept_before, early = keeps_pages(), sys.argv[1] == "early"
 if early:
@@ -20,19 +20,21 @@ function = jax.jit(lambda x: x + 1)
 x = jnp.ones((MOST_KEPT_BYTES if not early else 2 * MOST_KEPT_BYTES) // 4, jnp.float32)
 pages = x.nbytes // resource.getpagesize()
 
-def faults():
-    for _ in range(SETTLING_CALLS):
-        function(x).block_until_ready()
+def faults(calls=8):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(8):
+    for _ in range(calls):
         function(x).block_until_ready()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 8 / pages
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls / pages
+
+def settled():
+    return min(faults() for _ in range(12))
 
 if not early:
-    before = faults()
+    faults()
+    before = settled()
     took_effect = keep_freed_pages()
     print(before, end=" ")
-print(faults(), kept_before, took_effect, keeps_pages())
+print(settled(), kept_before, took_effect, keeps_pages())
 """
 
 

@@ -5,7 +5,8 @@ import platform
 import pytest
 
 from suites.bench import machine_identity
-from suites.bench.machine_identity import available_bytes, is_container, machine_id, memory_bytes
+from suites.bench.host_memory import available_bytes, memory_bytes
+from suites.bench.machine_identity import is_container, machine_id
 
 GIB = 1 << 30
 ID, OTHER_ID, UUID, BOOT = "3f2a" * 8, "77b1" * 8, "4c4c4544-0035-4d10-8052-b7c04f4d3132", "9c8b-boot"

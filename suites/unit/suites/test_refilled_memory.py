@@ -1,5 +1,7 @@
 """Refilled memory keeps its addresses and changes its contents."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -36,3 +38,24 @@ def test_what_changes_keeps_ends_lengths_and_sums():
         assert inputs[0][-1] == first[0][-1]
         assert all(own is other for own, other in zip(inputs[1:], first[1:], strict=True))
     assert np.sort(changed[1][0]).tolist() == np.sort(first[0]).tolist()
+
+
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(not THP.is_file() or "[madvise]" not in THP.read_text(), reason="large pages are not for who asks")
+def test_large_inputs_lie_in_the_pages_that_a_users_arrays_have():
+    """NumPy asks for large pages, XLA does not: a kernel would read its inputs faster than in a user's program."""
+
+    def large():
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages"))
+
+    inputs = [np.ones(16 << 20, np.int8), np.ones(6 << 20, np.int8)]
+    before = large()
+    memory = RefilledMemory(inputs, jax.devices("cpu")[0])
+    placed = memory.fill(inputs)
+    assert large() <= before
+    assert all(np.asarray(array).all() for array in placed)
+    starts = [array.unsafe_buffer_pointer() % 4096 for array in placed]
+    assert starts[0] != starts[1]
