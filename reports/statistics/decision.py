@@ -82,7 +82,7 @@ def decide(evidence: Evidence, *, smallest: Numbers, large: Numbers, q: float) -
       over all cells and both directions by Benjamini and Hochberg; the whole 95 % interval of the ratio lies beyond the
       smallest effect; and the ratio lies beyond three noise floors of the cell. FASTER likewise.
     - SAME: the whole interval lies within the difference worth a verdict, which is the smallest effect or three noise
-      floors, whichever is larger; or the interval includes 1 and a large difference is ruled out.
+      floors, whichever is larger; or the interval includes 1. In both cases a large difference is ruled out.
     - UNSURE: everything else.
 
     Ratios are judged by their logarithms, so the verdicts on two sides are mirrored when the sides are swapped.
@@ -97,13 +97,14 @@ def decide(evidence: Evidence, *, smallest: Numbers, large: Numbers, q: float) -
     slower, faster = np.split(adjusted, 2, axis=-1)
     least_effect = np.log1p(smallest)
     worth = np.maximum(least_effect, FLOORS * evidence.floor)
-    much = np.maximum(np.log1p(large), worth)
+    much = np.log1p(large)
     above = (evidence.low >= least_effect) & (evidence.shift >= worth)
     below = (evidence.high <= -least_effect) & (evidence.shift <= -worth)
     is_slower = above & (slower <= q)
     is_faster = below & (faster <= q)
     bounded = (evidence.low > -much) & (evidence.high < much)
-    within = (evidence.low > -worth) & (evidence.high < worth)
+    near = np.minimum(worth, much)
+    within = (evidence.low > -near) & (evidence.high < near)
     is_same = (within | (bounded & (evidence.low <= 0) & (evidence.high >= 0))) & ~is_slower & ~is_faster
     # A cell whose processes are in the clearest order, and which still is not significant, needs more processes.
     clearest = np.minimum(evidence.slower, evidence.faster) <= evidence.least

@@ -46,6 +46,7 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
     variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
+    variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
     # A new process finds the project by this if it is not installed. The current folder does not count: a new process
     # does not import from there.

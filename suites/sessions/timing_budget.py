@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from suites.cells.selection import Selection
 
@@ -24,7 +24,12 @@ class Budget:
 
 _BUDGETS = {"quick": Budget(4, 2, 0.025), "full": Budget(5, 3, 0.1)}
 
+_FOR_A_VERDICT = 6
+"""So many processes of each side can show that one of nine cells has changed, see :mod:`reports.statistics.ranks`."""
+
 
 def budget(selection: Selection) -> Budget:
-    """Returns the effort for a selection: of its profile."""
-    return _BUDGETS.get(selection.profile, _BUDGETS["full"])
+    """Returns the effort for a selection: of its profile, with more processes where somebody times her own operators."""
+    effort = _BUDGETS.get(selection.profile, _BUDGETS["full"])
+    named = bool(selection.sources or selection.operators)
+    return replace(effort, processes=max(effort.processes, _FOR_A_VERDICT)) if named else effort

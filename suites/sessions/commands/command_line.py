@@ -347,7 +347,10 @@ def parser() -> Parser:
     for each in (bench, validate, compare, gate):
         each.add_argument("-v", "--verbose", action="store_true", help="with source and traceback of failures")
     bench.add_argument(
-        "--processes", type=whole(1), metavar="N", help="fresh processes that time each cell (default: 4; full: 5)"
+        "--processes",
+        type=whole(1),
+        metavar="N",
+        help="fresh processes that time each cell (default: 4; full: 5; named operators: 6)",
     )
     bench.add_argument(
         "--mode", action="append", default=[], choices=("forward", "forward+backward"),
