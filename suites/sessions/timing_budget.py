@@ -29,7 +29,7 @@ _FOR_A_VERDICT = 6
 
 
 def budget(selection: Selection) -> Budget:
-    """Returns the effort for a selection: of its profile, with more processes where somebody times her own operators."""
+    """Returns the effort for a selection: of its profile, with more processes where it names operators."""
     effort = _BUDGETS.get(selection.profile, _BUDGETS["full"])
     named = bool(selection.sources or selection.operators)
     return replace(effort, processes=max(effort.processes, _FOR_A_VERDICT)) if named else effort
