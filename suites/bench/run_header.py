@@ -13,11 +13,10 @@ import numba
 
 from reports import Device, Host, Run, new_run_id
 from suites.bench import gpu
-from suites.bench.freed_memory import keep_freed_pages as keep_freed_pages
 from suites.bench.host_memory import memory_bytes
 from suites.bench.machine_identity import machine_identity
 from suites.bench.source_commit import source
-from suites.bench.usable_cores import usable_cores as usable_cores
+from suites.bench.usable_cores import usable_cores
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
