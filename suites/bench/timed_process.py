@@ -19,8 +19,8 @@ from suites.cells.case import Case
 from suites.checks.judging.refilled_memory import RefilledMemory
 from suites.numerics.precision import precision
 
-LEAST_ROUNDS, MOST_ROUNDS = 5, 40
-"""Rounds of one turn."""
+LEAST_ROUNDS, MOST_ROUNDS = 3, 40
+"""Rounds of one turn. Several turns, in several processes, take the least number too."""
 
 
 class TimedProcess:
@@ -55,6 +55,11 @@ class TimedProcess:
         with precision(case.dtype), jax.default_device(case.device):
             cell.prepare(judged=judged)
         return cell.result
+
+    def settle(self) -> None:
+        """Makes garbage collections short: what there is now, such as compiled programs, is not looked at again."""
+        gc.collect()
+        gc.freeze()
 
     def turn(self, keys: Sequence[CellKey], seconds: float, *, last: bool, measures: bool) -> list[CellResult]:
         """Times the cells of a contest; returns what is known of each.

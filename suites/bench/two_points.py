@@ -58,7 +58,7 @@ class TwoPoints(Measurement):
         self._chained, self._arguments, self._order = programs.chained, list(arguments), order
         self._alone = SingleCalls(programs, arguments)
         self._time(1)
-        self.loops, self.round_s = self._calibrated(loops or 1)
+        self.loops, self.round_s = self._calibrated(1, _AGREED) if loops is None else self._calibrated(loops, 1)
         self._slopes: list[float] = []
         self._short: list[float] = []
         self._claimed: list[float] = []
@@ -102,11 +102,15 @@ class TwoPoints(Measurement):
         jax.block_until_ready(self._chained(loops, self._arguments))
         return two_clocks.wall() - start
 
-    def _calibrated(self, loops: int) -> tuple[int, float]:
+    def _calibrated(self, loops: int, tries: int) -> tuple[int, float]:
         """Returns calls in the shorter loop, at least ``loops``, and about how long a round takes.
 
-        Each try takes the least of several times, and the search ends when two tries in a row agree that there are
+        Each try takes the least of several times, and the search ends when several tries in a row agree that there are
         enough calls. One that the operating system interrupts would end it early, with far too few.
+
+        Args:
+            loops: Calls to begin with.
+            tries: How many tries must agree.
         """
         count, agreed = loops, 0
         short = long = math.inf
@@ -117,7 +121,7 @@ class TwoPoints(Measurement):
             wanted = max(SHORT_S, FIXED_SHARE * fixed) / call
             wanted = min(wanted, max(1.0, LONGEST_S / (LONGER * call)), MOST_LOOPS)
             agreed = agreed + 1 if count >= 0.75 * wanted else 0
-            if agreed == _AGREED:
+            if agreed == tries:
                 break
             if not agreed:
                 count = min(8 * count, max(count + 1, round(wanted)))
@@ -125,4 +129,7 @@ class TwoPoints(Measurement):
         return count, short + long + self._alone.round_s
 
     def _least(self, loops: int) -> float:
-        return min(self._time(loops) for _ in range(_TRIES))
+        first = self._time(loops)
+        # The operating system interrupts a long one for a small part of its time only.
+        again = _TRIES - 1 if first < LONGEST_S / 5 else 0
+        return min([first, *(self._time(loops) for _ in range(again))])

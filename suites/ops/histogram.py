@@ -249,5 +249,5 @@ OPERATOR = Operator(
     bytes_written=lambda x, counts: total_bytes(counts),
     gradient=None,  # counts are integers
     flops=lambda x, counts: 2 * x.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

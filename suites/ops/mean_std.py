@@ -270,5 +270,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: 2 * x.dtype.itemsize,
     flops=lambda x: 4 * x.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

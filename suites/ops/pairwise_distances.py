@@ -265,5 +265,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda X: X.shape[0] ** 2 * X.dtype.itemsize,
     flops=lambda X: 3 * X.size * X.shape[0],
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

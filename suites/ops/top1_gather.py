@@ -285,5 +285,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda scores, table: scores.shape[0] * (4 + table.shape[1] * table.dtype.itemsize),
     flops=lambda scores, table: scores.size,
-    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

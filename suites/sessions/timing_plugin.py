@@ -193,6 +193,7 @@ class TimingSession:
                 judged = {cell.key for cell in each.judged}
                 for cell in each.cells:
                     conductor.send(Prepared(process.prepare(cell.key, judged=cell.key in judged)))
+                process.settle()
                 conductor.send(Ready())
             else:
                 order = [cell.key for cell in each.cells]
@@ -209,6 +210,7 @@ class TimingSession:
             keys = [cell.key for cell in contest]
             for key in keys:
                 process.prepare(key, judged=True)
+            process.settle()
             for turn in range(plan.turns):
                 last = turn == plan.turns - 1
                 found = process.turn(keys, plan.seconds, last=last, measures=last)
