@@ -209,6 +209,12 @@ class Stages(Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         require_not_negative("stages", **{name: getattr(self, name) for name in self.__struct_fields__})
 
+    @property
+    def until_compiled_ms(self) -> float | None:
+        """The stages before the first call together; JAX traces a kernel by compiling it. None if one is unknown."""
+        known = (self.trace_ms, self.lower_ms, self.compile_ms)
+        return None if None in known else math.fsum(ms for ms in known if ms is not None)
+
 
 class DispatchFacts(Part, frozen=True, kw_only=True):
     """Names and targets of a cell in the dispatch benchmark.

@@ -97,7 +97,7 @@ def decide(evidence: Evidence, *, smallest: Numbers, large: Numbers, q: float) -
     slower, faster = np.split(adjusted, 2, axis=-1)
     least_effect = np.log1p(smallest)
     worth = np.maximum(least_effect, FLOORS * evidence.floor)
-    much = np.log1p(large)
+    much = np.maximum(np.log1p(large), least_effect)
     above = (evidence.low >= least_effect) & (evidence.shift >= worth)
     below = (evidence.high <= -least_effect) & (evidence.shift <= -worth)
     is_slower = above & (slower <= q)
