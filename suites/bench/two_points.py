@@ -129,7 +129,4 @@ class TwoPoints(Measurement):
         return count, short + long + self._alone.round_s
 
     def _least(self, loops: int) -> float:
-        first = self._time(loops)
-        # The operating system interrupts a long one for a small part of its time only.
-        again = _TRIES - 1 if first < LONGEST_S / 5 else 0
-        return min([first, *(self._time(loops) for _ in range(again))])
+        return min(self._time(loops) for _ in range(_TRIES))

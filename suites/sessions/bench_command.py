@@ -44,6 +44,8 @@ def bench(
         keeps_memory: Whether the processes keep freed memory.
         verbose: Whether to show the output of pytest.
     """
+    if resume is not None:
+        _found(resume)  # before any process starts
     session = _Session(selection, resume)
     effort = budget(selection)
     count = processes or effort.processes
@@ -80,6 +82,13 @@ def worker_command(
     arguments += ["--kb-bench", *selection.arguments(), "-q", "--no-header"]
     # -P: the user's current folder may hold modules with the names of ours.
     return python, "-P", "-m", "pytest", *arguments
+
+
+def _found(name: str) -> Path:
+    try:
+        return find_run(name)
+    except ReportError as error:
+        raise SelectionError(f"--resume {name}: {error}") from error
 
 
 class _Session:
@@ -129,7 +138,11 @@ class _Session:
         if self._resume is None:
             self._writer = RunWriter(run_path(run.run_id), run)
             return set()
-        path = find_run(self._resume)
+        path = _found(self._resume)
         before = opened(self._resume, path)
-        self._writer = RunWriter(path, continued_header(self._resume, before.headers, run))
+        header = continued_header(self._resume, before.headers, run)
+        try:
+            self._writer = RunWriter(path, header)
+        except ReportError as error:
+            raise SelectionError(f"--resume {self._resume}: {error}") from error
         return set(completed(before.records))
