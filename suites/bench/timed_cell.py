@@ -103,7 +103,7 @@ class TimedCell:
             processes=[_joined(self._turns)],
             stop="planned rounds",
         )
-        self.note(timing=timing)
+        self.note(timing=timing, reason=None)
         if fill is not None and self._still_right is not None:
             verdict = self._still_right.verdict(lambda inputs: measurement.on_other(fill(inputs)))
             if verdict.status is not Status.PASSED:
@@ -126,6 +126,10 @@ class TimedCell:
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
         """Notes an exception: the cell has no time then."""
         self.note(status=status_of(error, of_kernel), reason=described(error), timing=None)
+
+    def hidden_by_noise(self, reason: str) -> None:
+        """Notes why this process has no time of the cell; nothing is wrong with it, and others may have one."""
+        self.note(timing=None, reason=reason)
 
     def without_time(self, reason: str) -> None:
         """Notes why the time of a right cell cannot be true, or is unknown."""

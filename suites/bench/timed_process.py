@@ -22,6 +22,9 @@ from suites.numerics.precision import precision
 LEAST_ROUNDS, MOST_ROUNDS = 3, 40
 """Rounds of one turn. Several turns, in several processes, take the least number too."""
 
+_AGAIN = 4
+"""How often a turn takes as many rounds again where the noise hides the calls."""
+
 
 class TimedProcess:
     """The cells that this process times.
@@ -102,6 +105,9 @@ class TimedProcess:
                     running[cell].round()
                 if not cell.is_alive:
                     del running[cell]
+        for cell, measurement in running.items():
+            with self._guarded(cell):
+                _above_noise(measurement, rounds)
         for cell in running if last and measures else []:
             with self._guarded(cell):
                 cell.measure_resources(arguments, energy=self._energy)
@@ -115,10 +121,24 @@ class TimedProcess:
         self._on_cell(cell.case.cell)
         try:
             yield
-        except (ClockError, RecordError) as error:
+        except RecordError as error:
+            cell.hidden_by_noise(str(error))
+        except ClockError as error:
             cell.without_time(str(error))
         except Exception as error:
             cell.fail(error)
+
+
+def _above_noise(measurement: Measurement, rounds: int) -> None:
+    """Takes more rounds while the noise is larger than the calls."""
+    for _ in range(_AGAIN):
+        try:
+            measurement.times()
+        except RecordError:
+            for _ in range(rounds):
+                measurement.round()
+        else:
+            return
 
 
 def _rounds(running: Iterable[Measurement], seconds: float) -> int:

@@ -17,7 +17,8 @@ def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult
         timed: What each process found, in their order; it holds the times of this process.
 
     Returns:
-        The first failure, if there was one: a cell that fails in one process has no time.
+        The first failure, if there was one: a cell that fails in one process has no time. Processes in which noise hid
+        the time are left out, unless they are half of all.
     """
     known = [each for each in (judged, *timed) if each is not None]
     assert known
@@ -26,14 +27,16 @@ def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult
         wrong = next((each for each in failed if each.status.wrong), failed[0])
         return _with_facts(msgspec.structs.replace(wrong, timing=None), known)
     times = [each.timing for each in timed if each.timing is not None]
-    if not times:
+    if 2 * len(times) <= len(timed) or not times:
+        said = next((each.reason for each in timed if each.reason), "no process timed this cell")
+        reason = f"{said} ({len(times)} of {len(timed)} processes have a time)"
         return _with_facts(
-            msgspec.structs.replace(known[0], status=Status.UNCHECKED, reason="no process timed this cell"), known
+            msgspec.structs.replace(known[0], status=Status.UNCHECKED, reason=reason, timing=None), known
         )
     processes = [process for timing in times for process in timing.processes]
     stop = "; ".join(dict.fromkeys(timing.stop for timing in times))
     timing = Timing(method=times[0].method, cache=times[0].cache, processes=processes, stop=stop)
-    return _with_facts(msgspec.structs.replace(known[0], timing=timing), known)
+    return _with_facts(msgspec.structs.replace(known[0], timing=timing, reason=None), known)
 
 
 def _with_facts(result: CellResult, known: Sequence[CellResult]) -> CellResult:

@@ -132,7 +132,7 @@ def test_the_json_of_pytest_benchmark_agrees_with_the_records(folder):
     assert len(timed) == 4
     for name, record in records.items():
         assert record.status is Status.PASSED
-        assert timed[name]["rounds"] == len(record.timing.samples_ns) >= 6
+        assert timed[name]["rounds"] == len(record.timing.samples_ns) >= 3
         assert 1e9 * timed[name]["median"] == pytest.approx(statistics.median(record.timing.samples_ns))
     assert {record.timing.method for record in records.values()} == {"two_points"}
 

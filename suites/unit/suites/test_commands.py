@@ -78,6 +78,7 @@ def folder(tmp_path, monkeypatch):
 def started(*arguments, **variables):
     """A command in a process of its own."""
     command = [sys.executable, "-m", "suites", *map(str, arguments)]
+    command += ["--processes", "2"] if arguments[0] == "bench" and "--processes" not in command else []
     variables = environment(**({"COLUMNS": "100"} | variables))
     # A shell has its background jobs ignore Ctrl-C, and so do the processes that they start, unless told otherwise.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from suites.unit.reports.builders import make_cell
 
 def result(ns=None, status=Status.PASSED, cell=None, **more):
     timing = ns and Timing(method="wall", cache="hot", processes=[ProcessTimes(samples_ns=[ns])], stop="s")
-    reason = None if status is Status.PASSED else str(status)
+    reason = more.pop("reason", None if status is Status.PASSED else str(status))
     return CellResult(
         cell=cell or make_cell(), shapes=[[4]], dtypes=["float32"], seed=0, status=status, reason=reason, timing=timing,
         **more,
@@ -36,6 +36,18 @@ def test_a_failure_in_one_process_is_the_result(statuses, expected):
     found = merged(result(), [result(1.0 if status is Status.PASSED else None, status) for status in statuses])
     assert found.status is expected
     assert found.timing is None
+
+
+@pytest.mark.parametrize(
+    ("hidden", "status", "times"), [(1, Status.PASSED, 3), (2, Status.UNCHECKED, None), (4, Status.UNCHECKED, None)]
+)
+def test_processes_in_which_noise_hid_the_time_are_left_out_unless_they_are_half(hidden, status, times):
+    noisy = result(reason="the noise is larger than the calls")
+    found = merged(result(), [noisy] * hidden + [result(1.0)] * (4 - hidden))
+    assert found.status is status
+    assert (found.timing and len(found.timing.processes)) == times
+    assert (found.reason is None) == (status is Status.PASSED)
+    assert status is Status.PASSED or f"the noise is larger than the calls ({4 - hidden} of 4 " in found.reason
 
 
 def test_a_wrong_result_of_the_judge_stays():
