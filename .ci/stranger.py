@@ -66,6 +66,12 @@ EXPECTED = {
     "kernel-bridge list my_ops.py": Expected(OWN, (r"Operators on cpu.*cube.*numba +f32 f64",)),
     "kernel-bridge special my_ops.py": Expected(OWN, (r"Special values on cpu.*kernels were compared",)),
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .*geometric mean",), noisy=True),
+    "kernel-bridge calibrate latest": Expected(
+        OWN, (r"False alarms and slowdowns found.*SLOWER FASTER",), "--comparisons 50"
+    ),
+    "kernel-bridge calibrate latest --processes 8 --slowdown 10 --picture curves.svg": Expected(
+        OWN, (r"False alarms and slowdowns found.*10%",), "--comparisons 50"
+    ),
     # Before it, the stranger commits her operators, and then a slower kernel: see two_commits.
     "kernel-bridge compare HEAD~1": Expected(
         OWN,
