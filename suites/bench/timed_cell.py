@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from reports import CellResult, ProcessTimes, Resources, Status, Timing
+from reports import CellResult, ProcessTimes, RecordError, Resources, Status, Timing
 from suites.bench import gpu_resources
 from suites.bench.cuda_measurement import CudaMeasurement
 from suites.bench.first_call import stages
@@ -94,16 +94,10 @@ class TimedCell:
             fill: In the last turn, places inputs at the addresses of the timed ones: then the timed program runs on
                 other inputs, which shows whether it still computes. None before.
         """
-        times = measurement.times()
-        # A turn that found that more calls are needed says that the turns before it had too few.
-        self._turns = [*(turn for turn in self._turns if turn.loops == times.loops), times]
-        timing = Timing(
-            method=measurement.method,
-            cache=measurement.cache,
-            processes=[_joined(self._turns)],
-            stop="planned rounds",
-        )
-        self.note(timing=timing, reason=None)
+        try:
+            self._keep(measurement)
+        except RecordError as error:  # a kernel that stopped working is hard to time, so it is checked all the same
+            self.hidden_by_noise(str(error))
         if fill is not None and self._still_right is not None:
             verdict = self._still_right.verdict(lambda inputs: measurement.on_other(fill(inputs)))
             if verdict.status is not Status.PASSED:
@@ -143,6 +137,18 @@ class TimedCell:
         """Adds fields of :class:`reports.CellResult`."""
         known = {name: getattr(self.result, name) for name in self.result.__struct_fields__}
         self.result = CellResult(**(known | fields))
+
+    def _keep(self, measurement: Measurement) -> None:
+        times = measurement.times()
+        # A turn that found that more calls are needed says that the turns before it had too few.
+        self._turns = [*(turn for turn in self._turns if turn.loops == times.loops), times]
+        timing = Timing(
+            method=measurement.method,
+            cache=measurement.cache,
+            processes=[_joined(self._turns)],
+            stop="planned rounds",
+        )
+        self.note(timing=timing, reason=None)
 
     def _compile(self, inputs: Inputs, judged: bool) -> None:
         case = self.case

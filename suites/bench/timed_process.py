@@ -85,10 +85,6 @@ class TimedProcess:
                 self._cells[key].free()
         return [self._cells[key].result for key in keys]
 
-    def result(self, key: CellKey) -> CellResult | None:
-        """Returns what is known of a cell; None if this process has not prepared it."""
-        return self._cells[key].result if key in self._cells else None
-
     def _turn(self, cells: Sequence[TimedCell], seconds: float, last: bool, measures: bool) -> None:
         case = cells[0].case
         inputs = case.inputs()

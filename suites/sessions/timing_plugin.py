@@ -37,6 +37,7 @@ from suites.cells.runnable import require_device, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.sessions.contests import contests
 from suites.sessions.events import PROTOCOL, Conductor, Opened, Prepare, Prepared, Ready, Started, TurnEnded
+from suites.sessions.merging import merged
 from suites.sessions.preflight import require_names
 from suites.sessions.refusal import refusal
 from suites.sessions.resuming import continued_header, opened
@@ -198,7 +199,7 @@ class TimingSession:
             else:
                 order = [cell.key for cell in each.cells]
                 found = process.turn(order, each.seconds, last=each.last, measures=each.measures)
-                self._results |= {result.cell.key: result for result in found}
+                self._results |= {result.cell.key: merged(None, [result]) for result in found}
                 conductor.send(TurnEnded(found))
 
     def _time_alone(self) -> None:
@@ -214,7 +215,7 @@ class TimingSession:
             for turn in range(plan.turns):
                 last = turn == plan.turns - 1
                 found = process.turn(keys, plan.seconds, last=last, measures=last)
-            for result in found:
+            for result in (merged(None, [each]) for each in found):
                 self._results[result.cell.key] = result
                 self._writer.append(result)
 

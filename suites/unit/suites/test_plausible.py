@@ -4,12 +4,13 @@ import numba
 import numpy as np
 import pytest
 
-from reports import ProcessTimes, Status, Timing
+from reports import ProcessTimes, RecordError, Status, Timing
 from suites import Backend, Operator
 from suites.bench import two_clocks
 from suites.bench.bandwidth import Roof
 from suites.bench.plausible import MOST_FLOPS_PER_CORE, ClockError, implausible, require_elapsed
 from suites.bench.timed_process import TimedProcess
+from suites.bench.two_points import TwoPoints
 from suites.cells.case import Case
 from suites.mutants.memory import address_of_zeros, array_at
 
@@ -88,3 +89,18 @@ def test_a_timed_program_must_still_be_right(kernel, statuses, size):
     (result,) = process.turn([case.cell.key], seconds, last=True, measures=False)
     assert result.status in statuses, result.reason
     assert (result.timing is None) == (kernel is tires)
+
+
+def test_a_kernel_whose_time_noise_hides_must_still_be_right(monkeypatch):
+    operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": tires})
+    case = Case(operator, Backend.NUMBA, "float32", 64, "cpu")
+    array_at(CALLS, 1, np.int64)[0] = 0
+
+    def hidden(self):
+        raise RecordError("timing: the noise is larger than the time of the calls")
+
+    monkeypatch.setattr(TwoPoints, "times", hidden)
+    process = TimedProcess({case.cell.key: case}, lambda cell: None)
+    process.prepare(case.cell.key, judged=True)
+    (result,) = process.turn([case.cell.key], 0.05, last=True, measures=False)
+    assert result.status in (Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT)
