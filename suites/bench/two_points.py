@@ -1,7 +1,7 @@
 """Times calls on a CPU by two points: a loop of n calls and one of 4 n calls in one program.
 
 The program itself costs a fixed time, which differs between backends: it is started from Python, and it copies what it
-carries. The difference of the two points has no such part. So its third of 1/n is the time of one call in a loop.
+carries. The difference of the two points has no such part. Divided by 3 n, it is the time of one call in a loop.
 """
 
 from __future__ import annotations

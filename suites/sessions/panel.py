@@ -259,7 +259,7 @@ class Panel:
         """Lets all processes compile the cells of their label, at the same time; one also checks each, with ``checks``.
 
         Raises:
-            PanelError: A process cannot run, or too many were lost.
+            PanelError: A process cannot run, or ended outside of a cell.
         """
         self._prepared = {label: list(each) for label, each in cells.items()}
         for label, each in self._prepared.items():
@@ -292,7 +292,7 @@ class Panel:
             The results of each label: each cell with the times of all processes.
 
         Raises:
-            PanelError: A process cannot run, or too many were lost.
+            PanelError: A process cannot run, or ended outside of a cell.
         """
         ended: dict[int, list[CellResult]] = {}
         for turn in range(turns):
