@@ -6,7 +6,7 @@ import msgspec
 
 from reports.errors import RecordError
 from reports.records.part import Part, require_not_negative, require_rates
-from reports.records.quantiles import quantile
+from reports.records.quantiles import grouped_median, quantile
 
 
 class Accuracy(Part, frozen=True, kw_only=True):
@@ -84,8 +84,9 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
 
     @property
     def median_ns(self) -> float:
-        """Median of the samples, nanoseconds per call."""
-        return quantile(self.samples_ns, 0.5)
+        """Median of the samples, nanoseconds per call; interpolated where a GPU took them, whose clock is coarse."""
+        by_gpu = self.kernels_ns and min(self.samples_ns) >= GPU_TICK_NS
+        return grouped_median(self.samples_ns, GPU_TICK_NS) if by_gpu else quantile(self.samples_ns, 0.5)
 
     @property
     def fixed_ns(self) -> float | None:
@@ -188,6 +189,9 @@ class Timing(Part, frozen=True, kw_only=True):
             for process in self.processes
         )
 
+
+GPU_TICK_NS = 32.0
+"""The clock of NVIDIA GPUs that CUPTI reads counts in steps of so many nanoseconds, as measured on an H200."""
 
 LONGER = 4
 """How many times as many calls the longer loop of two-point timing makes."""

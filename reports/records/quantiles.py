@@ -1,6 +1,7 @@
 """Computes quantiles of samples, and the relative error of their median."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 _Z95 = 1.959964
@@ -17,6 +18,19 @@ def quantile(samples: Sequence[float], q: float) -> float:
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def grouped_median(samples: Sequence[float], tick: float) -> float:
+    """Returns the median of samples from a clock that counts ticks: interpolated within the tick in which it lies.
+
+    A plain median of such samples is a whole number of ticks, so a small change may move it by a whole tick or not at
+    all. Source: :func:`statistics.median_grouped`.
+
+    Args:
+        samples: The samples, each one a number of ticks, up to rounding.
+        tick: Length of a tick, in the unit of the samples.
+    """
+    return statistics.median_grouped([tick * round(sample / tick) for sample in samples], interval=tick)
 
 
 def median_relative_error(samples: Sequence[float]) -> float:

@@ -95,7 +95,7 @@ def working_sets(size: int, cache: str, l2: int) -> tuple[str, tuple[tuple[int, 
     if cache == "cold":
         return "memory", (*memory, (own, "cold"))
     if size <= l2:
-        inside = tuple((sixteenths * l2 // 16, "hot") for sixteenths in (1, 2, 3, 4, 6, 8, 12))
+        inside = tuple((sixteenths * l2 // 16, "hot") for sixteenths in (1, 2, 3, 4, 6, 8, 10, 12))
         return "L2 cache", (*inside, (own, "hot"))
     return "L2 cache and memory", (*memory, (own, "hot"))
 

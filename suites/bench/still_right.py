@@ -13,8 +13,7 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.cells import repeated_inputs
-from suites.cells.case import SEED, Case
+from suites.cells.case import SEED, Case, sample
 from suites.checks.judging.bits import Array, fingerprint
 from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_results, poisoned_program
@@ -56,7 +55,7 @@ class StillRight:
         return self._same(self._call(inputs), self._before[0], inputs, "after timing, a single call")
 
     def _other(self) -> Inputs:
-        return repeated_inputs.sample(self._case.operator, self._case.dtype, self._case.size, OTHER_SEED)
+        return sample(self._case.operator, self._case.dtype, self._case.size, OTHER_SEED)
 
     def _call(self, inputs: Inputs) -> list[Array]:
         program = poisoned_program(self._case.operator, self._case.backend, specs(inputs), self._case.device)

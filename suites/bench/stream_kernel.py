@@ -102,11 +102,15 @@ SHAPES = (
     Shape(256, 1, False),
     Shape(1024, 1, False),
     Shape(128, 4, False),
+    Shape(128, 2, False),
     Shape(256, 4, False),
     Shape(512, 2, False),
+    Shape(128, 1, True),
+    Shape(256, 1, True),
     Shape(256, 4, True),
     Shape(512, 2, True),
     Shape(1024, 2, True),
+    Shape(1024, 4, True),
 )
 
 _THREADS_OF_MULTIPROCESSOR = 2048

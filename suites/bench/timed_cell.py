@@ -170,7 +170,8 @@ class TimedCell:
         programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
         # A GPU takes its own times, and its allocator keeps memory.
         self._programs = programs if case.platform == "cpu" else replace(programs, warm=None, chained=None)
-        self._programs.compile([jax.device_put(array) for array in inputs])
+        # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
+        self._programs.compile([jax.device_put(array, case.device) for array in inputs])
         return None
 
 

@@ -24,6 +24,7 @@ from typing import IO, Self
 from reports import Cell, CellResult, Status
 from reports.records.cell import CellKey
 from suites.cells.case import SEED
+from suites.sessions.contests import contests
 from suites.sessions.events import (
     PROTOCOL,
     VARIABLE,
@@ -264,8 +265,9 @@ class Panel:
         self._prepared = {label: list(each) for label, each in cells.items()}
         for label, each in self._prepared.items():
             own = [number for number, worker in enumerate(self._workers) if worker.spec.label == label]
-            for place, cell in enumerate(each) if self._checks else ():
-                self._judges[label, cell.key] = own[place % len(own)]
+            # One process judges all cells of a contest: they have the same truth.
+            for place, contest in enumerate(contests(each)) if self._checks else ():
+                self._judges |= {(label, cell.key): own[place % len(own)] for cell in contest}
         for number in range(len(self._workers)):
             self._order_to_prepare(number)
         waiting = set(range(len(self._workers)))

@@ -22,6 +22,7 @@ from suites.checks.judging.custom_calls import missing_custom_call
 from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
 from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
 from suites.checks.judging.reasons import described, with_inputs
+from suites.checks.judging.remembered import Remembered, truth
 from suites.checks.judging.repetition import judge_all
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
@@ -102,7 +103,7 @@ def judge_kernel(
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
     """Judges results that were computed in some other way, such as eagerly or under a transformation."""
-    verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], operator.truth(*inputs))
+    verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], truth(operator, inputs))
     return with_inputs(verdict, operator, inputs)
 
 
@@ -110,7 +111,7 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
     """Adds the error of XLA's own implementation on the same inputs to a verdict."""
     if verdict.accuracy is None:
         return verdict
-    share = _reference_budget(operator, fingerprint(inputs), _Uncompared(inputs))
+    share = _reference_budget(operator, inputs)
     return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
 
 
@@ -150,20 +151,9 @@ def poisoned_program(
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
 
 
-class _Uncompared:
-    """Holds inputs that a cache must not compare, because their digest beside them identifies them."""
-
-    def __init__(self, inputs: Inputs):
-        self.inputs = inputs
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Uncompared)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@functools.lru_cache(maxsize=64)
-def _reference_budget(operator: Operator, digest: str, held: _Uncompared) -> float | None:
-    verdict = judge_kernel(operator, Backend.JNP, held.inputs)
+def _reference_share(operator: Operator, inputs: Inputs) -> float | None:
+    verdict = judge_kernel(operator, Backend.JNP, inputs)
     return verdict.accuracy.budget_used if verdict.accuracy else None
+
+
+_reference_budget = Remembered(_reference_share, most=64)

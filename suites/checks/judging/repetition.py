@@ -11,6 +11,7 @@ import numpy as np
 
 from reports import Status
 from suites.cells import repeated_inputs
+from suites.checks.judging.remembered import truth
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
 from suites.numerics.verdict import Verdict, judge
@@ -22,11 +23,11 @@ def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdi
     """Judges results like :func:`suites.numerics.verdict.judge`, but faster if the inputs repeat."""
     size = max(array.size for array in inputs)
     if not repeated_inputs.repeats(operator, size):
-        return judge(results, operator.truth(*inputs))
+        return judge(results, truth(operator, inputs))
     period = repeated_inputs.PERIOD
     verdict = judge(
         [result.reshape(-1)[:period] for result in results],
-        operator.truth(*[array.reshape(-1)[:period] if array.size == size else array for array in inputs]),
+        truth(operator, tuple(array.reshape(-1)[:period] if array.size == size else array for array in inputs)),
     )
     if verdict.status not in (Status.PASSED, Status.UNCHECKED):
         return verdict

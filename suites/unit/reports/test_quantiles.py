@@ -1,10 +1,11 @@
 """Medians, quantiles and their relative error."""
 
 import math
+import random
 
 import pytest
 
-from reports.records.quantiles import MIN_SAMPLES, median_relative_error, quantile
+from reports.records.quantiles import MIN_SAMPLES, grouped_median, median_relative_error, quantile
 
 
 def test_quantile_interpolates_between_neighbours():
@@ -30,3 +31,11 @@ def test_relative_error_ignores_an_outlier():
 def test_relative_error_of_too_few_samples_is_unbounded():
     assert median_relative_error([1.0] * (MIN_SAMPLES - 1)) == math.inf
     assert median_relative_error([1.0] * MIN_SAMPLES) == 0.0
+
+
+@pytest.mark.parametrize("true", [870.0, 885.0, 890.0])
+def test_a_grouped_median_finds_what_lies_between_two_ticks(true):
+    draw = random.Random(1)
+    samples = [32 * round(draw.gauss(true, 40) / 32) + draw.choice([0, 1]) for _ in range(4000)]
+    assert grouped_median(samples, 32) == pytest.approx(true, abs=3)
+    assert quantile(samples, 0.5) in (864, 865, 896, 897)
