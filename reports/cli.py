@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import ReportError, RunNotFound, RunUnreadable
 from reports.judgement import Judgement, judge
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, percent, whole
+from reports.options import EXIT_HELP, Exit, Parser, add_arrangement, add_output, add_selection, percent, whole
 from reports.records.cell import Cell, short_dtype
 from reports.records.record import Record
 from reports.records.run_file import Completeness, RunFile, load_run
@@ -84,6 +84,7 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
+    add_arrangement(show, _SORTS, _KINDS)
     text = "simulate comparisons with the noise of recorded runs: how often verdicts are false, and what they find"
     calibration = add("calibrate", text, _calibrate)
     calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
@@ -98,11 +99,24 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
         comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
         comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
         selecting.append(comparison)
+        add_comparison_arrangement(comparison)
     for parser in selecting:
         add_selection(parser)
     for parser in (*selecting, listing):
         add_output(parser)
         add_export(parser)
+
+
+_SORTS = ("ratio", "time", "size", "budget")
+_KINDS = ("slower", "faster", "ties", "failed", "skipped")
+"""The names of `reports.pages.arrangement`, which is slow to import; a test compares them."""
+
+
+def add_comparison_arrangement(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that sort the cells of a comparison, and that show only some of them."""
+    from reports.statistics.verdict_codes import ONLY
+
+    add_arrangement(parser, ("ratio", "time"), ONLY)
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -122,18 +136,20 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.run_page import page_of
+    from reports.pages.run_page import list_page, page_of
 
     run = _read(find_run(options.run, options.runs))
     records = _select(run.records, options)
     judgement = _judged(run, records, options)
+    if options.sort or options.only:
+        return list_page(records, options.sort, options.only, judgement.lines), judgement.exit
     return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.alike import are_interleaved
     from reports.pages.compare import compare
-    from reports.pages.compare_table import comparison_frame, comparison_table
+    from reports.pages.compare_table import arranged_comparisons, comparison_frame, comparison_table
     from reports.pages.repeatability import repeatability_notes
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
@@ -156,8 +172,11 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
     notes = [] if interleaved else repeatability_notes(base, head)
-    table = comparison_table(comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes)
-    page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
+    chosen = arranged_comparisons(comparisons, options.sort, options.only)
+    table = comparison_table(
+        comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes, shown=chosen
+    )
+    page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons if chosen is None else chosen))
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
     if any(one.is_bad for one in comparisons):
         return page, Exit.WRONG

@@ -10,9 +10,13 @@ WIDTH = 120
 """The width of a table in characters. A wider table scrolls sideways on a page."""
 
 
-def render(tables: Iterable[Table], width: int = WIDTH) -> str:
+def render(tables: Iterable[Table], width: int = WIDTH, *, ascii_only: bool = False) -> str:
     """Returns each table below a heading, with its notes as a list. The best of a row is bold."""
-    return "\n".join(_render(part) for table in map(shown, tables) for part in fit(table, width - _group_width(table)))
+    return "\n".join(
+        _render(part)
+        for table in (shown(one, ascii_only=ascii_only) for one in tables)
+        for part in fit(table, width - _group_width(table), _group_width(table))
+    )
 
 
 def _render(table: Table) -> str:

@@ -14,6 +14,7 @@ from reports.errors import ReportError
 from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
 from reports.render.layout import Table
+from reports.render.plain_text import can_show
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,15 @@ def _summarise(page: Page, path: str | None) -> None:
 
 def _rendered(page: Page, options: argparse.Namespace) -> str:
     if options.format == "markdown":
-        return markdown.render(page.tables, options.width or markdown.WIDTH)
+        return markdown.render(page.tables, options.width or markdown.WIDTH, ascii_only=options.ascii)
     if options.format == "csv":
         return frame_csv(page.frame)
     if options.format == "json":
         return frame_json(page.frame, page.json_columns)
     width = options.width or shutil.get_terminal_size((100, 24)).columns
-    return terminal.render(page.tables, width, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+    shows = can_show(getattr(sys.stdout, "encoding", None) or "utf-8")
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return terminal.render(page.tables, width, color, ascii_only=options.ascii or not shows)
 
 
 def _texts(table: Table) -> pd.DataFrame:
