@@ -176,7 +176,9 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     table = comparison_table(
         comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes, shown=chosen
     )
-    page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons if chosen is None else chosen))
+    frame = comparison_frame(comparisons if chosen is None else chosen)
+    origin = f"kernel-bridge compare {base[-1].run.run_id} {head[-1].run.run_id}"
+    page = Page((*doubt_tables(doubts), table), frame, origin=origin)
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
     if any(one.is_bad for one in comparisons):
         return page, Exit.WRONG

@@ -34,7 +34,7 @@ def page_of(
         tables = benchmark_tables(records)
         tables += accuracy_tables(records) if accuracy else []
         tables += stage_tables(records) if stages else []
-    return Page((*doubt_tables(doubts), *tables), to_frame(records), JSON_COLUMNS)
+    return Page((*doubt_tables(doubts), *tables), to_frame(records), JSON_COLUMNS, origin_of(records))
 
 
 def list_page(
@@ -53,7 +53,12 @@ def list_page(
         rows = arranged(every, sort, only)
         tables.append(cell_table(rows, every, sort, only))
         shown += rows
-    return Page(tuple(tables), rows_to_frame(shown), JSON_COLUMNS)
+    return Page(tuple(tables), rows_to_frame(shown), JSON_COLUMNS, origin_of(records))
+
+
+def origin_of(records: Sequence[Record]) -> str:
+    """Returns the command that shows everything of a run."""
+    return f"kernel-bridge show {records[-1].run.run_id}"
 
 
 def doubt_tables(doubts: Sequence[str]) -> list[Table]:
@@ -61,4 +66,4 @@ def doubt_tables(doubts: Sequence[str]) -> list[Table]:
     if not doubts:
         return []
     rows = tuple(Row((Text(doubt, Style.BAD),)) for doubt in doubts)
-    return [Table("This run is no proof", (Column("why", align="left"),), rows)]
+    return [Table("This run is no proof", (Column("why", align="left"),), rows, role="alarm")]

@@ -69,6 +69,7 @@ class Table:
         notes: Sentences below it.
         row_group: The header of the groups of rows.
         best: Explains the mark of `Style.BEST`.
+        role: What the page of a job does with it: an `alarm` comes first, a `summary` next, a `detail` is folded.
     """
 
     title: str
@@ -77,6 +78,7 @@ class Table:
     notes: tuple[str, ...] = ()
     row_group: str = ""
     best: str = "fastest of its row"
+    role: Literal["alarm", "summary", "detail"] = "detail"
 
 
 GAP = 1

@@ -13,6 +13,7 @@ import pandas as pd
 from reports.errors import ReportError
 from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
+from reports.render.job_summary import append_job_summary
 from reports.render.layout import Table
 from reports.render.plain_text import can_show
 
@@ -25,11 +26,13 @@ class Page:
         tables: The tables.
         frame: The facts, with all digits.
         json_columns: Columns of the frame that hold JSON text.
+        origin: Names where all of it is, for a page that has to leave something out.
     """
 
     tables: tuple[Table, ...]
     frame: pd.DataFrame
     json_columns: tuple[str, ...] = ()
+    origin: str = ""
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> "Page":
@@ -63,11 +66,7 @@ def _summarise(page: Page, path: str | None) -> None:
     """
     if not path:
         return
-    try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown.render(page.tables))
-    except OSError as error:
-        raise ReportError(f"--summary {path}: cannot be written: {error.strerror}.") from error
+    append_job_summary(page.tables, path, page.origin)
 
 
 def _rendered(page: Page, options: argparse.Namespace) -> str:
