@@ -97,6 +97,9 @@ EXPECTED = {
     "kernel-bridge history --series --operator add": Expected(
         OWN, (r"Changes on cpu.*History of cube-",), "--operator cube"
     ),
+    "kernel-bridge show latest --export run.benchmark.json": Expected(OWN, (_TABLE,)),
+    "kernel-bridge show latest --export results/": Expected(OWN, noisy=True),  # refuses uncommitted changes
+    "kernel-bridge show latest --export run.xml": Expected(OWN, (_TABLE,)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge dispatch": Expected(

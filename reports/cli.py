@@ -36,10 +36,11 @@ def run(options: argparse.Namespace) -> int:
     from reports.render.page import show
 
     try:
-        check_export(options.export)
+        if not _exports_run(options):
+            check_export(options.export)
         page, code = options.command(options)
         show(page, options)
-        if options.export:
+        if options.export and not _exports_run(options):
             export(page.frame, page.json_columns, options.export)
     except ReportError as error:
         _say(options, str(error))
@@ -55,6 +56,13 @@ def compare_runs(options: argparse.Namespace) -> int:
     """Compares the runs that `options.base` and `options.head` name, and returns the exit code, like `run`."""
     options.command = _compare
     return run(options)
+
+
+def _exports_run(options: argparse.Namespace) -> bool:
+    """Returns whether `show` itself writes the file of ``--export``: a format of runs, and not of a table."""
+    from reports.formats.export_run import is_run_format
+
+    return bool(options.export) and options.command is _show and is_run_format(options.export)
 
 
 def _named(options: argparse.Namespace) -> str:
@@ -104,7 +112,9 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
         add_selection(parser)
     for parser in (*selecting, listing):
         add_output(parser)
-        add_export(parser)
+        add_export(
+            parser, ".xml (JUnit), .benchmark.json (pytest-benchmark) or folder/ (asv)" if parser is show else ""
+        )
 
 
 _SORTS = ("ratio", "time", "size", "budget")
@@ -119,9 +129,10 @@ def add_comparison_arrangement(parser: argparse.ArgumentParser) -> None:
     add_arrangement(parser, ("ratio", "time"), ONLY)
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that writes a frame to a file."""
-    parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
+def add_export(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Adds the option that writes a frame, or a run in `more` formats, to a file."""
+    text = "write the numbers to this .csv, .json or .parquet file" + (f"; or the run to {more}" if more else "")
+    parser.add_argument("--export", metavar="FILE", help=text)
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
@@ -136,11 +147,14 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.formats.export_run import export_run
     from reports.pages.run_page import list_page, page_of
 
     run = _read(find_run(options.run, options.runs))
     records = _select(run.records, options)
     judgement = _judged(run, records, options)
+    if _exports_run(options):
+        export_run(run, records, options.export)
     if options.sort or options.only:
         return list_page(records, options.sort, options.only, judgement.lines), judgement.exit
     return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
