@@ -66,8 +66,8 @@ def write_asv_results(records: Iterable[Record], folder: str | Path) -> None:
         results = _results(run, benchmarks, machine)
         _write(own_place / f"{_word(run.source.commit)[:8]}-{results['env_name']}.json", results)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        raise ReportError(f"--export {folder}: cannot be written: {said}.") from error
+        why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        raise ReportError(f"--export {folder}: cannot be written: {why}.") from error
 
 
 def _results(run: Run, benchmarks: dict[str, list[Record]], machine: dict[str, str]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _united(one: Sequence[str], other: Sequence[str]) -> list[str]:
     return sorted(both, key=lambda text: (int(text), text) if text.isdigit() else (0, text))
 
 
-def _place(cell: Cell) -> tuple[str, str, str]:
+def _place(cell: Cell) -> tuple[str, ...]:
     return repr(cell.backend), repr(short_dtype(cell.dtype)), repr(cell.size)
 
 

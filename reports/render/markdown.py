@@ -54,14 +54,14 @@ def _grid(table: Table, padded: bool) -> list[str]:
         "-" * (width - 1) + ":" if align == "right" else "-" * width
         for align, width in zip(aligns, widths, strict=True)
     ]
-    padded = [
+    lines = [
         [
             text.rjust(width) if align == "right" else text.ljust(width)
             for text, align, width in zip(line, aligns, widths, strict=True)
         ]
         for line in grid
     ]
-    return [f"| {' | '.join(line)} |" for line in [padded[0], rule, *padded[1:]]]
+    return [f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]]]
 
 
 def _group_width(table: Table) -> int:
