@@ -71,7 +71,7 @@ def _lines(table: Table, width: int) -> Iterable[RichText]:
     for row in table.rows:
         if row.group != group:
             group = row.group
-            yield from (RichText(line, "bold") for line in textwrap.wrap(group, width, break_on_hyphens=False))
+            yield from (RichText(line, "bold") for line in _broken(group, width))
         for line in _wrapped(row, widths):
             yield _row(line, table.columns, widths, spans)
 
@@ -94,9 +94,7 @@ def _narrowed(table: Table, width: int) -> list[int]:
 def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
     """Returns the lines of a row. A text that is too long for its column continues on the next line."""
     lines = [
-        [text.text]
-        if text.span or shown_length(text) <= width
-        else textwrap.wrap(text.text, width, break_on_hyphens=False)
+        [text.text] if text.span or shown_length(text) <= width else _broken(text.text, width)
         for text, width in zip(row.cells, widths, strict=True)
     ]
     for number in range(max(map(len, lines))):
@@ -105,6 +103,14 @@ def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
             row,
             cells=tuple(replace(text, text=own[number]) if number < len(own) else Text("") for text, own in cells),
         )
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Returns the lines of a text. A name is broken only if it is longer than a line, at its hyphens if it has some.
+
+    So the numbers in a name, such as the size of a cell, stay whole.
+    """
+    return textwrap.wrap(text, width, break_on_hyphens=any(len(word) > width for word in text.split()))
 
 
 def _header(columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> Iterable[RichText]:
