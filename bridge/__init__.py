@@ -19,6 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bridge.ffi.target import TARGETS as _TARGETS
+from bridge.openmp import limit_spinning as _limit_spinning
 from bridge.source.numba_notes import take_notes as _take_notes
 
 if TYPE_CHECKING:
@@ -136,4 +137,5 @@ def _resolve(platform: str, description: str) -> Entry:
 
 for _target in _TARGETS:
     _target.resolve_with(_resolve)
+_limit_spinning()
 _take_notes()

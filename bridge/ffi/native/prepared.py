@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bridge.errors import AbiError
 from bridge.ffi.native.object_code import LoadedObject, emit_object
 from bridge.ffi.native.object_files import read_object, write_object
 
@@ -22,12 +21,8 @@ def prepared(compile_now: Callable[[], Any], name: str | None = None) -> LoadedO
         return LoadedObject(emit_object(compile_now())[0])
     source = compile_now.__code__.co_filename
     code = read_object(name, source)
-    if code is not None:
-        try:
-            return LoadedObject(code)
-        except AbiError:  # the digest is right, so another LLVM must have written it
-            pass
-    code, outside = emit_object(compile_now())
-    if not outside:
-        write_object(name, source, code)
+    if code is None:
+        code, outside = emit_object(compile_now())
+        if not outside:
+            write_object(name, source, code)
     return LoadedObject(code)

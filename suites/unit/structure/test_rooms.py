@@ -8,7 +8,7 @@ from suites.unit.structure.house import arrows, circle, folders, imports, module
 
 ROOMS = {
     "bridge": {
-        "__init__": "debug errors ffi languages operator source xla_custom_kernel",
+        "__init__": "debug errors ffi languages openmp operator source xla_custom_kernel",
         "xla_custom_kernel": "languages operator",
         "operator": "agreement debug environment errors ffi languages signature source",
         "languages": "debug errors ffi signature source",
