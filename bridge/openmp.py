@@ -5,7 +5,7 @@ gets its own set of these threads. Where all processors are taken, a spinning th
 thread that does not spin has to be woken.
 
 On two processors that other programs used too, one call on 4096 numbers took, in three processes (minimum and median):
-without spinning 10 and 10 us in two, 30 and 96 us in one; with 3000 spins 3 and 3 us in one, 260 and 320 us in two; with
+without spinning 10 and 10 us in two, 30 and 96 in one; with 3000 spins 3 and 3 us in one, 260 and 320 in two; with
 OpenMP's own 300,000 mostly 3 us, and up to 16 ms. So on few processors the threads do not spin.
 """
 

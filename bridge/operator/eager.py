@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from struct import pack
 from typing import Any
 
 import jax
@@ -82,7 +83,7 @@ def _content_of(parameters: Mapping[str, Any]) -> Hashable:
         if kind in _SIMPLE:
             content.append((name, kind, value))
         elif kind is float:
-            content.append((name, kind, value.hex()))  # tells 0.0 from -0.0, and NaN equals NaN
+            content.append((name, kind, pack("=d", value)))  # tells 0.0 from -0.0, and NaN equals NaN
         else:
             return Parameters(parameters)
     return tuple(content)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import struct
 import threading
 
 import jax
@@ -54,11 +55,14 @@ def test_parameters_that_python_calls_equal_are_different_calls(one, two):
         assert op(X, factor=two).tolist() == [1.0] * 4
 
 
-def test_nan_finds_its_program_again():
+def test_nan_finds_its_program_again_and_another_nan_does_not():
     op = operator()
+    (other,) = struct.unpack("=d", struct.pack("=Q", 0x7FF8_0000_0000_0001))
     for _ in range(4):
         op(X, factor=float("nan"))
     assert len(programs(op)) == 1
+    op(X, factor=other)
+    assert len(programs(op)) == 2
 
 
 def test_the_outs_of_a_call_count():
