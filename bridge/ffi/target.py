@@ -279,19 +279,19 @@ _FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
 
-def _host() -> Callable[..., Any]:
+def _host() -> Any:
     from bridge.ffi.plans import host
 
     return host.execute
 
 
-def _cuda() -> Callable[..., Any]:
+def _cuda() -> Any:
     from bridge.ffi.cuda import execution
 
     return execution.execute_launches()
 
 
-def _cuda_python() -> Callable[..., Any]:
+def _cuda_python() -> Any:
     from bridge.ffi.cuda import execution
 
     return execution.execute_callback()

@@ -18,7 +18,7 @@ from bridge.operator.choice.preference import DEFAULT, preferred_backends
 from bridge.operator.choice.registry import Snapshot, canonical_platform
 from bridge.operator.debugging import in_current_mode
 from bridge.operator.definition import OperatorDefinition
-from bridge.operator.eager import EagerPrograms, Program, key_of, note_concrete
+from bridge.operator.eager import EagerPrograms, Program, kernels_of, key_of, note_concrete, shared
 from bridge.operator.rules.application import apply, run
 from bridge.operator.static_parameters import Parameters
 from bridge.operator.tuning.entrants import check_alone, device_of, entrants
@@ -76,14 +76,16 @@ class CustomKernel(OperatorDefinition):
         program = programs.get(key)  # nothing has the key None
         if program is not None and of_snapshot is snapshot and of_rules is rules and of_winners is self._winners.latest:
             return program(*args)
+        if key is None and note_concrete(args):  # the first call of this process with such arrays
+            return self(*args, outs=outs, backend=backend, **parameters)
         outputs, static = self._interface.checked(args, outs, parameters)
         preferred = self._preferred(backend)
         call = self._call(args, outputs, static, snapshot, rules, preferred)
         if key is None:
-            note_concrete(args)
             return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
         winners = self._winners.latest  # read by the choice
-        program = self._program(None if outs is None else outputs, static, snapshot, rules, preferred)
+        declared = None if outs is None else outputs
+        program = self._program(declared, static, snapshot, rules, preferred)
         results = program(*args)
         self._programs.add(key, program, snapshot, rules, winners)
         return results
@@ -96,9 +98,10 @@ class CustomKernel(OperatorDefinition):
         snapshot: Snapshot,
         rules: Rules,
         preferred: tuple[str, ...],
+        tuned: bool = True,
     ) -> OperatorCall:
         winners = NO_WINNERS
-        if DEFAULT in preferred:
+        if DEFAULT in preferred and tuned:
             winners = self._winners.find(snapshot, args, outputs.specs, static).references
         choice = self._choose(snapshot, preferred, winners)
         return OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
@@ -121,16 +124,26 @@ class CustomKernel(OperatorDefinition):
             preferred: The backends that the call prefers.
         """
 
+        tuned = bool(self._winners.latest)
+
         def operator(*args: Any) -> Any:
             outputs = declared
             if outputs is None:
                 outputs = self._interface.checked(args, None, dict(static.items))[0]
             else:
                 outputs.check_precision(self.name)
-            call = self._call(args, outputs, static, snapshot, rules, preferred)
+            call = self._call(args, outputs, static, snapshot, rules, preferred, tuned)
             return outputs.unflatten(run(call, *args))
 
-        return jax.jit(operator, inline=True)
+        def make() -> Program:
+            return jax.jit(operator, inline=True)
+
+        if tuned:
+            return make()  # copies may find other winners for other types of arrays
+        return shared(
+            (self.name, self.outs, self._has_side_effect, declared, static, kernels_of(snapshot), rules, preferred),
+            make,
+        )
 
     @property
     def outs(self) -> Callable[..., Any] | None:

@@ -7,6 +7,7 @@ all else that a call depends on. A call that this module cannot judge at a glanc
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Mapping
 from struct import pack
 from typing import Any
@@ -19,6 +20,7 @@ from bridge.debug.mode import current_mode, operator_mode
 from bridge.environment import VARIABLES, encoded
 from bridge.operator.call.declared import Rules
 from bridge.operator.choice import preference
+from bridge.operator.choice.candidates import candidates
 from bridge.operator.choice.preference import NOTHING, preferred, preferred_backends
 from bridge.operator.choice.registry import Snapshot
 from bridge.operator.static_parameters import Parameters
@@ -37,14 +39,15 @@ _NUMBERS = frozenset("?biufc")
 _DEBUG, _BACKEND = encoded(mode.VARIABLE), encoded(preference.VARIABLE)
 
 _concrete: set[type] = set()
-"""The types of JAX's arrays that hold values. JAX does not name them in public, so the long way adds them here."""
+"""The types of JAX's arrays that hold values. JAX does not name them in public, so calls add them here."""
 
 
-def note_concrete(args: tuple[Any, ...]) -> None:
-    """Notes the types of arrays of a call that took the long way."""
-    for arg in args:
-        if isinstance(arg, jax.Array) and not isinstance(arg, jax.core.Tracer):
-            _concrete.add(type(arg))
+def note_concrete(args: tuple[Any, ...]) -> bool:
+    """Notes the types of JAX's arrays that hold values. Returns whether one of them is new."""
+    arrays = (arg for arg in args if isinstance(arg, jax.Array) and not isinstance(arg, jax.core.Tracer))
+    new = set(map(type, arrays)) - _concrete
+    _concrete.update(new)
+    return bool(new)
 
 
 def key_of(args: tuple[Any, ...], outs: Any, backend: str | None, parameters: Mapping[str, Any]) -> Hashable | None:
@@ -89,6 +92,28 @@ def _content_of(parameters: Mapping[str, Any]) -> Hashable:
     return tuple(content)
 
 
+_shared: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def shared(content: Hashable, make: Callable[[], Program]) -> Program:
+    """The program of this content, which is made now if no operator has it: a copy of an operator compiles nothing."""
+    with _sharing:
+        program: Program | None = _shared.get(content)
+        if program is None:
+            program = _shared[content] = make()
+        return program
+
+
+def kernels_of(snapshot: Snapshot) -> Hashable:
+    """Everything in a snapshot that the choice of a kernel depends on."""
+    platforms = sorted(snapshot.kernels)
+    return (
+        tuple((platform, candidates(snapshot, platform)) for platform in platforms),
+        tuple((platform, snapshot.defaults[platform]) for platform in platforms),
+    )
+
+
 class EagerPrograms:
     """The programs of one operator, for one state of its registry, rules and winners. Thread-safe.
 
@@ -102,7 +127,7 @@ class EagerPrograms:
         self.current: tuple[Any, Any, Any, dict[Hashable, Program]] = (None, None, None, {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EagerPrograms, ()  # a copy compiles its own
+        return EagerPrograms, ()  # a copy finds the programs by their content
 
     def add(self, key: Hashable, program: Program, snapshot: Snapshot, rules: Rules, winners: Any) -> None:
         """Keeps a program that was made from these; drops the programs that were made from others."""

@@ -9,7 +9,7 @@ from bridge.ffi.native.words import load
 
 
 @numba.njit(inline="never")
-def lookup(table, key):
+def lookup(table, key):  # type: ignore[no-untyped-def]
     """Native code: the value of ``key`` in the table at the address ``table``, or 0."""
     block = load(table, 0)
     mask = load(block, MASK)

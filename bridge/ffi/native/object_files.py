@@ -12,19 +12,15 @@ import os
 import platform
 import stat
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 
 import llvmlite
 import numba
-import platformdirs
 from llvmlite import binding
 
+from bridge.cached_files import cache_folder, keep_latest, replace_file
 from bridge.ffi.native.abi import read_header
-
-VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
-"""The environment variable with the folder for files that outlive a process; by default, one in the user's cache."""
 
 KEPT = 64
 """Files that are kept: the latest ones."""
@@ -66,27 +62,18 @@ def write_object(name: str, source: str, code: bytes) -> None:
         source: As for :func:`read_object`.
         code: The object code.
     """
-    temporary = None
     try:
         key = _key(name, source)
         path = _path(name, key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(_digest(key, code) + code)
-        os.replace(temporary, path)  # readers see the old file or the new one, never a part
-        temporary = None
-        _prune(path.parent)
-    except OSError:  # another process can compile it again
+        replace_file(path, _digest(key, code) + code)
+        keep_latest(path.parent, ".bin", KEPT)
+    except OSError:  # the next process compiles it again
         return
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def _path(name: str, key: str) -> Path:
-    root = os.environ.get(VARIABLE) or platformdirs.user_cache_path("kernel-bridge", appauthor=False)
-    return Path(root, _FORMAT, f"{name}-{key}.bin")
+    return Path(cache_folder(), _FORMAT, f"{name}-{key}.bin")
 
 
 def _digest(key: str, code: bytes) -> bytes:
@@ -128,9 +115,3 @@ def _environment() -> str:
 
 def _digest_of_file(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _prune(folder: Path) -> None:
-    files = sorted(folder.glob("*.bin"), key=lambda path: path.stat().st_mtime)
-    for path in files[:-KEPT]:
-        path.unlink(missing_ok=True)
