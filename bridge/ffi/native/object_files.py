@@ -48,7 +48,11 @@ def read_object(name: str, source: str) -> bytes | None:
     except OSError:
         return None
     if not _is_own(status):
-        warnings.warn(f"{_path(name, key)} does not count, because other users can write to it.", RuntimeWarning, 2)
+        warnings.warn(
+            f"{_path(name, key)} belongs to another user, or others can write to it, so it does not count. Delete it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     return code if code and digest == _digest(key, code) else None

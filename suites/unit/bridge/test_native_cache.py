@@ -118,7 +118,7 @@ def test_code_for_anything_else_does_not_count(file, part, monkeypatch, tmp_path
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
 def test_a_file_that_others_can_write_to_does_not_count(file):
     file.chmod(0o666)
-    with pytest.warns(RuntimeWarning, match="other users can write to it"):
+    with pytest.warns(RuntimeWarning, match="others can write to it"):
         assert object_files.read_object("sum", __file__) is None
 
 
