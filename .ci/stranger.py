@@ -107,6 +107,9 @@ EXPECTED = {
     "kernel-bridge show latest --export run.xml": Expected(OWN, (_TABLE,)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
+    "python -m suites.dispatch.startup": Expected(
+        OWN, (r"minimum +median.*import bridge +\d.*first kernel, handlers on disk +\d.*second kernel +\d",), "1"
+    ),
     "kernel-bridge dispatch": Expected(
         OWN, (r"Dispatch cost on cpu.*native handler, Numba.*Targets",), "--rounds 3 --backend numba --backend jnp"
     ),

@@ -8,7 +8,9 @@ The rooms, in the order of a call:
 - :mod:`bridge.ffi`: the JAX primitive of a call, and the native handler that XLA calls.
 - :mod:`bridge.debug` and :mod:`bridge.agreement`: check kernels as they run, and compare results with a reference.
 
-Functions that need Warp import it when they are first used. Without Warp, they raise an error when called.
+``import bridge`` imports JAX, and registers the native handlers, so that a process that imports nothing else can run
+exported programs. The rest is imported when a name is first used: Numba, LLVM and Warp take longer to import than all
+else. Without Warp, functions that need it raise an error when called.
 """
 
 from __future__ import annotations
@@ -16,38 +18,41 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bridge.debug.mode import debug_mode
-from bridge.errors import (
-    AbiError,
-    BackendError,
-    BridgeError,
-    CudaUnavailableError,
-    DebugError,
-    DifferentiationError,
-    GatherWarning,
-    KernelCompileError,
-    KernelTypeError,
-    LaunchError,
-    ParameterError,
-    PlatformError,
-    RecordingError,
-    SignatureError,
-    UnwrittenOutputWarning,
-    WarpUnavailableError,
-)
-from bridge.ffi.export import export_checks, export_self_contained
-from bridge.languages.cuda_cpp import cuda_raw_kernel
-from bridge.languages.extras import stand_in as _stand_in
-from bridge.languages.numba_cpu.njit import numba_kernel
-from bridge.languages.numba_cuda.callables import numba_cuda_callable
-from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
-from bridge.languages.release import release
-from bridge.operator.choice.preference import use_backend
-from bridge.xla_custom_kernel import XLACustomKernel
+from bridge.ffi.target import TARGETS as _TARGETS
+from bridge.openmp import limit_spinning as _limit_spinning
+from bridge.source.numba_notes import take_notes as _take_notes
 
 if TYPE_CHECKING:
+    from bridge.debug.mode import debug_mode
+    from bridge.errors import (
+        AbiError,
+        BackendError,
+        BridgeError,
+        CudaUnavailableError,
+        DebugError,
+        DifferentiationError,
+        GatherWarning,
+        KernelCompileError,
+        KernelTypeError,
+        LaunchError,
+        ParameterError,
+        PlatformError,
+        RecordingError,
+        SignatureError,
+        UnwrittenOutputWarning,
+        WarpUnavailableError,
+    )
+    from bridge.ffi.export import export_checks, export_self_contained
+    from bridge.ffi.target import Entry
+    from bridge.languages.cuda_cpp import cuda_raw_kernel
+    from bridge.languages.numba_cpu.njit import numba_kernel
+    from bridge.languages.numba_cuda.callables import numba_cuda_callable
+    from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
+    from bridge.languages.release import release
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.wrapping import jax_kernel
+    from bridge.operator.choice.preference import use_backend
+    from bridge.xla_custom_kernel import XLACustomKernel
 
 __all__ = [
     "AbiError",
@@ -82,23 +87,55 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_OF_WARP = {
+_HOMES = {
+    "XLACustomKernel": "bridge.xla_custom_kernel",
+    "cuda_raw_kernel": "bridge.languages.cuda_cpp",
+    "debug_mode": "bridge.debug.mode",
+    "export_checks": "bridge.ffi.export",
+    "export_self_contained": "bridge.ffi.export",
     "jax_kernel": "bridge.languages.warp.wrapping",
     "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
     "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
+    "numba_cuda_callable": "bridge.languages.numba_cuda.callables",
+    "numba_cuda_kernel": "bridge.languages.numba_cuda.cuda_jit",
+    "numba_kernel": "bridge.languages.numba_cpu.njit",
+    "release": "bridge.languages.release",
+    "use_backend": "bridge.operator.choice.preference",
 }
+"""The module of each public name, which is imported when the name is first used. The other names are errors."""
+
+_ROOMS = ("agreement", "debug", "errors", "ffi", "languages", "operator", "signature", "source", "xla_custom_kernel")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_WARP:
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES.get(name, "bridge.errors")
+    if home.startswith("bridge.languages.warp."):
         try:
             importlib.import_module("warp")
         except ImportError as error:
-            return _stand_in(name, error)
-        globals()[name] = found = getattr(importlib.import_module(_OF_WARP[name]), name)
-        return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from bridge.languages.extras import stand_in
+
+            return stand_in(name, error)
+    globals()[name] = found = getattr(importlib.import_module(home), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})
+
+
+def _resolve(platform: str, description: str) -> Entry:
+    """Finds the kernel of a program from another process."""
+    from bridge.languages.definitions import DEFINITIONS
+
+    return DEFINITIONS.resolve(platform, description)
+
+
+for _target in _TARGETS:
+    _target.resolve_with(_resolve)
+_limit_spinning()
+_take_notes()

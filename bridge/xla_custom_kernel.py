@@ -49,7 +49,7 @@ class XLACustomKernel(CustomKernel):
     Args:
         name: Names the operator in errors and in jaxprs.
         outs: A function of the arrays (of anything with shape and dtype) and of the keyword parameters. It returns
-            ``outs`` for calls that do not pass it.
+            ``outs`` for calls that do not pass it. It runs when JAX traces a call, so it depends on nothing else.
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 

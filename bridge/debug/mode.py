@@ -47,7 +47,8 @@ class Mode:
 OFF = Mode(outputs=False, inputs=False, reference=None, nan=None)
 
 
-_mode: contextvars.ContextVar[Mode | None] = contextvars.ContextVar("debug_mode", default=None)
+operator_mode: contextvars.ContextVar[Mode | None] = contextvars.ContextVar("debug_mode", default=None)
+"""The mode of the operators of this thread; None where the environment variable counts."""
 
 
 class _KernelModes:
@@ -173,11 +174,11 @@ def debug_mode(
 @contextlib.contextmanager
 def using(mode: Mode) -> Iterator[None]:
     """Puts a mode in force for the operators of this thread."""
-    token = _mode.set(mode)
+    token = operator_mode.set(mode)
     try:
         yield
     finally:
-        _mode.reset(token)
+        operator_mode.reset(token)
 
 
 def current_mode() -> Mode:
@@ -186,7 +187,7 @@ def current_mode() -> Mode:
     Raises:
         SignatureError: The environment variable is malformed.
     """
-    mode = _mode.get()
+    mode = operator_mode.get()
     return _parsed(os.environ.get(VARIABLE, "")) if mode is None else mode
 
 

@@ -15,19 +15,21 @@ import ctypes
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi.built import Built
-from bridge.ffi.cuda import embedded, execution
-from bridge.ffi.native import handler
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.table import NativeTable
 from bridge.ffi.native.trampoline import Trampoline
-from bridge.ffi.plans import host
-from bridge.ffi.plans.device import DevicePlan
+
+if TYPE_CHECKING:
+    from bridge.ffi.built import Built
+
+RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+"""Type of the C function that a handler asks about an unknown key, see :mod:`bridge.ffi.native.handler`."""
 
 
 def key_of(description: str) -> int:
@@ -64,6 +66,9 @@ class Entry:
         Raises:
             PlatformError: The machine code cannot leave this process.
         """
+        from bridge.ffi.cuda import embedded
+        from bridge.ffi.plans.device import DevicePlan
+
         plan, images = self._built.plan, self._built.images
         if images is None or not isinstance(plan, DevicePlan):
             raise PlatformError(
@@ -94,13 +99,22 @@ class Target:
         platform: JAX's name of the platform, ``"cpu"`` or ``"cuda"``.
         execute: Makes the native ``(frame, plan) -> error``, when the target is first needed.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
+        is_portable: Whether the code of ``execute`` refers to no address. Then the handler is kept on disk.
     """
 
-    def __init__(self, name: str, platform: str, execute: Callable[[], Callable[..., Any]], traits: int = 0):
+    def __init__(
+        self,
+        name: str,
+        platform: str,
+        execute: Callable[[], Callable[..., Any]],
+        traits: int = 0,
+        is_portable: bool = False,
+    ):
         self.name = name
         self.platform = platform
         self._execute = execute
         self._traits = traits
+        self._is_portable = is_portable
         self._lock = threading.RLock()
         self._table = NativeTable()
         self._entries: dict[str, Entry] = {}
@@ -117,7 +131,7 @@ class Target:
             if self._trampoline is None:
                 first = _FIRST_CALL(self._first_call)
                 # XLA keeps the raw pointer, so these objects live as long as the process.
-                self._first, self._trampoline = first, Trampoline(handler.c_function(first))
+                self._first, self._trampoline = first, Trampoline(c_function(first))
                 jax.ffi.register_ffi_target(
                     self.name,
                     jax.ffi.pycapsule(ctypes.c_void_p(self._trampoline.address)),
@@ -125,16 +139,20 @@ class Target:
                 )
 
     def install(self) -> None:
-        """Compiles the handler, the first time it is called."""
+        """Compiles the handler, or finds it on disk, the first time it is called."""
         with self._lock:
             if self._native is not None:
                 return
             self.register()
-            resolver = handler.RESOLVER(self._resolve)
-            native = handler.compile_target(
-                self._table.address, handler.c_function(resolver), self._traits, self._execute()
-            )
-            self._native = (resolver, native)
+            # Imported now, because Numba takes a while to import.
+            from bridge.ffi.native import handler
+            from bridge.ffi.native.prepared import prepared
+
+            resolver = RESOLVER(self._resolve)
+            words = handler.context_words(self._table.address, c_function(resolver), self._traits)
+            native = prepared(lambda: handler.compile_target(self._execute()), self.name if self._is_portable else None)
+            native.set_context(ctypes.addressof(words))
+            self._native = native, resolver, words
             assert self._trampoline is not None
             self._trampoline.point_at(native.address)
 
@@ -153,7 +171,7 @@ class Target:
         self.install()
         assert self._native is not None
         assert self._trampoline is not None
-        handler_address = int(self._native[1].address)
+        handler_address = int(self._native[0].address)
         self._trampoline.point_at(function)
         try:
             yield handler_address
@@ -174,7 +192,7 @@ class Target:
         try:
             self.install()
             assert self._native is not None
-            return int(_FIRST_CALL(self._native[1].address)(frame_address))
+            return int(_FIRST_CALL(self._native[0].address)(frame_address))
         except Exception as error:
             return _create_error(frame, f"{type(error).__name__}: {error}")
 
@@ -213,6 +231,9 @@ class Target:
 
     def _resolve(self, frame_address: int, answer_address: int) -> None:
         """Finds the plan for a key that native code did not find in the table: the slow path, once for each key."""
+        from bridge.ffi.built import Built
+        from bridge.ffi.cuda import embedded
+
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
         frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
         try:
@@ -257,13 +278,32 @@ _FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
-CPU = Target("bridge_cpu", "cpu", lambda: host.execute)
+
+def _host() -> Any:
+    from bridge.ffi.plans import host
+
+    return host.execute
+
+
+def _cuda() -> Any:
+    from bridge.ffi.cuda import execution
+
+    return execution.execute_launches()
+
+
+def _cuda_python() -> Any:
+    from bridge.ffi.cuda import execution
+
+    return execution.execute_callback()
+
+
+CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
-CUDA = Target("bridge_cuda", "cuda", execution.execute_launches, traits=METADATA.COMMAND_BUFFER)
+CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
-CUDA_PYTHON = Target("bridge_cuda_python", "cuda", execution.execute_callback)
+CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)

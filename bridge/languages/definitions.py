@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from bridge.errors import BridgeError, KernelTypeError
-from bridge.ffi.target import TARGETS, Entry
+from bridge.ffi.target import Entry
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.source.content import PROCESS_LOCAL
@@ -119,6 +119,3 @@ def _undefined(language: NativeLanguage[Any, Any], description: Description) -> 
 
 DEFINITIONS = Definitions()
 """All kernels of this process."""
-
-for _target in TARGETS:
-    _target.resolve_with(DEFINITIONS.resolve)

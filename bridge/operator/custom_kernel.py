@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import jax
 
 from bridge.agreement import REFERENCE_BACKEND, check_rtol
 from bridge.errors import BackendError
+from bridge.operator.call.declared import Rules
 from bridge.operator.call.interface import Interface
 from bridge.operator.call.operator_call import OperatorCall
 from bridge.operator.choice.candidates import NO_WINNERS, Choice, candidate, choose
@@ -15,11 +18,14 @@ from bridge.operator.choice.preference import DEFAULT, preferred_backends
 from bridge.operator.choice.registry import Snapshot, canonical_platform
 from bridge.operator.debugging import in_current_mode
 from bridge.operator.definition import OperatorDefinition
-from bridge.operator.rules.application import apply
+from bridge.operator.eager import EagerPrograms, Program, kernels_of, key_of, note_concrete, shared
+from bridge.operator.rules.application import apply, run
+from bridge.operator.static_parameters import Parameters
 from bridge.operator.tuning.entrants import check_alone, device_of, entrants
 from bridge.operator.tuning.outcome import Tuning
 from bridge.operator.tuning.race import race
 from bridge.operator.tuning.winners import Request
+from bridge.signature.outputs import Outputs
 
 
 class CustomKernel(OperatorDefinition):
@@ -36,6 +42,7 @@ class CustomKernel(OperatorDefinition):
         super().__init__(name)
         self._interface = Interface(name, outs)
         self._has_side_effect = has_side_effect
+        self._programs = EagerPrograms()
         self._chosen: tuple[Snapshot, dict[Any, Choice]] = (self._registry.snapshot, {})
 
     def __call__(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Any:
@@ -60,16 +67,83 @@ class CustomKernel(OperatorDefinition):
             SignatureError: ``outs`` is malformed; an argument is a container of arrays; or (when lowered) the kernel
                 returns other shapes and dtypes than ``outs``.
         """
+        try:
+            key = key_of(args, outs, backend, parameters)
+        except (TypeError, AttributeError):  # something in it is not what it should be: the long way says what
+            key = None
+        of_snapshot, of_rules, of_winners, programs = self._programs.current
+        snapshot, rules = self._registry.snapshot, self._declarations.rules
+        program = programs.get(key)  # nothing has the key None
+        if program is not None and of_snapshot is snapshot and of_rules is rules and of_winners is self._winners.latest:
+            return program(*args)
+        if key is None and note_concrete(args):  # the first call of this process with such arrays
+            return self(*args, outs=outs, backend=backend, **parameters)
         outputs, static = self._interface.checked(args, outs, parameters)
-        snapshot = self._registry.snapshot
         preferred = self._preferred(backend)
+        call = self._call(args, outputs, static, snapshot, rules, preferred)
+        if key is None:
+            return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
+        winners = self._winners.latest  # read by the choice
+        declared = None if outs is None else outputs
+        program = self._program(declared, static, snapshot, rules, preferred)
+        results = program(*args)
+        self._programs.add(key, program, snapshot, rules, winners)
+        return results
+
+    def _call(
+        self,
+        args: Sequence[Any],
+        outputs: Outputs,
+        static: Parameters,
+        snapshot: Snapshot,
+        rules: Rules,
+        preferred: tuple[str, ...],
+        tuned: bool = True,
+    ) -> OperatorCall:
         winners = NO_WINNERS
-        if DEFAULT in preferred:
+        if DEFAULT in preferred and tuned:
             winners = self._winners.find(snapshot, args, outputs.specs, static).references
         choice = self._choose(snapshot, preferred, winners)
-        rules = self._declarations.rules
-        call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
-        return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
+        return OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
+
+    def _program(
+        self,
+        declared: Outputs | None,
+        static: Parameters,
+        snapshot: Snapshot,
+        rules: Rules,
+        preferred: tuple[str, ...],
+    ) -> Program:
+        """The program of an eager call: a function of the arrays, which JAX traces for their types.
+
+        Args:
+            declared: The outputs that the call passes; None if they follow from the arrays.
+            static: The parameters of the call.
+            snapshot: The kernels that are registered now.
+            rules: The rules that are declared now.
+            preferred: The backends that the call prefers.
+        """
+
+        tuned = bool(self._winners.latest)
+
+        def operator(*args: Any) -> Any:
+            outputs = declared
+            if outputs is None:
+                outputs = self._interface.checked(args, None, dict(static.items))[0]
+            else:
+                outputs.check_precision(self.name)
+            call = self._call(args, outputs, static, snapshot, rules, preferred, tuned)
+            return outputs.unflatten(run(call, *args))
+
+        def make() -> Program:
+            return jax.jit(operator, inline=True)
+
+        if tuned:
+            return make()  # copies may find other winners for other types of arrays
+        return shared(
+            (self.name, self.outs, self._has_side_effect, declared, static, kernels_of(snapshot), rules, preferred),
+            make,
+        )
 
     @property
     def outs(self) -> Callable[..., Any] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 import types
 import warnings
 from collections.abc import Container, Sequence
@@ -117,10 +118,26 @@ def unwritten(code: types.CodeType, parameters: tuple[str, ...]) -> tuple[Unwrit
 def _definition(code: types.CodeType) -> ast.FunctionDef | None:
     """The syntax tree of a function."""
     try:
-        (definition,) = parse("".join(inspect.getsourcelines(code)[0])).body
+        (definition,) = parse("".join(_source_lines(code))).body
     except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
         return None
     return definition if isinstance(definition, ast.FunctionDef) and definition.name == code.co_name else None
+
+
+def _source_lines(code: types.CodeType) -> list[str]:
+    """The source of a function, as ``inspect.getsourcelines`` reads it.
+
+    That function first looks through all imported modules for the one that has the file. It needs it for modules
+    without a file, such as modules in an archive.
+
+    Raises:
+        OSError: There is no source.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)
+    if len(lines) < code.co_firstlineno:
+        return inspect.getsourcelines(code)[0]
+    return inspect.getblock(lines[code.co_firstlineno - 1 :])
 
 
 def _always_raises(definition: ast.FunctionDef) -> bool:

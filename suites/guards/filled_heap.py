@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba import types
 
-from bridge.ffi.native.handler import c_function
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.words import call, call3, load, store
 
 FILLS = (0x01, 0x5A)

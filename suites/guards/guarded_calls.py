@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge.ffi.native.abi import FRAME, header
-from bridge.ffi.native.handler import c_function
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults

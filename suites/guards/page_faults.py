@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from numba import types
 
-from bridge.ffi.native.handler import c_function
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.words import call3, load, store
 
 PAGE_BYTES = mmap.PAGESIZE

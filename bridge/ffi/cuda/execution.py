@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from bridge.ffi.cuda import driver
-from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import aliasing, callback, device, poison
 
 

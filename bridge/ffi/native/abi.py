@@ -87,7 +87,45 @@ def _declarations(text: str) -> str:
     text = re.sub(r"XLA_FFI_DEFINE_STRUCT_TRAITS\((\w+),\s*\w+\);", r"typedef struct \1 \1;", text)
     text = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", r"void* \1;", text)
     text = re.sub(r'extern "C" \{(.*)\}', r"\1", text, flags=re.DOTALL)
-    return re.sub(r"\b(\d+)u\b", r"\1", text)
+    return _needed(re.sub(r"\b(\d+)u\b", r"\1", text))
+
+
+_NEEDED = (
+    "XLA_FFI_Api", "XLA_FFI_Array", "XLA_FFI_AttrType", "XLA_FFI_Buffer", "XLA_FFI_ByteSpan", "XLA_FFI_CallFrame",
+    "XLA_FFI_DataType", "XLA_FFI_DeviceOrdinal_Get_Args", "XLA_FFI_Error_Code", "XLA_FFI_Error_Create",
+    "XLA_FFI_Error_Create_Args", "XLA_FFI_ExecutionStage", "XLA_FFI_Extension_Type", "XLA_FFI_Handler_TraitsBits",
+    "XLA_FFI_Metadata_Extension", "XLA_FFI_Scalar", "XLA_FFI_Stream_Get_Args",
+)  # fmt: skip
+"""The types that the bridge reads fields of, or casts to."""
+
+_DECLARATION = re.compile(r"(?:[^;{}]|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})+;")
+_TYPE = re.compile(r"\b(\w+)(?=[\s*]+\w)")
+
+
+def _needed(declarations: str) -> str:
+    """The declarations of the needed types and of the types that these name. To parse the others takes much longer."""
+    parts = _DECLARATION.findall(declarations)
+    if "".join(parts).split() != declarations.split():
+        return declarations  # cffi says what is wrong with them
+    homes: dict[str, list[int]] = {}
+    for index, part in enumerate(parts):
+        for name in _declared(part):
+            homes.setdefault(name, []).append(index)
+    kept: set[int] = set()
+    pending = list(_NEEDED)
+    while pending:
+        for index in homes.pop(pending.pop(), ()):
+            if index not in kept:
+                kept.add(index)
+                pending += _TYPE.findall(parts[index])
+    return "".join(parts[index] for index in sorted(kept))
+
+
+def _declared(declaration: str) -> list[str]:
+    """The names that a declaration gives to types: before its body and after it, or before its parameters."""
+    head, brace, rest = declaration.partition("{")
+    named = f"{head};{rest.rpartition('}')[2]}" if brace else head
+    return re.findall(r"(\w+)\s*[;(]", named)
 
 
 def _unknown(what: str) -> AbiError:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, FRAME, ORDINAL, STREAM
-from bridge.ffi.native.handler import c_string, native
+from bridge.ffi.native.addresses import c_string
+from bridge.ffi.native.handler import native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import threading
 
-import numba
+EMPTY = 0
+"""The key of an empty slot."""
 
-from bridge.ffi.native.words import load
+MASK, SLOTS, SLOT_WORDS = 0, 1, 2
+"""The layout of a block: ``[mask, key 0, value 0, key 1, value 1, ...]``."""
 
-_EMPTY = 0
 _FIRST_CAPACITY = 256
-# A block is [mask, key 0, value 0, key 1, value 1, ...].
-_MASK, _SLOTS, _SLOT_WORDS = 0, 1, 2
 
 
 def _signed(key: int) -> int:
@@ -36,7 +35,7 @@ class NativeTable:
 
     @property
     def address(self) -> int:
-        """Address of the table for :func:`lookup`; it never changes."""
+        """Address of the table for :func:`bridge.ffi.native.lookup.lookup`; it never changes."""
         return ctypes.addressof(self._root)
 
     def __len__(self) -> int:
@@ -46,7 +45,7 @@ class NativeTable:
         return key in self._values
 
     def __setitem__(self, key: int, value: int) -> None:
-        if key == _EMPTY or value == 0:
+        if key == EMPTY or value == 0:
             raise ValueError(f"keys and values must not be 0, got key {key} and value {value}")
         with self._lock:
             self._values[key] = value
@@ -56,11 +55,11 @@ class NativeTable:
 
     @property
     def _capacity(self) -> int:
-        return int(self._blocks[-1][_MASK]) + 1
+        return int(self._blocks[-1][MASK]) + 1
 
     def _rebuild(self, capacity: int) -> None:
-        block = (ctypes.c_int64 * (_SLOTS + _SLOT_WORDS * capacity))()
-        block[_MASK] = capacity - 1
+        block = (ctypes.c_int64 * (SLOTS + SLOT_WORDS * capacity))()
+        block[MASK] = capacity - 1
         self._used_slots = sum(self._write(block, key, value) for key, value in self._values.items())
         self._blocks.append(block)
         self._root[0] = ctypes.addressof(block)
@@ -68,28 +67,12 @@ class NativeTable:
     @staticmethod
     def _write(block: ctypes.Array[ctypes.c_int64], key: int, value: int) -> bool:
         """Writes a slot; returns whether it was empty before."""
-        mask, key = block[_MASK], _signed(key)
+        mask, key = block[MASK], _signed(key)
         slot = key & mask
-        while block[_SLOTS + _SLOT_WORDS * slot] not in (_EMPTY, key):
+        while block[SLOTS + SLOT_WORDS * slot] not in (EMPTY, key):
             slot = (slot + 1) & mask
-        at = _SLOTS + _SLOT_WORDS * slot
-        fresh = block[at] == _EMPTY
+        at = SLOTS + SLOT_WORDS * slot
+        fresh = block[at] == EMPTY
         block[at + 1] = value
         block[at] = key
         return fresh
-
-
-@numba.njit(inline="never")
-def lookup(table, key):
-    """Native code: the value of ``key`` in the table at the address ``table``, or 0."""
-    block = load(table, 0)
-    mask = load(block, _MASK)
-    slot = key & mask
-    while True:
-        at = _SLOTS + _SLOT_WORDS * slot
-        found = load(block, at)
-        if found == key:
-            return load(block, at + 1)
-        if found == _EMPTY:
-            return 0
-        slot = (slot + 1) & mask

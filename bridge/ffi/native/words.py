@@ -11,6 +11,8 @@ from numba.core import cgutils, types
 from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic
 
+from bridge.ffi.native.object_code import CONTEXT
+
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 
 
@@ -44,6 +46,23 @@ def store(typingctx, address, index, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def context_word(typingctx, index):
+    """Word ``index`` of the context that the loaded code was given, see :mod:`bridge.ffi.native.object_code`.
+
+    So the code itself holds no address, and can be kept on disk.
+    """
+
+    def codegen(context, builder, signature, args):
+        known = builder.module.globals.get(CONTEXT)
+        variable = known or cgutils.add_global_variable(builder.module, _I64, CONTEXT)
+        variable.linkage = "common"  # each module of Numba defines it, and LLVM may not trust its initial value
+        variable.initializer = _I64(0)
+        return builder.load(_at(builder, builder.load(variable), args[0], _I64))
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic

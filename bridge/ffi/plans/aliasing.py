@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
-from bridge.ffi.native.handler import c_string, create_error, native
+from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call2, call4, load, load_int32, stack_words, store
 
 _INPUT, _OUTPUT, _ITEM_BYTES, _PAIR = 0, 1, 2, 3

@@ -16,9 +16,10 @@ import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import BUFFER, ERROR, WORD_BYTES
+from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
-from bridge.ffi.native.handler import c_string, create_error, native
+from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call2, call_cooperative_launch, call_launch, load, stack_words, store
 
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bridge.ffi.native.abi import BUFFER, ERROR
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted
-from bridge.ffi.native.handler import c_function, create_error, native
+from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
 
 _HEADER_WORDS = 8

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
-from bridge.ffi.native.handler import c_function, c_string, create_error, native
+from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call2, call3, call4, load, stack_words, store
 
 PATTERNS = (0xFF, 0x5A)

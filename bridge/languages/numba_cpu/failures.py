@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.exception_text import describe
-from bridge.ffi.native.handler import c_function, c_string
 
 I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 

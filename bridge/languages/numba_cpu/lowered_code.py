@@ -1,43 +1,22 @@
-"""Records the LLVM code that Numba lowers, before it optimises the code for this machine, and identifies kernels by it.
+"""Identifies kernels by the LLVM code that Numba lowers, before it optimises the code for this machine.
 
-Numba keeps only optimised code, which depends on the machine. So each library of code notes what it was given. There
-are no notes of code in Numba's disk cache, and of code that was compiled before this module was imported. Such code is
-identified by its optimised form.
+:mod:`bridge.source.numba_notes` notes that code. Code without notes is identified by its optimised form.
 """
 
 from __future__ import annotations
 
 import pickle
 import re
-import weakref
-import zlib
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import config
-from numba.core.codegen import CPUCodeLibrary
 from numba.core.environment import lookup_environment
 
 from bridge.source.llvm_code import LlvmDefinition, portable_code
-
-_lowered: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
-_add_llvm_module, _serialize = CPUCodeLibrary.add_llvm_module, CPUCodeLibrary.serialize_using_object_code
-
-
-def _note_and_add(library: Any, module: Any) -> None:
-    _lowered.setdefault(library, []).append(zlib.compress(str(module).encode(), 1))
-    _add_llvm_module(library, module)
-
-
-def _forget_and_serialize(library: Any) -> Any:
-    _lowered.pop(library, None)  # another process will load it without notes
-    return _serialize(library)
-
-
-CPUCodeLibrary.add_llvm_module = _note_and_add
-CPUCodeLibrary.serialize_using_object_code = _forget_and_serialize
+from bridge.source.numba_notes import notes_of
 
 
 def code_of(compiled: Any) -> str | None:
@@ -86,11 +65,11 @@ def _collect(library: Any, modules: list[str], seen: set[Any]) -> None:
     if library in seen:
         return
     seen.add(library)
-    notes = _lowered.get(library)
+    notes = notes_of(library)
     if notes is None:
         modules.append(_cleaned(str(library._get_module_for_linking())))
     else:
-        modules += [_cleaned(zlib.decompress(note).decode()) for note in notes]
+        modules += map(_cleaned, notes)
     for linked in library._linking_libraries:
         _collect(linked, modules, seen)
 

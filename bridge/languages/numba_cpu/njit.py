@@ -38,7 +38,8 @@ def numba_kernel(
 
     The kernel is compiled when JAX traces the call, for the dtypes and ranks of that call. XLA then runs the machine
     code on its own buffers, without the GIL. Importing the bridge sets GOMP_SPINCOUNT, unless it or OMP_WAIT_POLICY is
-    set. Without it, idle OpenMP threads of a ``parallel=True`` kernel could keep busy threads off the cores.
+    set (see :mod:`bridge.openmp`). Without it, idle OpenMP threads of a ``parallel=True`` kernel could keep busy
+    threads off the cores.
 
     Args:
         kernel: A function decorated with ``numba.njit`` (``parallel=True``, explicit signatures, closures and other

@@ -3,13 +3,9 @@
 Numba drops an exception that is raised inside a parallel loop: the worker that raised it stops, and the function
 returns as if it had finished. And its workqueue layer aborts the process when a loop starts while another one runs, be
 it inside that loop or on another thread.
-
-Importing this module also limits how long GNU's OpenMP spins, see :data:`SPINS`.
 """
 
 from __future__ import annotations
-
-import os
 
 import numba
 from llvmlite import binding, ir
@@ -17,17 +13,6 @@ from llvmlite import binding, ir
 from bridge.ffi.plans.host import Mutex
 from bridge.languages.numba_cpu.calling_convention import PARALLEL_FOR
 from bridge.languages.numba_cpu.failures import I32, I64, POINTER, STORAGE
-
-SPINS = 3000
-"""The value of GOMP_SPINCOUNT, unless the user has set it or OMP_WAIT_POLICY."""
-
-# Numba may run parallel loops on GNU's OpenMP. Its threads spin while they wait, by default for milliseconds. Each XLA
-# thread that runs a parallel kernel gets its own set of these threads. On few cores the spinning threads then keep the
-# working ones from running: a call takes 8 ms instead of 0.1. Without spinning, waking a thread costs 0.1 ms a call. A
-# short spin nearly always avoids both. The first parallel kernel of the process loads OpenMP, which then reads the
-# variable. A kernel with explicit signatures loads OpenMP already when it is defined, so the variable is set at import.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 # The body of a loop takes pointers to arrays, extents and steps, and data of its own.
 _BODY = ir.FunctionType(ir.VoidType(), [POINTER] * 4)

@@ -16,6 +16,8 @@ from numba.core.types import int64
 
 from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.handler import create_error
+from bridge.ffi.native.object_code import LoadedObject
+from bridge.ffi.native.prepared import prepared
 from bridge.languages.numba_cpu.calling_convention import GIL_RELEASE, PARALLEL_FOR
 from bridge.languages.numba_cpu.failures import I32, I64, POINTER, STORAGE, TEXT, emit_occurred, emit_take, word
 from bridge.languages.numba_cpu.loading import LOADER
@@ -74,12 +76,16 @@ def _emit_fail(module: ir.Module, name: str) -> None:
         emit_take(builder, record)
         api.gil_release(gil)
     text = builder.ptrtoint(word(builder, record, TEXT), I64)
-    make = builder.inttoptr(I64(_create_error().address), ir.FunctionType(I64, [I64, I64]).as_pointer())
+    make = builder.inttoptr(I64(_error_function().address), ir.FunctionType(I64, [I64, I64]).as_pointer())
     builder.ret(builder.call(make, [frame, text]))
 
 
 @functools.cache
-def _create_error() -> Any:
+def _error_function() -> LoadedObject:
+    return prepared(_compile_error_function, "bridge_error")
+
+
+def _compile_error_function() -> Any:
     @numba.cfunc(int64(int64, int64), error_model="numpy")
     def failed(frame, message):  # type: ignore[no-untyped-def]
         return create_error(frame, np.int64(ERROR.INTERNAL), message)

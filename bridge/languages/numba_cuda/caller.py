@@ -13,8 +13,8 @@ from cuda.bindings import driver as cu
 from numba import cuda
 from numba.cuda.cudadrv import devices
 
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.exception_text import describe_to_c_string
-from bridge.ffi.native.handler import c_function
 from bridge.ffi.plans import callback
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.languages.numba_cuda.device_memory import StreamMemory, allocating_with, hook

@@ -14,7 +14,8 @@ import warp as wp
 from bridge.errors import AbiError, LaunchError, PlatformError
 from bridge.ffi.built import Built
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
-from bridge.ffi.native.handler import c_function, create_error
+from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.handler import create_error
 from bridge.ffi.native.words import call, call2, call3, copy_words, load, stack_words, store
 from bridge.ffi.plans.host import HostPlan, Mutex
 from bridge.languages.warp.generated import Generated

@@ -33,23 +33,23 @@ class Rules:
 
 
 class Declarations:
-    """The rules that are in force now. Thread-safe: a change replaces them as a whole."""
+    """The rules that are in force now. Thread-safe.
+
+    Attributes:
+        rules: The rules. A change replaces them as a whole.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rules = Rules()
+        self.rules = Rules()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_rules": self._rules}
+        return {"rules": self.rules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
-    @property
-    def rules(self) -> Rules:
-        return self._rules
-
     def change(self, change: Callable[[Rules], Rules]) -> None:
         """Replaces the rules with the result of ``change``."""
         with self._lock:
-            self._rules = change(self._rules)
+            self.rules = change(self.rules)

@@ -15,7 +15,11 @@ VARIABLE = "KERNEL_BRIDGE_BACKEND"
 DEFAULT = "default"
 """The name that stands for each operator's own default."""
 
-_preferred: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("preferred_backends", default=())
+preferred: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("preferred_backends", default=())
+"""The names of the innermost :func:`use_backend`; none where the environment variable counts."""
+
+NOTHING = (DEFAULT,)
+"""The preference of a call for which nothing is preferred."""
 
 
 @contextlib.contextmanager
@@ -40,19 +44,21 @@ def use_backend(*names: str) -> Iterator[None]:
     """
     if not names or not all(isinstance(name, str) and name for name in names):
         raise SignatureError(f"use_backend got {names!r}, expected the names of one or more backends.")
-    token = _preferred.set(names)
+    token = preferred.set(names)
     try:
         yield
     finally:
-        _preferred.reset(token)
+        preferred.reset(token)
 
 
 def preferred_backends() -> tuple[str, ...]:
     """The names in force here; ``("default",)`` if nothing is preferred."""
-    listed = _preferred.get() or tuple(name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
-    return listed or (DEFAULT,)
+    listed = preferred.get()
+    if not listed and (text := os.environ.get(VARIABLE)):
+        listed = tuple(name.strip() for name in text.split(",") if name.strip())
+    return listed or NOTHING
 
 
 def preferred_by() -> str:
     """Says who prefers a backend here: the context or the environment variable."""
-    return "use_backend" if _preferred.get() else VARIABLE
+    return "use_backend" if preferred.get() else VARIABLE

@@ -86,22 +86,21 @@ class Registry:
 
     Args:
         name: The operator, for errors.
+
+    Attributes:
+        snapshot: What is registered now. A change replaces it.
     """
 
     def __init__(self, name: str):
         self._name = name
         self._lock = threading.Lock()
-        self._snapshot = Snapshot()
+        self.snapshot = Snapshot()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_name": self._name, "_snapshot": self._snapshot}
+        return {"_name": self._name, "snapshot": self.snapshot}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
-
-    @property
-    def snapshot(self) -> Snapshot:
-        return self._snapshot
 
     def register(
         self,
@@ -140,7 +139,7 @@ class Registry:
             )
         checked = None if configurations is None else _checked_copy(configurations, backend, self._name)
         with self._lock:
-            old = self._snapshot
+            old = self.snapshot
             kernels = {**old.kernels, platform: {**old.kernels.get(platform, {}), backend: generator}}
             others = {name: each for name, each in old.configurations.get(platform, {}).items() if name != backend}
             named = {**old.configurations, platform: others if checked is None else {**others, backend: checked}}
@@ -155,7 +154,7 @@ class Registry:
             )
             if new.find(platform, defaults[platform]) is None:  # a configuration that the backend no longer has
                 defaults[platform] = backend
-            self._snapshot = replace(new, defaults=_read_only(defaults))
+            self.snapshot = replace(new, defaults=_read_only(defaults))
 
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend, or one of its configurations, the default of its platform.
@@ -165,13 +164,13 @@ class Registry:
         """
         platform = canonical_platform(platform, self._name)
         with self._lock:
-            old = self._snapshot
+            old = self.snapshot
             if old.find(platform, backend) is None:
                 raise BackendError(
                     f"{self._name}: backend {backend!r} cannot be the default of platform {platform!r}, because it is "
                     f"not registered for it (registered: {old.describe()}). Register it with def_kernel first."
                 )
-            self._snapshot = replace(
+            self.snapshot = replace(
                 old,
                 defaults=_read_only({**old.defaults, platform: backend}),
                 standings=_read_only({**old.standings, platform: Standing.CHOSEN}),

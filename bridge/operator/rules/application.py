@@ -16,12 +16,17 @@ from bridge.operator.rules.lowering import PLATFORMS, lower
 from bridge.operator.rules.primitive import PRIMITIVES
 
 
-@functools.partial(jax.jit, static_argnums=0, inline=True)
-def apply(call: OperatorCall, *args: Any) -> list[Any]:
-    """Runs an operator, also outside of ``jax.jit``; compiles once for each call and types of the arguments."""
+def run(call: OperatorCall, *args: Any) -> list[Any]:
+    """Runs an operator in a function that JAX traces."""
     # Align outside of the function that has the derivative, so that gradients are summed over the mesh where needed.
     results: list[Any] = differentiable(call)(*align_varying(args))
     return results
+
+
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def apply(call: OperatorCall, *args: Any) -> list[Any]:
+    """Runs an operator, also outside of ``jax.jit``; compiles once for each call and types of the arguments."""
+    return run(call, *args)
 
 
 for _primitive in PRIMITIVES:

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,12 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-import platformdirs
 
+from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.source.content import PROCESS_LOCAL
-
-VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
-"""The environment variable with the folder for files that outlive a process; by default, one in the user's cache."""
 
 KEPT = 1000
 """Winners of one operator that are kept on disk: the latest ones."""
@@ -119,8 +115,8 @@ class WinnerFiles:
         folder = self._folder()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _replace(folder / f"{winner.key}.json", msgspec.json.format(msgspec.json.encode(winner)))
-            _prune(folder)
+            replace_file(folder / f"{winner.key}.json", msgspec.json.format(msgspec.json.encode(winner)))
+            keep_latest(folder, ".json", KEPT)
         except OSError as error:
             _warn(f"{winner.operator}: the winner of tuning counts in this process only: {error}. Set {VARIABLE}.")
 
@@ -132,29 +128,8 @@ class WinnerFiles:
                 (folder / name).unlink(missing_ok=True)
 
     def _folder(self) -> Path:
-        root = os.environ.get(VARIABLE) or platformdirs.user_cache_path("kernel-bridge", appauthor=False)
         readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", self._operator).strip(".")[:40]
-        return Path(root, _FORMAT, f"{readable}-{hashlib.sha256(self._operator.encode()).hexdigest()[:12]}")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Writes a file so that readers see the old or the new one, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _prune(folder: Path) -> None:
-    entries = [entry for entry in os.scandir(folder) if entry.name.endswith(".json")]
-    if len(entries) > KEPT:
-        with contextlib.suppress(FileNotFoundError):  # pruned by another process
-            for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime)[:-KEPT]:
-                Path(entry.path).unlink(missing_ok=True)
+        return Path(cache_folder(), _FORMAT, f"{readable}-{hashlib.sha256(self._operator.encode()).hexdigest()[:12]}")
 
 
 def _warn(message: str) -> None:

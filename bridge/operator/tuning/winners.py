@@ -84,6 +84,9 @@ class Winners:
     Args:
         operator: The name of the operator.
         toolchain: The kernel languages that it may use.
+
+    Attributes:
+        latest: The winners in memory, by key; None before the folder was read. A change replaces them.
     """
 
     def __init__(self, operator: str, toolchain: Toolchain):
@@ -91,13 +94,13 @@ class Winners:
         self._toolchain = toolchain
         self._files = WinnerFiles(operator)
         self._lock = threading.Lock()
-        self._known: Mapping[str, Winner] | None = None
+        self.latest: Mapping[str, Winner] | None = None
         self._view: _View | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what counts in this process only: a copy may be for another one."""
-        known = None if self._known is None else {key: each for key, each in self._known.items() if each.is_portable}
-        return {**vars(self), "_known": known, "_lock": None, "_view": None}
+        known = None if self.latest is None else {key: each for key, each in self.latest.items() if each.is_portable}
+        return {**vars(self), "latest": known, "_lock": None, "_view": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
@@ -201,25 +204,25 @@ class Winners:
 
     def overrule(self, platform: str) -> None:
         """Drops the winners of a platform from memory, because the user has set its default."""
-        if self._known:
+        if self.latest:
             self._change(lambda known: {key: each for key, each in known.items() if each.platform != platform})
 
     def forget(self) -> None:
         """Drops all winners, also on disk."""
         with self._lock:
-            self._known = {}
+            self.latest = {}
             self._files.drop()
 
     def known(self) -> Mapping[str, Winner]:
         """All winners that may count in this process, by key."""
-        if self._known is not None:
-            return self._known
+        if self.latest is not None:
+            return self.latest
         with self._lock:
-            if self._known is None:
-                self._known = self._files.read(self._toolchain.versions())
-            return self._known
+            if self.latest is None:
+                self.latest = self._files.read(self._toolchain.versions())
+            return self.latest
 
     def _change(self, change: Callable[[Mapping[str, Winner]], Mapping[str, Winner]]) -> None:
         self.known()
         with self._lock:
-            self._known = MappingProxyType(dict(change(self._known or {})))
+            self.latest = MappingProxyType(dict(change(self.latest or {})))

@@ -10,7 +10,7 @@ import pytest
 from jax import ShapeDtypeStruct as Spec
 
 from bridge import numba_kernel
-from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import aliasing, device
 from bridge.ffi.target import CPU
 

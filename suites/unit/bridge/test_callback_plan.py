@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridge.ffi.kernel_call import Call, bind
-from bridge.ffi.native.handler import c_string
+from bridge.ffi.native.addresses import c_string
 from bridge.ffi.plans import callback
 from bridge.ffi.target import Target
 from suites.unit.bridge.entries import code_of

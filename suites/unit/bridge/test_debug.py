@@ -19,7 +19,7 @@ import bridge
 from bridge import DebugError, XLACustomKernel, debug_mode, numba_kernel, use_backend
 from bridge.debug.findings import kept
 from bridge.debug.mode import OFF, Mode, _parsed
-from bridge.ffi.native.handler import c_function, c_string
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.words import store
 from bridge.ffi.order import after
 from bridge.ffi.plans import device, poison

@@ -10,7 +10,7 @@ import pytest
 
 from bridge import SignatureError
 from bridge.ffi.kernel_call import Call, bind
-from bridge.ffi.native.handler import c_string
+from bridge.ffi.native.addresses import c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.target import Target

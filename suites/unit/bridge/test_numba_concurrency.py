@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import numba_kernel
+from bridge import numba_kernel, openmp
 from bridge.ffi.target import CPU
-from bridge.languages.numba_cpu import parallel as numba_parallel
 from suites.unit import processes
 from suites.unit.bridge import kernels
 
@@ -100,7 +99,7 @@ def test_parallel_kernels_from_many_threads_and_devices(layer):
 @pytest.mark.parametrize(
     ("spins", "policy", "seen"),
     [
-        pytest.param(None, None, str(numba_parallel.SPINS), id="unset"),
+        pytest.param(None, None, str(openmp.spins()), id="unset"),
         pytest.param("7", None, "7", id="spins set"),
         pytest.param(None, "active", "None", id="policy set"),
         pytest.param("7", "active", "7", id="both set"),
@@ -110,6 +109,12 @@ def test_openmp_spins_for_a_short_while_unless_the_user_has_said_how_long(spins,
     program = "import bridge, os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'numba.np.ufunc.omppool' in sys.modules)"
     # OpenMP reads the variable when it is loaded, which must come later.
     assert processes.output("-c", program, GOMP_SPINCOUNT=spins, OMP_WAIT_POLICY=policy) == f"{seen} False"
+
+
+def test_openmp_does_not_spin_on_few_processors(monkeypatch):
+    for processors, expected in ((1, 0), (openmp.FEW, 0), (openmp.FEW + 1, openmp.SPINS)):
+        monkeypatch.setattr(openmp.os, "sched_getaffinity", lambda pid, n=processors: set(range(n)), raising=False)
+        assert openmp.spins() == expected
 
 
 def test_threads_that_trace_one_kernel_at_once_share_one_compilation():

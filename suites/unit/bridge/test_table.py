@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.ffi.native.table import NativeTable, lookup
+from bridge.ffi.native.lookup import lookup
+from bridge.ffi.native.table import NativeTable
 
 KEYS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(1, 8).map(lambda n: n << 40)).filter(bool)
 

@@ -8,13 +8,13 @@ from suites.unit.structure.house import arrows, circle, folders, imports, module
 
 ROOMS = {
     "bridge": {
-        "__init__": "debug errors ffi languages operator xla_custom_kernel",
+        "__init__": "debug errors ffi languages openmp operator source xla_custom_kernel",
         "xla_custom_kernel": "languages operator",
-        "operator": "agreement debug errors ffi languages signature source",
+        "operator": "agreement cached_files debug environment errors ffi languages signature source",
         "languages": "debug errors ffi signature source",
         "debug": "agreement errors ffi",
         "agreement": "errors",
-        "ffi": "errors",
+        "ffi": "cached_files errors",
         "signature": "errors",
         "source": "errors",
     },
