@@ -12,8 +12,10 @@ from reports.records.status import Status
 from reports.render.layout import Column, Row, Style, Text
 from reports.render.units import TIED, count_text
 
-LABELS = (Column("dtype", align="left"), Column("size"))
 EMPTY = Text("")
+
+_CACHE = "cache"
+"""The parameter with the state of a GPU's cache. It has a column: an operator may be hot at small sizes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,31 @@ class Placed:
     row: CellRow
 
     @property
-    def order(self) -> tuple[str, tuple[str, int], int]:
-        """Sorts by group, dtype and size. Cells of different backends stand in one line if this is equal."""
-        return self.group, dtype_order(self.row.cell.dtype), self.row.cell.size
+    def order(self) -> tuple[str, tuple[str, int], int, str]:
+        """Sorts by group, dtype, size and cache. Cells of different backends stand in one line if this is equal."""
+        return self.group, dtype_order(self.row.cell.dtype), self.row.cell.size, self.cache
 
     @property
-    def labels(self) -> tuple[Text, Text]:
-        """The texts of `LABELS`."""
-        return Text(short_dtype(self.row.cell.dtype)), Text(count_text(self.row.cell.size))
+    def cache(self) -> str:
+        """The state of the cache, on a GPU: `hot` or `cold`."""
+        return str(self.row.cell.params.get(_CACHE, ""))
+
+
+def label_columns(rows: Sequence[CellRow]) -> tuple[Column, ...]:
+    """Returns the columns in front of a table: dtype, size, and the state of the cache if some cell has one."""
+    columns = Column("dtype", align="left"), Column("size")
+    return (*columns, Column(_CACHE, align="left")) if any(_CACHE in row.cell.params for row in rows) else columns
+
+
+def label_texts(one: Placed, columns: Sequence[Column]) -> list[Text]:
+    """Returns the texts of a row in the columns of `label_columns`."""
+    texts = [Text(short_dtype(one.row.cell.dtype)), Text(count_text(one.row.cell.size)), Text(one.cache)]
+    return texts[: len(columns)]
 
 
 def placed(rows: Sequence[CellRow]) -> list[Placed]:
-    """Returns the rows in the order of a table: by group, dtype and size."""
-    names = group_names([row.cell for row in rows])
+    """Returns the rows in the order of a table: by group, dtype, size and cache."""
+    names = group_names([row.cell for row in rows], without=(_CACHE,))
     return sorted((Placed(name, row) for name, row in zip(names, rows, strict=True)), key=lambda one: one.order)
 
 
@@ -76,17 +90,18 @@ def backend_grid(
         for backend, shown_here in own.items()
         for _, shown in shown_here
     ]
+    labels = label_columns(rows)
     lines: dict[tuple[object, ...], dict[str, Placed]] = {}
     for one in placed(rows):
         lines.setdefault(one.order, {})[one.row.cell.backend] = one
     made = []
     for line in lines.values():
         some = next(iter(line.values()))
-        texts = list(some.labels)
+        texts = label_texts(some, labels)
         for backend, shown_here in own.items():
             texts += _texts(line[backend].row, shown_here, best, tied) if backend in line else [EMPTY] * len(shown_here)
         made.append(Row(tuple(texts), some.group))
-    return (*LABELS, *columns), tuple(made)
+    return (*labels, *columns), tuple(made)
 
 
 def _texts(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from reports.pages.backend_grid import LABELS, backend_grid, fact_texts, placed
+from reports.pages.backend_grid import backend_grid, fact_texts, label_columns, label_texts, placed
 from reports.pages.columns import facts_of
 from reports.pages.fact import TableKind
 from reports.pages.notes import count_note, reason_notes
@@ -30,9 +30,10 @@ def _accuracy(rows: Sequence[CellRow]) -> Table:
 
 def _stages(rows: Sequence[CellRow]) -> Table:
     facts = facts_of(TableKind.STAGES)
+    labels = label_columns(rows)
     headers = [shown.header for _, shown in facts]
     columns = (
-        *LABELS,
+        *labels,
         Column("backend", align="left"),
         *(Column(header, "before the steady state") for header in headers),
     )
@@ -40,7 +41,8 @@ def _stages(rows: Sequence[CellRow]) -> Table:
         placed(rows), key=lambda one: (*one.order, one.row.cell.backend != BASELINE, one.row.cell.backend)
     )
     lines = tuple(
-        Row((*one.labels, Text(one.row.cell.backend), *fact_texts(facts, one.row)), one.group) for one in in_order
+        Row((*label_texts(one, labels), Text(one.row.cell.backend), *fact_texts(facts, one.row)), one.group)
+        for one in in_order
     )
     notes = (f"{', '.join(headers)}: one measurement each, wall clock", *reason_notes(rows))
     return Table(f"Stages on {platform_name(rows)}", columns, lines, notes, "operator")

@@ -3,16 +3,20 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from reports.records.cell import Cell, short_dtype
 
 
-def group_names(cells: Sequence[Cell]) -> list[str]:
+def group_names(cells: Sequence[Cell], without: Collection[str] = ()) -> list[str]:
     """Returns the name of each cell's group, such as `csr_matvec  vjp  density=0.01`.
 
     A name has the version only where an operator has several, and the mode only where it is not `forward`. A parameter
     that follows from the size, such as a number of rows, is left out: with it, each size would be its own group.
+
+    Args:
+        cells: The cells.
+        without: Parameters that have a column of their own.
     """
     versions: dict[str, set[int]] = defaultdict(set)
     values: dict[tuple[str, str], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -20,7 +24,7 @@ def group_names(cells: Sequence[Cell]) -> list[str]:
         versions[cell.operator].add(cell.operator_version)
         for name, value in cell.params.items():
             values[cell.operator, name][cell.size].add(json.dumps(value))
-    return [_name(cell, versions, values) for cell in cells]
+    return [_name(cell, versions, values, without) for cell in cells]
 
 
 def dtype_order(dtype: str) -> tuple[str, int]:
@@ -30,13 +34,20 @@ def dtype_order(dtype: str) -> tuple[str, int]:
     return short.rstrip("0123456789"), int(bits.group()) if bits else 0
 
 
-def _name(cell: Cell, versions: dict[str, set[int]], values: dict[tuple[str, str], dict[int, set[str]]]) -> str:
+def _name(
+    cell: Cell,
+    versions: dict[str, set[int]],
+    values: dict[tuple[str, str], dict[int, set[str]]],
+    without: Collection[str],
+) -> str:
     parts = [cell.operator]
     if len(versions[cell.operator]) > 1:
         parts.append(f"(version {cell.operator_version})")
     if cell.mode != "forward":
         parts.append(cell.mode)
     for name, value in sorted(cell.params.items()):
+        if name in without:
+            continue
         by_size = values[cell.operator, name]
         distinct = set().union(*by_size.values())
         if len(distinct) == 1 or any(len(found) > 1 for found in by_size.values()):
