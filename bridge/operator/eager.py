@@ -38,6 +38,9 @@ _NUMBERS = frozenset("?biufc")
 
 _DEBUG, _BACKEND = encoded(mode.VARIABLE), encoded(preference.VARIABLE)
 
+_PLAIN = "plain"
+"""The key of the commonest call, which passes arrays only. Python keeps the hash of a string."""
+
 _concrete: set[type] = set()
 """The types of JAX's arrays that hold values. JAX does not name them in public, so calls add them here."""
 
@@ -62,6 +65,8 @@ def key_of(args: tuple[Any, ...], outs: Any, backend: str | None, parameters: Ma
     if operator_mode.get() is not None or (_DEBUG in VARIABLES and current_mode()):
         return None
     if outs is None:
+        if not parameters and backend is None and _BACKEND not in VARIABLES and not preferred.get():
+            return _PLAIN
         spec: Any = None
     elif type(outs) is jax.ShapeDtypeStruct:
         spec = (outs.shape, outs.dtype, *map(type, outs.shape))
