@@ -21,7 +21,7 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, at most 8, because each compiles its own kernels."""
 
 
-def install(session: nox.Session, environment: str, *groups: str) -> Path:
+def install(session: nox.Session, environment: str, *groups: str, extras: tuple[str, ...] = ()) -> Path:
     """Installs the project in place, in an environment that sessions share: the next session starts at once.
 
     Args:
@@ -29,6 +29,7 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
         environment: The folder of the environment, in ``.nox``; it is made if it is missing.
         *groups: The dependency groups to install. An argument of the session that ends with ``cuda`` adds the extra for
             CUDA.
+        extras: More extras of the project to install.
 
     Returns:
         The folder with the programs of the environment.
@@ -37,15 +38,15 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
     programs = folder / ("Scripts" if sys.platform == "win32" else "bin")
     if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
         session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
-    extras = "suites,cuda13" if any(argument.endswith("cuda") for argument in session.posargs) else "suites"
-    requirements = ["-e", f".[{extras}]", *nox.project.dependency_groups(PYPROJECT, *groups)]
+    cuda = ("cuda13",) if any(argument.endswith("cuda") for argument in session.posargs) else ()
+    requirements = ["-e", f".[{','.join(('suites', *cuda, *extras))}]", *nox.project.dependency_groups(PYPROJECT, *groups)]
     session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
     return programs
 
 
-def command(session: nox.Session, name: str) -> None:
+def command(session: nox.Session, name: str, *extras: str) -> None:
     """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what was typed."""
-    programs = install(session, "commands")
+    programs = install(session, "commands", extras=extras)
     variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
     session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)
 
@@ -103,6 +104,19 @@ def list_operators(session: nox.Session) -> None:
 def show(session: nox.Session) -> None:
     """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
     command(session, "show")
+
+
+@nox.session(python=False)
+def report(session: nox.Session) -> None:
+    """Write a page with pictures of recorded runs, one HTML file (`-- latest`, `-- RUN --output page.html`)."""
+    command(session, "report", "report")
+
+
+@nox.session(python=False)
+def pictures(session: nox.Session) -> None:
+    """Draw the pictures of the README, and write its table, from the published records (`-- --check`)."""
+    programs = install(session, "commands", extras=("report",))
+    session.run(str(programs / "python"), "-m", "reports.web.readme", *session.posargs, external=True)
 
 
 @nox.session(python=False)

@@ -38,9 +38,10 @@ ROOMS = {
     },
     "reports": {
         "__main__": "cli",
-        "cli": "errors judgement options pages records render statistics",
+        "cli": "errors judgement options pages records render statistics web",
         "__init__": "errors judgement pages records statistics",
         "gate": "errors judgement options pages records render statistics",
+        "web": "errors judgement pages records render statistics",
         "judgement": "options records",
         "options": "records",
         "pages": "errors records render statistics",
