@@ -14,8 +14,8 @@ from reports.web.kernel_grid import KernelSummary
 
 Point = dict[str, Any]
 
-OURS = "(kernel-bridge)"
-"""The title of a way of the dispatch benchmark ends with this, if the way goes through this project."""
+OURS = "kernel-bridge"
+"""The title of a way of the dispatch benchmark may name this project. A way with targets belongs to it, too."""
 
 
 def ratio_points(found: Iterable[KernelSummary]) -> list[Point]:
@@ -74,6 +74,7 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
 def call_points(rows: Sequence[CellRow]) -> dict[str, list[Point]]:
     """Returns, by the title of a situation of the dispatch benchmark, a point for each way to call the kernel."""
     modes: dict[str, list[Point]] = {}
+    aimed = {row.cell.backend for row in rows if row.record.dispatch and row.record.dispatch.limits}
     samples = {(row.cell.mode, row.cell.backend): row.timing.samples_ns for row in rows if row.timing}
     for row in rows:
         facts = row.record.dispatch
@@ -86,7 +87,7 @@ def call_points(rows: Sequence[CellRow]) -> dict[str, list[Point]]:
         span = f"{time_range_text(spread.p20, spread.p80, spread.median)} {text.split()[-1]}"
         modes.setdefault(visible(facts.mode_title), []).append(
             {
-                "label": visible(facts.title), "ours": facts.title.endswith(OURS),
+                "label": visible(facts.title), "ours": OURS in facts.title or row.cell.backend in aimed,
                 "time_s": _short(spread.median * 1e-9), "low_s": _short(spread.p20 * 1e-9),
                 "high_s": _short(spread.p80 * 1e-9), "time_text": text, "range_text": span,
                 "ratio_text": f"{ratio_text(ratio)} {DASH} {visible(facts.reference)}" if ratio else "",

@@ -28,6 +28,8 @@ SERIES = (
     ("#5b4fc7", "#a79ff5"),
     ("#3d6b74", "#8fc1cb"),
     ("#8c2d2d", "#d98a8a"),
+    ("#4c7a00", "#a5cc52"),
+    ("#7a3e9d", "#cf9bea"),
 )
 """The colours of backends, after the palette of Okabe and Ito; darker, so that they keep 4.5 to 1 on white."""
 
@@ -52,7 +54,7 @@ def series_colors(places: dict[str, Any], *, dark: bool) -> list[str]:
 
 def series_shapes(places: dict[str, Any]) -> list[str]:
     """Returns the shapes of the backends of `series_scale`, in its order."""
-    return [BASELINE_SHAPE if place < 0 else SHAPES[place] for place in places.values()]
+    return [BASELINE_SHAPE if place < 0 else SHAPES[place % len(SHAPES)] for place in places.values()]
 
 
 def chart_config(*, dark: bool) -> dict[str, Any]:
