@@ -39,7 +39,11 @@ def install(session: nox.Session, environment: str, *groups: str, extras: tuple[
     if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
         session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
     cuda = ("cuda13",) if any(argument.endswith("cuda") for argument in session.posargs) else ()
-    requirements = ["-e", f".[{','.join(('suites', *cuda, *extras))}]", *nox.project.dependency_groups(PYPROJECT, *groups)]
+    requirements = [
+        "-e",
+        f".[{','.join(('suites', *cuda, *extras))}]",
+        *nox.project.dependency_groups(PYPROJECT, *groups),
+    ]
     session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
     return programs
 
@@ -126,6 +130,12 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def history(session: nox.Session) -> None:
+    """Show the runs at which a cell became slower or faster (`-- --series --operator softmax`)."""
+    command(session, "history")
+
+
+@nox.session(python=False)
 def calibrate(session: nox.Session) -> None:
     """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
     command(session, "calibrate")
@@ -146,7 +156,7 @@ def runs(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run every test: the quick cells of every check, and the unit tests (`-- --device cuda`, `-- -k vmap`)."""
-    programs = install(session, "development", "test")
+    programs = install(session, "development", "test", "browser")
     # The options of the commands have a prefix in pytest.
     ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
     given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
@@ -165,7 +175,7 @@ def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
     programs = install(session, "development", "test", "docs")
     python = str(programs / "python")
-    session.run(python, "docs/pictures.py", "--check", external=True)
+    session.run(python, "-m", "reports.web.readme", "--check", external=True)
     session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
     # -E makes Sphinx read every page again: it reports the faults of a page only when it reads it.
     build = ("-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
@@ -203,7 +213,9 @@ def package(session: nox.Session) -> None:
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
-    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"} - set(names)
+    needed = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"}
+    needed |= {"reports/web/assets/start.js", "reports/web/assets/tokens.css"}
+    missing = needed - set(names)
     if unwanted or missing:
         session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
     session.log(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**20:.2f} MiB")

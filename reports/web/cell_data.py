@@ -1,4 +1,4 @@
-"""Packs the cells of a page into columns: those of the table, and everything recorded of a cell, which opens with it."""
+"""Packs the cells of a page into columns: those of the table, and everything that was recorded of a cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from reports.pages.cell_texts import median_text, ratio_interval_text, ratio_to_baseline_text
 from reports.pages.columns import SECTIONS
 from reports.pages.fact import Fact, Kind
-from reports.pages.first_places import contests
 from reports.pages.groups import group_names
 from reports.pages.rows import CellRow
 from reports.records.cell import short_dtype
@@ -57,7 +56,7 @@ def packed_cells(runs: Sequence[ChosenRun]) -> Packed:
         ("low", "", "", lambda r: r.timing.low_ns if r.timing else None, _range),
         ("high", "", "", lambda r: r.timing.high_ns if r.timing else None, lambda r: ""),
         ("ratio", "\N{MULTIPLICATION SIGN} jnp", "", lambda r: r.ratio, lambda r: ratio_to_baseline_text(r).text),
-        ("interval", "95%", "", lambda r: r.compared.low if r.compared else None, lambda r: ratio_interval_text(r).text),
+        ("interval", "95%", "", _low, lambda r: ratio_interval_text(r).text),
         ("roof", "roof", "", lambda r: r.record.bandwidth_share, lambda r: _percent(r.record.bandwidth_share)),
         ("budget", "budget", "", _budget, lambda r: _percent(_budget(r)) if _budget(r) is not None else "\N{EN DASH}"),
     ]  # fmt: skip
@@ -136,9 +135,7 @@ def _places(run: ChosenRun) -> dict[int, str]:
     if run.kind is not RunKind.TIMES:
         return {}
     return {
-        id(row): "tied first" if contest.is_tie else "fastest"
-        for contest in contests(run.rows).values()
-        for row in contest.winners
+        id(row): "tied first" if contest.is_tie else "fastest" for contest in run.contests for row in contest.winners
     }
 
 
@@ -148,6 +145,10 @@ def _label(name: str, row: CellRow, kind: RunKind) -> str:
         return " \N{MIDDLE DOT} ".join(name.split("  ")[1:])
     parameters = [value if isinstance(value, str) else json.dumps(value) for value in row.cell.params.values()]
     return " \N{MIDDLE DOT} ".join([row.cell.mode, *parameters])
+
+
+def _low(row: CellRow) -> float | None:
+    return row.compared.low if row.compared else None
 
 
 def _budget(row: CellRow) -> float | None:

@@ -28,8 +28,8 @@ def ratio_points(found: Iterable[KernelSummary]) -> list[Point]:
         text, interval = ratio_text(mean.mean), interval_text(mean.low, mean.high)
         points.append(
             {
-                "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": _short(mean.mean),
-                "low": _short(mean.low), "high": _short(mean.high), "cells": count_text(mean.count),
+                "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": short_number(mean.mean),
+                "low": short_number(mean.low), "high": short_number(mean.high), "cells": count_text(mean.count),
                 "ratio_text": text, "interval_text": interval,
                 "said": visible(f"{kernel.label}, {kernel.backend}: {text}, interval {interval}"),
             }
@@ -52,7 +52,7 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
         points.append(
             {
                 "line": False, "label": visible(row.cell.operator), "backend": visible(row.cell.backend),
-                "intensity": _short(record.flops / record.bytes), "rate": _short(record.flop_rate),
+                "intensity": short_number(record.flops / record.bytes), "rate": short_number(record.flop_rate),
                 "size_text": count_text(row.cell.size), "time_text": time_text(row.timing.median_ns),
                 "share_text": "" if share is None else f"{percent_text(share)}%",
                 "roof": visible(record.bandwidth_limit_kind or ""), "said": visible(row.cell.id),
@@ -66,7 +66,12 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
         # The names stand at different places of their lines, which can be near each other.
         middle = ends[1] / (ends[1] / ends[0]) ** (0.02 + 0.1 * number)
         for end in (*ends, middle):
-            point = {"line": True, "roof": visible(name), "intensity": _short(end), "rate": _short(rate * end)}
+            point = {
+                "line": True,
+                "roof": visible(name),
+                "intensity": short_number(end),
+                "rate": short_number(rate * end),
+            }
             lines.append(point | ({"name": True} if end is middle else {}))
     return [*points, *lines]
 
@@ -88,8 +93,8 @@ def call_points(rows: Sequence[CellRow]) -> dict[str, list[Point]]:
         modes.setdefault(visible(facts.mode_title), []).append(
             {
                 "label": visible(facts.title), "ours": OURS in facts.title or row.cell.backend in aimed,
-                "time_s": _short(spread.median * 1e-9), "low_s": _short(spread.p20 * 1e-9),
-                "high_s": _short(spread.p80 * 1e-9), "time_text": text, "range_text": span,
+                "time_s": short_number(spread.median * 1e-9), "low_s": short_number(spread.p20 * 1e-9),
+                "high_s": short_number(spread.p80 * 1e-9), "time_text": text, "range_text": span,
                 "ratio_text": f"{ratio_text(ratio)} {DASH} {visible(facts.reference)}" if ratio else "",
                 "said": visible(f"{facts.title}: {text}, {span}"),
             }
@@ -97,6 +102,6 @@ def call_points(rows: Sequence[CellRow]) -> dict[str, list[Point]]:
     return modes
 
 
-def _short(value: float | None) -> float | None:
+def short_number(value: float | None) -> float | None:
     """Returns a number with five significant digits, enough for a picture; None where it is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")

@@ -35,7 +35,8 @@ def chart_specs(places: dict[str, Any], *, dark: bool = False) -> dict[str, Spec
         "roofs": _roofs(places, dark),
         "calls": _calls(dark),
         "samples": _samples(dark),
-        "history": _history(dark),
+        "history-ratio": _history(dark, "time / jnp", _FACTOR),
+        "history-time": _history(dark, "time per call", _SECONDS),
     }
     common = {"$schema": SCHEMA, "data": {"name": "rows"}, "autosize": {"type": "fit-x", "contains": "padding"}}
     return {name: {**common, **spec} for name, spec in made.items()}
@@ -265,15 +266,16 @@ def _samples(dark: bool) -> Spec:
     }  # fmt: skip
 
 
-def _history(dark: bool) -> Spec:
+def _history(dark: bool, title: str, label: str) -> Spec:
     """A number of one cell over the runs of one machine, with its interval, the levels, and where they change."""
     time = {
-        "type": "quantitative", "title": None, "scale": {"zero": False, "padding": 10},
-        "axis": {"tickCount": 4, "labelExpr": _FACTOR},
+        "type": "quantitative", "title": title, "scale": {"zero": False, "padding": 10},
+        "axis": {"tickCount": 4, "labelExpr": label},
     }  # fmt: skip
     run = {"field": "run", "type": "ordinal", "title": "run, oldest first", "sort": None,
-           "axis": {"labelAngle": 0, "labelOverlap": True, "grid": False}}  # fmt: skip
-    tips = _tips(("run_id", "run"), ("commit", "commit"), ("value_text", "time / jnp"), ("range_text", "interval"))
+           "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 6, "grid": False}}  # fmt: skip
+    tips = _tips(("run_id", "run"), ("commit", "commit"), ("value_text", title), ("range_text", "range"),
+                 ("change_text", "change"))  # fmt: skip
     return {
         "height": 170,
         "encoding": {"x": run, "tooltip": tips},
@@ -287,9 +289,8 @@ def _history(dark: bool) -> Spec:
                 "encoding": {"y": {"field": "low", **time}, "y2": {"field": "high"}},
             },
             {
-                "mark": {"type": "line", "color": INKS["ink"][dark], "interpolate": "step", "strokeWidth": 1.25,
-                         "aria": False},
-                "encoding": {"y": {"field": "level", **time}, "tooltip": None},
+                "mark": {"type": "line", "color": INKS["ink"][dark], "strokeWidth": 1.25, "aria": False},
+                "encoding": {"y": {"field": "level", **time}, "detail": {"field": "segment"}, "tooltip": None},
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1, "color": INKS["accent"][dark]},

@@ -1,4 +1,4 @@
-"""Holds the colours and shapes of charts: on a light and on a dark page, told apart also by people who see few colours."""
+"""Holds the colours and shapes of charts, on a light and on a dark page, for readers of every colour vision."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import TargetVerdict, targets
 from reports.pages.compare import Comparison, compare
-from reports.pages.first_places import Contest, contests
+from reports.pages.first_places import Contest
 from reports.pages.kills import survivors
 from reports.pages.phrases import cells_text, outcome_counts, shorten
 from reports.pages.rows import BASELINE, CellRow, backends_of
@@ -119,7 +119,7 @@ def comparisons(run: ChosenRun) -> list[Comparison]:
 
 def first_places(run: ChosenRun) -> Markup | None:
     """Returns, for each backend of a timed run, in how many contests it is the fastest, alone or tied."""
-    found = list(contests(run.rows).values())
+    found = run.contests
     if not found:
         return None
     alone = Counter(contest.winners[0].cell.backend for contest in found if not contest.is_tie)
@@ -175,11 +175,15 @@ def _speed(run: ChosenRun) -> list[Tile]:
     made = []
     if judged:
         ties = sum(row.compared.is_tie(SMALLEST[row.cell.platform]) for row in judged if row.compared)
-        apart = [row.compared for row in judged if row.compared and not row.compared.is_tie(SMALLEST[row.cell.platform])]
+        apart = [
+            row.compared for row in judged if row.compared and not row.compared.is_tie(SMALLEST[row.cell.platform])
+        ]
         faster = sum(ratio.value < 1 for ratio in apart)
-        said = f"of {count_text(len(judged))} cells; {count_text(len(apart) - faster)} slower, {count_text(ties)} ties; "
+        said = (
+            f"of {count_text(len(judged))} cells; {count_text(len(apart) - faster)} slower, {count_text(ties)} ties; "
+        )
         made.append(Tile(f"Faster than {BASELINE}", count_text(faster), said + run.device, "plain", "ratios"))
-    found = list(contests(run.rows).values())
+    found = run.contests
     if found:
         alone = Counter(contest.winners[0].cell.backend for contest in found if not contest.is_tie)
         tied = sum(contest.is_tie for contest in found)

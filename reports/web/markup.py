@@ -30,7 +30,9 @@ def element(name: str, attributes: Attributes | None = None, *content: Content |
         attributes: Its attributes. True gives one without a value, False and None give none.
         *content: What is in it, in order: text, elements, or several of these. None is left out.
     """
-    return Markup(f"<{name}{_attributes(attributes or {})}>" + ("" if name in _VOID else f"{joined(*content)}</{name}>"))
+    return Markup(
+        f"<{name}{_attributes(attributes or {})}>" + ("" if name in _VOID else f"{joined(*content)}</{name}>")
+    )
 
 
 def joined(*content: Content | Iterable[Content]) -> Markup:

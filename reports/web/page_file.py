@@ -11,10 +11,11 @@ from reports.pages.rows import backends_of
 from reports.records.record import Record
 from reports.records.run_file import RunFile
 from reports.web.cell_data import packed_cells, packed_details
+from reports.web.chart_figures import ChartRows
 from reports.web.chart_specs import chart_specs
 from reports.web.chart_theme import INKS, chart_config, series_colors, series_scale, series_shapes
 from reports.web.markup import Markup, data_block, element, joined
-from reports.web.page_sections import ChartRows, MutantFacts, PageSection, chart_count, page_sections
+from reports.web.page_sections import MutantFacts, PageSection, draws_charts, page_sections
 from reports.web.run_choice import RunChoice, choose
 from reports.web.vega_bundle import NAME, vega_script
 
@@ -42,7 +43,7 @@ def page_text(
     charts = ChartRows()
     sections = page_sections(choice, charts, mutant_facts)
     places = series_scale(backends_of([row for run in choice.shown for row in run.rows]))
-    draws = chart_count(sections, charts)
+    draws = draws_charts(sections, charts)
     # The hash of the policy is of the whole text between the tags.
     library = vega_script() if draws else ""
     script = _script()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import call_cost_tables
@@ -17,46 +15,17 @@ from reports.pages.run_notes import run_notes
 from reports.pages.summary import summary_table
 from reports.pages.verdicts import validation_tables
 from reports.render.units import count_text
-from reports.web.chart_data import Point, call_points, ratio_points, roof_points
+from reports.web.chart_data import call_points, ratio_points, roof_points
+from reports.web.chart_figures import ChartRows
 from reports.web.headlines import comparisons, failures, first_places, slower, tile_list, tiles
+from reports.web.history_section import history_content
 from reports.web.html_tables import html_table
 from reports.web.kernel_grid import heat_maps, kernels
 from reports.web.markup import Content, Markup, element, joined
-from reports.web.run_choice import ChosenRun, RunChoice, RunKind
+from reports.web.run_choice import RunChoice, RunKind
 
 MutantFacts = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
 """Returns, for a platform, the purpose of each check in order, and the fault of each broken kernel."""
-
-
-@dataclass(slots=True)
-class ChartRows:
-    """Collects the rows of the charts; the page holds them in one block.
-
-    Attributes:
-        rows: The rows, by the key that a figure names.
-    """
-
-    rows: dict[str, list[Point]] = field(default_factory=dict)
-
-    def figure(self, chart: str, title: str, said: str, rows: list[Point], columns: Mapping[str, str]) -> Markup:
-        """Returns a figure whose chart is drawn when it comes into view.
-
-        Args:
-            chart: The chart, see `reports.web.chart_specs`.
-            title: Its heading.
-            said: What it shows, in one or two sentences.
-            rows: Its rows.
-            columns: The fields of its rows that a table beside it shows, each with its header.
-        """
-        key = f"{chart}{len(self.rows)}"
-        self.rows[key] = rows
-        numbers = element("details", {"class": "numbers", "data-numbers": key}, element("summary", None, "Numbers"))
-        return element(
-            "figure", {"class": "chart", "data-chart": chart, "data-rows": key, "data-columns": json.dumps(columns)},
-            element("figcaption", None, element("h4", None, title), element("p", {"class": "faint"}, said)),
-            element("div", {"class": "series-key"}),
-            element("div", {"class": "plot"}), numbers,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +62,7 @@ def page_sections(choice: RunChoice, charts: ChartRows, mutant_facts: MutantFact
         ("ratios", "Backends", "Operators and backends", _ratios(choice, charts)),
         ("calls", "Calls", "What a call costs", _calls(choice, charts)),
         ("mutants", "Mutants", "Broken kernels: which check caught which", _mutants(choice, mutant_facts)),
+        ("history", "History", "History", history_content(choice.files, charts)),
         ("cells", "Cells", "Table of cells", _cells(choice)),
         ("runs", "Runs", "Runs and machines", _runs(choice)),
     ]
@@ -210,15 +180,21 @@ def _mutants(choice: RunChoice, mutant_facts: MutantFacts) -> list[Content]:
 def _cells(choice: RunChoice) -> list[Content]:
     count = sum(len(run.rows) for run in choice.shown)
     said = f"{count_text(count)} cells. Open a cell for its samples, its environment and the command that repeats it."
-    return [element("p", {"class": "lead"}, said), element("form", {"id": "filters", "class": "filters", "role": "search",
-            "aria-label": "Filters of the table of cells"}),
-            element("p", {"id": "found", "class": "found", "role": "status", "aria-live": "polite"}),
-            element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": "Table of cells"},
-                    element("table", {"id": "cell-table", "class": "cells"},
-                            element("caption", {"class": "unseen"}, "Cells; a button in a header sorts by it"),
-                            element("thead", None), element("tbody", None))),
-            element("nav", {"id": "pager", "class": "pager", "aria-label": "Pages of the table"}),
-            _needs_script()]  # fmt: skip
+    title = "Table of cells"
+    filters = {"id": "filters", "class": "filters", "role": "search", "aria-label": f"Filters of the {title.lower()}"}
+    table = element(
+        "table", {"id": "cell-table", "class": "cells"},
+        element("caption", {"class": "unseen"}, "Cells; a button in a header sorts by it"),
+        element("thead"), element("tbody"),
+    )  # fmt: skip
+    return [
+        element("p", {"class": "lead"}, said),
+        element("form", filters),
+        element("p", {"id": "found", "class": "found", "role": "status", "aria-live": "polite"}),
+        element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": title}, table),
+        element("nav", {"id": "pager", "class": "pager", "aria-label": "Pages of the table"}),
+        _needs_script(),
+    ]
 
 
 def _runs(choice: RunChoice) -> list[Content]:
@@ -240,6 +216,6 @@ def _needs_script() -> Markup:
     return element("noscript", None, element("p", {"class": "faint"}, "This part needs JavaScript."))
 
 
-def chart_count(sections: Sequence[PageSection], charts: ChartRows) -> Any:
-    """Returns whether the page draws any chart: rows of its own, or the times of cells."""
+def draws_charts(sections: Sequence[PageSection], charts: ChartRows) -> bool:
+    """Returns whether the page draws any chart: of collected rows, or of the times of cells."""
     return bool(charts.rows) or any(one.identity == "times" for one in sections)

@@ -17,7 +17,7 @@ from reports.web.vega_bundle import svg_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0 if everything is or was made current, 1 if something is out of date, 3 for an error."""
+    """Runs the command; returns 0 if everything is current, 1 if something is out of date, 3 for an error."""
     parser = argparse.ArgumentParser("python -m reports.web.readme", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is out of date")
     parser.add_argument("--project", type=Path, default=Path(), metavar="DIR", help="the checkout (default: here)")

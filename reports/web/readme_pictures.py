@@ -67,12 +67,11 @@ def recorded_digest(svg: str) -> str | None:
 
 
 def finished(svg: str, spec: Spec, title: str) -> str:
-    """Returns a drawn picture with its digest, its title, and the colours of a dark page, which the reader's system asks
-    for."""
+    """Returns a drawn picture with its digest, its title, and the colours that it takes on a dark page."""
     pairs = [*INKS.values(), *SERIES, BASELINE_COLOR]
     rules = [f'[{name}="{light}"] {{ {name}: {dark} }}' for light, dark in pairs for name in ("fill", "stroke")]
     style = f"<style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>"
-    head = f'<!-- data {digest(spec)} -->\n{style}\n<title>{title}</title>\n'
+    head = f"<!-- data {digest(spec)} -->\n{style}\n<title>{title}</title>\n"
     end = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:end]}\n{head}{svg[end:]}\n"
 
@@ -114,7 +113,7 @@ def _ratios(newest: Newest) -> Spec | None:
         points = ratio_points(kernels(rows))
         if points:
             panels.append(_panel("ratios", rows, points, backends, width=290))
-    said = f"Geometric mean over sizes, with its 95% interval; left of 1 is faster than {BASELINE}, the code of XLA itself."
+    said = f"Geometric mean over sizes, with its 95% interval; left of 1 is faster than XLA's own code ({BASELINE})."
     return _picture(TITLES["ratios.svg"], said, panels)
 
 
@@ -141,7 +140,7 @@ def _picture(title: str, said: str, panels: list[dict[str, Any]]) -> Spec | None
         "title": {"text": title, "subtitle": said, "anchor": "start", "fontSize": 17, "offset": 16,
                   "frame": "bounds"},
         "hconcat": panels, "spacing": 40,
-        "resolve": {"scale": {name: "independent" for name in ("x", "y", "color", "shape")}},
+        "resolve": {"scale": dict.fromkeys(("x", "y", "color", "shape"), "independent")},
     }  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from reports.judgement import judge
 from reports.pages.call_costs import is_dispatch
+from reports.pages.first_places import Contest, contests
 from reports.pages.rows import CellRow, cell_rows
 from reports.pages.run_notes import device_name
 from reports.pages.verdicts import is_validation
@@ -28,7 +30,7 @@ class RunKind(StrEnum):
     CALLS = "calls"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ChosenRun:
     """One run of a page.
 
@@ -56,6 +58,11 @@ class ChosenRun:
         """The records of its cells; the last of a cell counts."""
         return [row.record for row in self.rows]
 
+    @functools.cached_property
+    def contests(self) -> list[Contest]:
+        """The contests of its cells that have a winner."""
+        return list(contests(self.rows).values())
+
     @property
     def device(self) -> str:
         """Platform and name of the device, such as `cuda: NVIDIA H200`."""
@@ -70,11 +77,13 @@ class RunChoice:
         shown: The newest run of each kind, machine and device: times first, then checks, broken kernels and calls.
         older: The ids of the other runs.
         doubts: What is damaged or missing in the runs that are shown, a sentence each.
+        files: All runs, those for the history included, with the records that the options select.
     """
 
     shown: tuple[ChosenRun, ...]
     older: tuple[str, ...]
     doubts: tuple[str, ...]
+    files: tuple[RunFile, ...] = ()
 
     def of_kind(self, kind: RunKind) -> list[ChosenRun]:
         """Returns the shown runs of a kind."""
@@ -101,7 +110,8 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
     shown.sort(key=lambda one: (order.index(one.kind), one.device, one.run.run_id))
     names = {one.run.run_id for one in shown}
     older = tuple(records[0].run.run_id for _, records in ordered if records[0].run.run_id not in names)
-    return RunChoice(tuple(shown), older, tuple(_doubts(shown)))
+    files = tuple(replace(run, records=list(records)) for run, records in ordered)
+    return RunChoice(tuple(shown), older, tuple(_doubts(shown)), files)
 
 
 def kind_of(records: Sequence[Record]) -> RunKind:

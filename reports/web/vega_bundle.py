@@ -1,4 +1,4 @@
-"""Takes the plotting library from an installed package: nothing of it is part of this project, and nothing is loaded."""
+"""Takes the plotting library from an installed package; nothing of it is part of this project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def vega_script() -> str:
     # The page holds the script as text. These would end it, or begin a comment.
     for unsafe in ("</script", "<!--"):
         if unsafe in script.lower():
-            raise LibraryMissing(f"the installed vl-convert-python has {unsafe!r} in its script. Install another version.")
+            raise LibraryMissing(
+                f"the installed vl-convert-python has {unsafe!r} in its script. Install another version."
+            )
     return script
 
 

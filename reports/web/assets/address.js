@@ -15,7 +15,7 @@ function goTo(id) {
   const target = byId(id);
   if (!target) return;
   target.scrollIntoView();
-  (target.querySelector("h2") ?? target).focus({ preventScroll: true });
+  (target.querySelector(":scope > h2[tabindex]") ?? target).focus({ preventScroll: true });
 }
 
 // A link of the page changes the state that it names, and keeps the rest.

@@ -22,4 +22,5 @@ startTimeCharts();
 startDialog();
 markMenu();
 if (state.get("at")) goTo(state.get("at"));
+document.documentElement.dataset.readyMs = performance.now().toFixed(0);
 document.documentElement.dataset.ready = "yes";

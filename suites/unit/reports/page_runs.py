@@ -49,9 +49,12 @@ def timed_records(run: Run, operators: Sequence[str] = ("add", "softmax"), slowe
         for dtype in ("float32", "float64"):
             for size in (1024, 65536, 1048576):
                 for backend, factor in (("jnp", 1.0), ("numba", 0.6), ("warp", 2.5 * slower)):
-                    cell = make_cell(operator=operator, backend=backend, dtype=dtype, size=size, platform=run.device.platform)
+                    cell = make_cell(
+                        operator=operator, backend=backend, dtype=dtype, size=size, platform=run.device.platform
+                    )
                     time = (800 + size * 0.4) * factor * (1 + 0.1 * number)
-                    found.append(make_record(cell, time, run, flops=size, bytes=size * 12))
+                    work = {"flops": size, "bytes": size * 12, "bandwidth_limit": 1e12}
+                    found.append(make_record(cell, time, run, **work, bandwidth_limit_kind="copy, memory"))
     return found
 
 
@@ -86,7 +89,9 @@ def call_records(run: Run) -> list[Record]:
     found = []
     for mode, words in (("loop", "in a loop"), ("eager", "eager call")):
         for way, title, time in (("numba", "native handler, Numba (kernel-bridge)", 100), ("cpp", "C++", 110)):
-            facts = DispatchFacts(title=title, mode_title=words, reference="cpp", limits={"cpp": 1.2} if way == "numba" else {})
+            facts = DispatchFacts(
+                title=title, mode_title=words, reference="cpp", limits={"cpp": 1.2} if way == "numba" else {}
+            )
             cell = make_cell(operator="add", backend=way, mode=mode, size=16)
             timing = make_timing(method="rounds", samples_ns=[time * each for each in (0.9, 1.0, 1.1)])
             found.append(make_record(cell, None, run, timing=timing, dispatch=facts))
@@ -97,7 +102,7 @@ def run_of(kind: str, number: int = 0, **changes: object) -> Run:
     """The header of a run of a kind; a later one has a greater number."""
     profile = {"times": "quick", "checks": "validate quick", "mutants": "validate quick", "calls": "dispatch"}[kind]
     fields = {
-        "run_id": f"20261120T19{number:02d}02-3f2a",
+        "run_id": f"20261120T19{number:02d}02-{kind}",
         "started": f"2026-11-20T19:{number:02d}:02+00:00",
         "profile": profile,
         "selection": {"source": ["suites.mutants"]} if kind == "mutants" else {},
@@ -110,7 +115,9 @@ def nasty_records(run: Run) -> list[Record]:
     found = []
     for place, name in enumerate(NASTY):
         for backend in ("jnp", name):
-            cell = make_cell(operator=name, backend=backend, mode=name, dtype=name, size=16 + place, params={name: name})
+            cell = make_cell(
+                operator=name, backend=backend, mode=name, dtype=name, size=16 + place, params={name: name}
+            )
             found.append(make_record(cell, 1000.0 + place, run))
     cell = make_cell(operator=NASTY[0], backend="x", mode="m")
     found.append(make_record(cell, None, run, status=Status.RUNTIME_ERROR, reason=" ".join(NASTY)))
@@ -135,7 +142,10 @@ def many_records(run: Run, count: int) -> list[Record]:
         operator, backend = f"operator_{number // 8 % 30:02d}", backends[number % 8]
         place = number // 240
         cell = make_cell(
-            operator=operator, backend=backend, size=2 ** (8 + place % 16), platform=run.device.platform,
+            operator=operator,
+            backend=backend,
+            size=2 ** (8 + place % 16),
+            platform=run.device.platform,
             dtype=("float32", "float64")[place // 16 % 2],
         )
         time = 500 + 2 ** (8 + place % 16) * drawn.uniform(0.2, 2)
