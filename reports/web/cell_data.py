@@ -1,4 +1,4 @@
-"""Packs the cells of a page into columns: those of the table, and everything that was recorded of a cell."""
+"""Packs cells into columns: those that the table shows, and everything that was recorded of a cell."""
 
 from __future__ import annotations
 

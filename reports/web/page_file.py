@@ -32,7 +32,7 @@ def page_text(
     """Returns the page of some runs as the text of an HTML file.
 
     Args:
-        runs: The runs, each with those of its records that the page shows, at least one.
+        runs: The runs, each with the records that the page shows, at least one.
         title: The title of the page.
         mutant_facts: Describes checks and broken kernels, see `reports.web.page_sections.MutantFacts`.
 

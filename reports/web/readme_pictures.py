@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def finished(svg: str, spec: Spec, title: str) -> str:
     pairs = [*INKS.values(), *SERIES, BASELINE_COLOR]
     rules = [f'[{name}="{light}"] {{ {name}: {dark} }}' for light, dark in pairs for name in ("fill", "stroke")]
     style = f"<style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>"
-    head = f"<!-- data {digest(spec)} -->\n{style}\n<title>{title}</title>\n"
+    head = f"<!-- data {digest(spec)} -->\n{style}\n<title>{escape(title)}</title>\n"
     end = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:end]}\n{head}{svg[end:]}\n"
 
@@ -88,7 +89,7 @@ def _dispatch(newest: Newest) -> Spec | None:
     for platform in ("cpu", "cuda"):
         rows = [row for row in newest.get((RunKind.CALLS, platform), ()) if row.cell.mode == _LOOP]
         for points in call_points(rows).values():
-            # The colour says which ways are those of this project.
+            # The colour says which ways belong to this project.
             short = [point | {"label": point["label"].replace(f" ({OURS})", "")} for point in points]
             panels.append(_panel("calls", rows, short, [], width=250))
     said = "Time of a small float32 add, on a log scale; left is better. Blue: kernel-bridge."

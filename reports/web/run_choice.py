@@ -94,7 +94,7 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
     """Returns which runs a page shows.
 
     Args:
-        runs: The runs as read, each with those of its records that the options select, at least one.
+        runs: The runs as read, each with the records that the options select, at least one.
     """
     ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
     places: dict[tuple[str, ...], list[tuple[RunFile, Sequence[Record]]]] = {}
