@@ -34,7 +34,7 @@ def packed_cells(runs: Sequence[ChosenRun]) -> Packed:
     beside their texts. A column without any value is left out.
     """
     rows = [(run, row) for run in runs for row in run.rows]
-    places = {}
+    places: dict[int, str] = {}
     labels: list[str] = []
     for run in runs:
         places |= _places(run)

@@ -39,7 +39,8 @@ def ratio_points(found: Iterable[KernelSummary]) -> list[Point]:
 
 def roof_points(rows: Sequence[CellRow]) -> list[Point]:
     """Returns a point for each timed cell with operations and bytes, and the two ends of each roof; else nothing."""
-    points, roofs = [], dict[str, float]()
+    points: list[Point] = []
+    roofs: dict[str, float] = {}
     for row in rows:
         record = row.record
         if row.timing is None or not record.flops or not record.bytes or record.flop_rate is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reports.render.layout import Column, Row, Style, Table, Text, group_spans
-from reports.web.markup import Content, Markup, element, joined
+from reports.web.markup import Attributes, Content, Markup, element, joined
 
 LONG = 30
 """A table with more rows is closed until its reader opens it."""
@@ -63,7 +63,7 @@ def _scrolling(table: Table, css: str) -> Markup:
         rows.append(_row(row, table.columns))
     caption = element("caption", {"class": "unseen"}, table.title)
     grid = element("table", {"class": css or None}, caption, _header(table.columns), element("tbody", None, rows))
-    attributes = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": table.title}
+    attributes: Attributes = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": table.title}
     return element("div", attributes, grid)
 
 
