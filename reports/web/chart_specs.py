@@ -281,10 +281,6 @@ def _history(dark: bool, title: str, label: str) -> Spec:
         "encoding": {"x": run, "tooltip": tips},
         "layer": [
             {
-                "transform": [{"filter": "datum.is_change"}],
-                "mark": {"type": "rule", "strokeDash": [4, 3], "color": INKS["bad"][dark], "aria": False},
-            },
-            {
                 "mark": {"type": "rule", "color": INKS["accent"][dark], "strokeWidth": 1.5, "aria": False},
                 "encoding": {"y": {"field": "low", **time}, "y2": {"field": "high"}},
             },
@@ -295,6 +291,10 @@ def _history(dark: bool, title: str, label: str) -> Spec:
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1, "color": INKS["accent"][dark]},
                 "encoding": {"y": {"field": "value", **time}, "description": {"field": "said"}},
+            },
+            {
+                "transform": [{"filter": "datum.is_change"}],
+                "mark": {"type": "rule", "strokeDash": [4, 3], "color": INKS["bad"][dark], "aria": False},
             },
         ],
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from reports.render.layout import Column, Row, Style, Table, Text, group_spans
@@ -10,10 +11,13 @@ from reports.web.markup import Attributes, Content, Markup, element, joined
 LONG = 30
 """A table with more rows is closed until its reader opens it."""
 
+_PROSE = 40
+"""A column with a longer text is wrapped."""
+
 _CLASSES = {Style.PLAIN: None, Style.BEST: "best", Style.BAD: "bad", Style.FAINT: "faint"}
 
 
-def html_table(table: Table, *, css: str = "", closed: bool | None = None, level: int = 3) -> Markup:
+def html_table(table: Table, *, css: str = "", closed: bool | None = None, level: int = 3, marks: str = "") -> Markup:
     """Returns a table with its title as heading, and its notes below it.
 
     Args:
@@ -21,10 +25,11 @@ def html_table(table: Table, *, css: str = "", closed: bool | None = None, level
         css: A class for it.
         closed: Whether only its heading is shown until it is opened; by default, for more than `LONG` rows.
         level: The level of the heading.
+        marks: A group of columns with texts of a letter or two: they are narrow, and their headers upright.
     """
     table = _filled(table)
     heading = element(f"h{level}", None, table.title)
-    body = joined(_scrolling(table, css), _notes(table))
+    body = joined(_scrolling(table, css, marks), _notes(table))
     if len(table.rows) > LONG if closed is None else closed:
         count = element("span", {"class": "count"}, f"{len(table.rows):,} rows")
         return element("details", {"class": "fold"}, element("summary", None, heading, count), body)
@@ -49,10 +54,11 @@ def _is_spanned(row: Row, place: int, table: Table) -> bool:
     )
 
 
-def _scrolling(table: Table, css: str) -> Markup:
+def _scrolling(table: Table, css: str, marks: str) -> Markup:
     """The table in a box that scrolls sideways, which the keyboard can reach."""
     if not table.rows:
         return element("p", {"class": "faint"}, "(none)")
+    looks = [_look(table, place, marks) for place in range(len(table.columns))]
     rows: list[Content] = []
     group = ""
     for row in table.rows:
@@ -60,14 +66,25 @@ def _scrolling(table: Table, css: str) -> Markup:
             group = row.group
             head = element("th", {"colspan": len(table.columns), "scope": "colgroup"}, group)
             rows.append(element("tr", {"class": "group"}, head))
-        rows.append(_row(row, table.columns))
+        rows.append(_row(row, table.columns, looks))
     caption = element("caption", {"class": "unseen"}, table.title)
-    grid = element("table", {"class": css or None}, caption, _header(table.columns), element("tbody", None, rows))
+    grid = element(
+        "table", {"class": css or None}, caption, _header(table.columns, looks), element("tbody", None, rows)
+    )
     attributes: Attributes = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": table.title}
     return element("div", attributes, grid)
 
 
-def _header(columns: tuple[Column, ...]) -> Markup:
+def _look(table: Table, place: int, marks: str) -> str:
+    """The classes of a column."""
+    column = table.columns[place]
+    if marks and column.group == marks:
+        return "mark"
+    is_prose = column.align == "left" and max(len(row.cells[place].text) for row in table.rows) > _PROSE
+    return f"{column.align} prose" if is_prose else column.align
+
+
+def _header(columns: tuple[Column, ...], looks: Sequence[str]) -> Markup:
     spans = group_spans(columns)
     lines = []
     if any(name for name, _ in spans):
@@ -79,16 +96,16 @@ def _header(columns: tuple[Column, ...]) -> Markup:
         ]
         lines.append(element("tr", None, cells))
     names = [
-        element("th", {"scope": "col", "class": column.align, "title": column.note or None}, column.header)
-        for column in columns
+        element("th", {"scope": "col", "class": look, "title": column.note or None}, column.header)
+        for column, look in zip(columns, looks, strict=True)
     ]
     return element("thead", None, lines, element("tr", None, names))
 
 
-def _row(row: Row, columns: tuple[Column, ...]) -> Markup:
+def _row(row: Row, columns: tuple[Column, ...], looks: Sequence[str]) -> Markup:
     cells: list[Content] = []
     skipped = 0
-    for place, (text, column) in enumerate(zip(row.cells, columns, strict=True)):
+    for place, (text, look) in enumerate(zip(row.cells, looks, strict=True)):
         if skipped:
             skipped -= 1
             continue
@@ -96,12 +113,12 @@ def _row(row: Row, columns: tuple[Column, ...]) -> Markup:
         if text.span:
             numbers = next(numbers for _, numbers in group_spans(columns) if place in numbers)
             wide, skipped = numbers.stop - place, numbers.stop - place - 1
-        cells.append(_cell(text, column, wide, is_label=place == 0))
+        cells.append(_cell(text, look, wide, is_label=place == 0))
     return element("tr", None, cells)
 
 
-def _cell(text: Text, column: Column, wide: int, *, is_label: bool) -> Markup:
-    css = " ".join(filter(None, (column.align, _CLASSES[text.style])))
+def _cell(text: Text, look: str, wide: int, *, is_label: bool) -> Markup:
+    css = " ".join(filter(None, (look, _CLASSES[text.style])))
     attributes = {"class": css, "colspan": wide if wide > 1 else None, "scope": "row" if is_label else None}
     mark = element("span", {"class": "unseen"}, " (best)") if text.style is Style.BEST else None
     return element("th" if is_label else "td", attributes, text.text, mark)

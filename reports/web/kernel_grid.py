@@ -124,7 +124,7 @@ def _share_text(share: float | None) -> str:
 RATIO = Measure(
     "ratio", f"Time {TIMES} {BASELINE}", lambda kernel: kernel.ratio.mean, _ratio_text,
     (0.5, 0.8, 0.95, 1.05, 1.25, 2.0), "ratio",
-    ("at most 0.5: twice as fast", "0.8", "0.95", "about as fast", "1.25", "2", "above 2: half as fast"),
+    ("up to 0.5: twice as fast", "to 0.8", "to 0.95", "as fast, or a tie", "to 1.25", "to 2", "above 2: half as fast"),
     baseline=False,
 )  # fmt: skip
 BUDGET = Measure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import call_cost_tables
@@ -26,6 +26,10 @@ from reports.web.run_choice import RunChoice, RunKind
 
 MutantFacts = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
 """Returns, for a platform, the purpose of each check in order, and the fault of each broken kernel."""
+
+
+_CHECK = "check"
+"""The group of the columns of a kill matrix that stand for checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,14 @@ def _mutants(choice: RunChoice, mutant_facts: MutantFacts) -> list[Content]:
         ran = list(dict.fromkeys(row.cell.mode for row in run.rows))
         checks = {name: purposes.get(name, "") for name in [*(one for one in purposes if one in ran), *ran]}
         matrix, by_check = kill_tables(run.records, checks, faults)
-        found += [html_table(matrix, closed=False, css="matrix"), html_table(by_check)]
+        # Names stand upright above their columns, where a terminal has numbers.
+        named = dict(zip(map(str, range(1, len(checks) + 1)), checks, strict=True))
+        columns = tuple(
+            replace(column, header=named[column.header]) if column.group == _CHECK else column
+            for column in matrix.columns
+        )
+        found.append(html_table(replace(matrix, columns=columns), closed=False, css="matrix", marks=_CHECK))
+        found.append(html_table(by_check))
     return found
 
 

@@ -2,9 +2,9 @@
 const sheet = byId("cell");
 let opener = null;
 
-function figures(index) {
+function figures(index, processes) {
   const list = make("dl", { class: "figures" });
-  const entries = [["time per call", "time"], ["fastest to slowest process", "low"], ["time / jnp", "ratio"], ["95% interval", "interval"],
+  const entries = [["time per call", "time"], [processes > 1 ? "fastest to slowest process" : "20th to 80th percentile", "low"], ["time / jnp", "ratio"], ["95% interval", "interval"],
     ["share of the roof", "roof"], ["error budget used", "budget"], ["place", "place"]];
   for (const [title, name] of entries) {
     const text = textOf(name, index);
@@ -94,7 +94,7 @@ function showCell() {
       make("div", {}, make("h2", { id: "cell-title" }, title),
         make("p", { class: "faint" }, make("span", { class: `status ${outcomeOf(index)}` }, textOf("status", index)), ` ${textOf("size", index)} elements, ${textOf("device", index)}`)),
       make("div", { class: "sheet-tools" }, step("Previous", place - 1), step("Next", place + 1), close)),
-    figures(index), reasonOf(details, index), samples ? samples.parts : null, commandOf(details, index),
+    figures(index, processes?.length ?? 0), reasonOf(details, index), samples ? samples.parts : null, commandOf(details, index),
     make("h3", {}, "Recorded"), factSections(details, index)));
   if (!sheet.open) {
     opener = document.querySelector(`tr[data-cell="${index}"] .open`);

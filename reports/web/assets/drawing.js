@@ -47,6 +47,8 @@ async function draw(figure) {
   keepPresent(spec, before.rows);
   if (before.adapt) before.adapt(spec);
   if (figure.dataset.chart === "calls" && width < 420) narrowCalls(spec);
+  // A fixed height for each row, as a number: Vega-Lite does not fit a width to steps without a warning.
+  if (spec.height?.step) spec.height = spec.height.step * new Set(before.rows.map((row) => row.label)).size;
   spec.width = width;
   spec.data = { name: "rows", values: structuredClone(before.rows) };
   const key = figure.querySelector(".series-key");
@@ -54,7 +56,7 @@ async function draw(figure) {
   const embed = await library();
   before.result?.finalize();
   before.result = await embed(plot, spec, {
-    mode: "vega-lite", config, ast: true, actions: false, defaultStyle: false, renderer: "svg", tooltip: showTip,
+    mode: "vega-lite", logLevel: 1, config, ast: true, actions: false, defaultStyle: false, renderer: "svg", tooltip: showTip,
   });
   plot.dataset.drawn = look();
 }
@@ -87,10 +89,10 @@ function seriesKey(names) {
 // On a phone, the long names of the ways to call a kernel take two lines each.
 function narrowCalls(spec) {
   const axis = spec.encoding.y.axis;
-  axis.labelExpr = "split(replace(datum.label, ' (', ', ('), ', ')";
+  axis.labelExpr = "split(replace(replace(datum.label, ' (kernel-bridge)', ''), ' (', ', ('), ', ')"; // blue says it
   axis.labelFontSize = 11;
-  axis.labelLimit = 130;
-  spec.height = { step: 42 };
+  axis.labelLimit = 150;
+  spec.height = { step: 34 };
   for (const layer of spec.layer) layer.encoding.x.scale.padding = 34;
 }
 

@@ -1,7 +1,7 @@
 // Shows the cells that pass the filters, sorted, a page at a time.
 const pageRows = 100;
 const tableColumns = ["operator", "variant", "backend", "dtype", "size", "time", "ratio", "interval", "status", "roof", "budget", "place", "device", "kind"];
-const minorColumns = new Set(["variant", "dtype", "interval", "roof", "budget", "place", "device", "kind"]);
+const minorColumns = new Set(["variant", "backend", "dtype", "interval", "roof", "budget", "place", "device", "kind", "status"]);
 const columnHints = {
   time: "median time of a call, over processes", ratio: "time divided by the time of jnp in the same process; =: they cannot be told apart",
   interval: "95 % interval of the ratio", roof: "share of the measured bandwidth", budget: "share of the error bound that was used; 100 % is the limit",
@@ -79,7 +79,9 @@ function bodyCell(name, index, place) {
   const css = [columns.get(name).numbers ? "right" : "left", minorColumns.has(name) ? "minor" : ""].join(" ");
   if (place === 0) {
     const button = make("button", { type: "button", class: "open", "aria-haspopup": "dialog" }, text);
-    return make("th", { scope: "row", class: css }, button);
+    const more = [textOf("variant", index), textOf("backend", index), textOf("dtype", index)].filter(Boolean).join(" \u00b7 ");
+    const status = outcomeOf(index) === "passed" ? null : make("span", { class: `status ${outcomeOf(index)}` }, textOf("status", index));
+    return make("th", { scope: "row", class: css }, button, make("span", { class: "under" }, more, status ? " " : null, status));
   }
   if (name === "status") return make("td", { class: css }, make("span", { class: `status ${outcomeOf(index)}` }, text));
   return make("td", { class: css }, text);
