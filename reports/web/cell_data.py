@@ -17,14 +17,9 @@ from reports.records.measurements import ProcessTimes
 from reports.render.units import ABSENT, count_text, percent_text, time_range_text, time_text
 from reports.render.visible import visible
 from reports.web.repeat_command import repeat_command
-from reports.web.run_choice import ChosenRun, RunKind
+from reports.web.run_choice import KINDS, ChosenRun, RunKind
 
 Packed = dict[str, Any]
-
-KINDS = {
-    RunKind.TIMES: "timed", RunKind.CHECKS: "checked", RunKind.MUTANTS: "broken kernel", RunKind.CALLS: "cost of a call"
-}  # fmt: skip
-"""The words for the cells of each kind of run."""
 
 
 def packed_cells(runs: Sequence[ChosenRun]) -> Packed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -138,12 +138,13 @@ ROOF = Measure(
 MEASURES = (RATIO, BUDGET, ROOF)
 
 
-def heat_maps(found: Sequence[KernelSummary], device: str, group: str) -> Markup | None:
+def heat_maps(found: Sequence[KernelSummary], device: str, kind: str, group: str) -> Markup | None:
     """Returns the heat maps of the kernels of one run, with a switch between them; None without any number.
 
     Args:
         found: The kernels.
-        device: The device, for the words that name a table.
+        device: The device, for the words that name a table, and for links to its cells.
+        kind: The word for the cells of the run in the table of cells.
         group: A name for the switch that no other one on the page has.
     """
     filled = [measure for measure in MEASURES if any(_shows(measure, kernel) for kernel in found)]
@@ -158,7 +159,9 @@ def heat_maps(found: Sequence[KernelSummary], device: str, group: str) -> Markup
     switch = element("fieldset", {"class": "switch", "data-switch": group}, element("legend", {"class": "unseen"},
                      "Number shown"), choices)  # fmt: skip
     panels = [
-        element("div", {"class": "panel", "data-panel": f"{group}:{measure.name}"}, _heat_map(measure, found, device))
+        element(
+            "div", {"class": "panel", "data-panel": f"{group}:{measure.name}"}, _heat_map(measure, found, device, kind)
+        )
         for measure in filled
     ]
     return joined(switch if len(filled) > 1 else None, panels)
@@ -168,7 +171,7 @@ def _shows(measure: Measure, kernel: KernelSummary) -> bool:
     return (measure.baseline or kernel.backend != BASELINE) and measure.read(kernel) is not None
 
 
-def _heat_map(measure: Measure, found: Sequence[KernelSummary], device: str) -> Markup:
+def _heat_map(measure: Measure, found: Sequence[KernelSummary], device: str, kind: str) -> Markup:
     rows = [row for kernel in found for row in kernel.rows]
     backends = [name for name in backends_of(rows) if measure.baseline or name != BASELINE]
     by_place = {(kernel.label, kernel.backend): kernel for kernel in found}
@@ -177,7 +180,8 @@ def _heat_map(measure: Measure, found: Sequence[KernelSummary], device: str) -> 
                    [element("th", {"scope": "col"}, name) for name in backends])  # fmt: skip
     lines = []
     for label in dict.fromkeys(kernel.label for kernel in found):
-        cells = [_cell(measure, by_place.get((label, backend))) for backend in backends]
+        where = {"kind": kind, "device": device}
+        cells = [_cell(measure, by_place.get((label, backend)), where) for backend in backends]
         lines.append(element("tr", None, element("th", {"scope": "row", "class": "left"}, label), cells))
     table = element("table", {"class": f"heat {measure.css}"}, element("caption", {"class": "unseen"}, title),
                     element("thead", None, head), element("tbody", None, lines))  # fmt: skip
@@ -198,20 +202,20 @@ def _heat_map(measure: Measure, found: Sequence[KernelSummary], device: str) -> 
     )  # fmt: skip
 
 
-def _cell(measure: Measure, kernel: KernelSummary | None) -> Markup:
+def _cell(measure: Measure, kernel: KernelSummary | None, where: Mapping[str, str]) -> Markup:
     if kernel is None:
         return element("td", None, "")
     if kernel.failed and measure is not ROOF:
-        return element("td", {"class": "wrong"}, _link(kernel, "failed", f"{kernel.failed} failed"))
+        return element("td", {"class": "wrong"}, _link(kernel, where, "failed", f"{kernel.failed} failed"))
     if not _shows(measure, kernel):
         skipped = all(not row.status.failed and row.timing is None and row.record.reason for row in kernel.rows)
         return element("td", {"class": "faint"}, "skipped" if skipped else ABSENT)
     more = f", 95% {interval_text(kernel.ratio.low, kernel.ratio.high)}" if measure is RATIO else ""
     said = f"{kernel.label}, {kernel.backend}: {measure.text(kernel)}{more}, {len(kernel.rows)} cells"
-    return element("td", {"class": f"step{measure.step_of(kernel)}"}, _link(kernel, measure.text(kernel), said))
+    return element("td", {"class": f"step{measure.step_of(kernel)}"}, _link(kernel, where, measure.text(kernel), said))
 
 
-def _link(kernel: KernelSummary, text: Content, said: str) -> Markup:
+def _link(kernel: KernelSummary, where: Mapping[str, str], text: Content, said: str) -> Markup:
     """A link to the cells of a kernel, in the table of the page."""
-    target = urlencode({"at": "cells", "operator": kernel.operator, "backend": kernel.backend})
+    target = urlencode({"at": "cells", "operator": kernel.operator, "backend": kernel.backend, **where})
     return element("a", {"href": f"#{target}", "title": said}, text)

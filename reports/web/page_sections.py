@@ -22,7 +22,7 @@ from reports.web.history_section import history_content
 from reports.web.html_tables import html_table
 from reports.web.kernel_grid import heat_maps, kernels
 from reports.web.markup import Content, Markup, element, joined
-from reports.web.run_choice import RunChoice, RunKind
+from reports.web.run_choice import KINDS, RunChoice, RunKind
 
 MutantFacts = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
 """Returns, for a platform, the purpose of each check in order, and the fault of each broken kernel."""
@@ -139,7 +139,7 @@ def _ratios(choice: RunChoice, charts: ChartRows) -> list[Content]:
     kinds = (RunKind.TIMES, RunKind.CHECKS)
     for number, run in enumerate(one for kind in kinds for one in choice.of_kind(kind)):
         summaries = kernels(run.rows)
-        content = heat_maps(summaries, run.device, f"map{number}")
+        content = heat_maps(summaries, run.device, KINDS[run.kind], f"map{number}")
         if content is None:
             continue
         what = f", {run.run.profile}" if run.kind is RunKind.CHECKS else ""

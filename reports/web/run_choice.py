@@ -30,6 +30,12 @@ class RunKind(StrEnum):
     CALLS = "calls"
 
 
+KINDS = {
+    RunKind.TIMES: "timed", RunKind.CHECKS: "checked", RunKind.MUTANTS: "broken kernel", RunKind.CALLS: "cost of a call"
+}  # fmt: skip
+"""The words for the cells of each kind of run."""
+
+
 @dataclass(frozen=True, eq=False)
 class ChosenRun:
     """One run of a page.

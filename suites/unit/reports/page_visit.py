@@ -46,7 +46,8 @@ class Visit:
         names = self.page.eval_on_selector_all("#cell-table thead th", "all => all.map(each => each.dataset.name)")
         place = names.index(name) + 1
         return self.page.eval_on_selector_all(
-            f"#cell-table tbody tr > :nth-child({place})", "all => all.map(each => each.textContent)"
+            f"#cell-table tbody tr > :nth-child({place})",
+            "all => all.map(each => (each.querySelector('.open') ?? each).textContent)",
         )
 
     def close(self):
