@@ -51,7 +51,7 @@ def _log_axis(channel: str, label: str, **more: Any) -> Spec:
     only = {"condition": {"test": shown, "value": 1}, "value": 0}
     return {
         "labelExpr": f"{shown} ? {label} : ''", "gridOpacity": only, "tickOpacity": only, "labelOverlap": True,
-        "tickCount": 30, **more,
+        "tickCount": {"expr": f"{span} < 2.4 ? 4 : 30"}, **more,
     }  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def _calls(dark: bool) -> Spec:
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 9, "fontSize": 11, "aria": False},
-                "encoding": {"x": {"field": "time_s", **cost}, "text": {"field": "time_text"}},
+                "encoding": {"x": {"field": "high_s", **cost}, "text": {"field": "time_text"}},
             },
         ],
     }  # fmt: skip

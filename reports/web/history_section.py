@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from reports.history.histories import histories
 from reports.history.history_table import history_tables
 from reports.history.series import Series
+from reports.pages.phrases import cells_text
 from reports.records.run_file import RunFile
-from reports.render.units import interval_text, ratio_text, time_range_text, time_text
+from reports.render.units import count_text, interval_text, ratio_text, time_range_text, time_text
 from reports.render.visible import visible
 from reports.web.chart_data import Point, short_number
 from reports.web.chart_figures import ChartRows
+from reports.web.headlines import Tile
 from reports.web.html_tables import html_table
 from reports.web.markup import Content, Markup, element
 
@@ -24,14 +26,29 @@ MOST = 120
 _COLUMNS = {"run_id": "run", "commit": "commit", "value_text": "value", "range_text": "range", "change_text": "change"}
 
 
-def history_content(runs: Sequence[RunFile], charts: ChartRows) -> list[Content]:
-    """Returns the tables of changes and the charts; nothing if no cell was timed in `FEWEST` runs of one machine.
+def drawn_series(runs: Sequence[RunFile]) -> list[Series]:
+    """Returns the series of the cells that were timed in `FEWEST` runs of one machine or more."""
+    return [one for one in histories(runs) if len(one.points) >= FEWEST]
+
+
+def history_tile(found: Sequence[Series]) -> Tile | None:
+    """Returns how many changes made a cell slower, for the summary; None without a series."""
+    if not found:
+        return None
+    slower = sum(change.is_slower for one in found for change in one.changes)
+    faster = sum(len(one.changes) for one in found) - slower
+    runs = len({point.run_id for one in found for point in one.points})
+    said = f"{count_text(faster)} changes to faster; {cells_text(len(found))} over {count_text(runs)} runs"
+    return Tile("Changes to slower", count_text(slower), said, "bad" if slower else "good", "history")
+
+
+def history_content(found: Sequence[Series], charts: ChartRows) -> list[Content]:
+    """Returns the tables of changes and the charts; nothing without a series.
 
     Args:
-        runs: All runs of the page.
+        found: The series of `drawn_series`.
         charts: Takes the rows of the charts.
     """
-    found = [one for one in histories(runs) if len(one.points) >= FEWEST]
     if not found:
         return []
     changed = [one for one in found if one.changes]

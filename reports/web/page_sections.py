@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.history.series import Series
 from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import call_cost_tables
 from reports.pages.compare_table import comparison_table
@@ -18,7 +19,7 @@ from reports.render.units import count_text
 from reports.web.chart_data import call_points, ratio_points, roof_points
 from reports.web.chart_figures import ChartRows
 from reports.web.headlines import comparisons, failures, first_places, slower, tile_list, tiles
-from reports.web.history_section import history_content
+from reports.web.history_section import drawn_series, history_content, history_tile
 from reports.web.html_tables import html_table
 from reports.web.kernel_grid import heat_maps, kernels
 from reports.web.markup import Content, Markup, element, joined
@@ -57,8 +58,9 @@ def page_sections(choice: RunChoice, charts: ChartRows, mutant_facts: MutantFact
         charts: Takes the rows of the charts.
         mutant_facts: Describes checks and broken kernels.
     """
+    series = drawn_series(choice.files)
     made: list[tuple[str, str, str, Sequence[Content]]] = [
-        ("summary", "Summary", "Summary", _summary(choice)),
+        ("summary", "Summary", "Summary", _summary(choice, series)),
         ("verdicts", "Verdicts", "Verdicts of the checks", _verdicts(choice)),
         ("changes", "Changes", "What has changed since the run before", _changes(choice)),
         ("times", "Times", "Time against size", _times(choice)),
@@ -66,15 +68,16 @@ def page_sections(choice: RunChoice, charts: ChartRows, mutant_facts: MutantFact
         ("ratios", "Backends", "Operators and backends", _ratios(choice, charts)),
         ("calls", "Calls", "What a call costs", _calls(choice, charts)),
         ("mutants", "Mutants", "Broken kernels: which check caught which", _mutants(choice, mutant_facts)),
-        ("history", "History", "History", history_content(choice.files, charts)),
+        ("history", "History", "History", history_content(series, charts)),
         ("cells", "Cells", "Table of cells", _cells(choice)),
         ("runs", "Runs", "Runs and machines", _runs(choice)),
     ]
     return [PageSection(name, short, title, joined(content)) for name, short, title, content in made if content]
 
 
-def _summary(choice: RunChoice) -> list[Content]:
-    found: list[Content] = [tile_list(tiles(choice)), failures(choice)]
+def _summary(choice: RunChoice, series: Sequence[Series]) -> list[Content]:
+    made = [*tiles(choice), *filter(None, [history_tile(series)])]
+    found: list[Content] = [tile_list(made), failures(choice)]
     for run in choice.of_kind(RunKind.TIMES):
         found.append(slower(run))
     fastest = [one for run in choice.of_kind(RunKind.TIMES) if (one := first_places(run))]

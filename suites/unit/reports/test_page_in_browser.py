@@ -171,7 +171,7 @@ def test_a_heat_map_switches_its_number_and_leads_to_its_cells(visit):
     one = visit("all")
     page = one.page
     group = page.locator("[data-switch]").first
-    shown = page.locator(".panel:visible")
+    shown = page.locator("[data-panel]:visible")
     before = shown.first.inner_text()
     group.locator("label", has_text="Error budget").click()
     assert shown.first.inner_text() != before
