@@ -106,7 +106,7 @@ def add_commands(
     report = add("report", "write a page with pictures of recorded runs: one HTML file that loads nothing", _report)
     report.add_argument("run_names", nargs="*", default=["latest"], metavar="RUN", help=f"{RUN_HELP} (default: latest)")
     report.add_argument("--output", default=REPORT_FILE, metavar="FILE", help="the file (default: %(default)s)")
-    report.set_defaults(mutant_facts=mutant_facts)
+    report.set_defaults(mutant_facts=mutant_facts, export=None)  # the page has the numbers itself
     past = add("history", "show the runs at which a cell became slower or faster, newest first", _history)
     past.add_argument("run_names", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: all runs of the folder)")
     past.add_argument("--series", action="store_true", help="add a table of each cell, with its time in each run")
@@ -121,7 +121,8 @@ def add_commands(
         add_selection(parser)
     for parser in (*selecting, listing):
         add_output(parser)
-        add_export(parser)
+        if parser is not report:
+            add_export(parser)
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:

@@ -102,7 +102,7 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
     Args:
         runs: The runs as read, each with the records that the options select, at least one.
     """
-    ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
+    ordered = sorted(_by_platform(runs), key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
     places: dict[tuple[str, ...], list[tuple[RunFile, Sequence[Record]]]] = {}
     for run, records in ordered:
         header = records[0].run
@@ -115,7 +115,7 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
     order = list(RunKind)
     shown.sort(key=lambda one: (order.index(one.kind), one.device, one.run.run_id))
     names = {one.run.run_id for one in shown}
-    older = tuple(records[0].run.run_id for _, records in ordered if records[0].run.run_id not in names)
+    older = tuple(dict.fromkeys(run_id for _, records in ordered if (run_id := records[0].run.run_id) not in names))
     files = tuple(replace(run, records=list(records)) for run, records in ordered)
     return RunChoice(tuple(shown), older, tuple(_doubts(shown)), files)
 
@@ -138,6 +138,15 @@ def machine_key(run: Run) -> tuple[str, ...]:
 def device_text(run: Run) -> str:
     """Returns platform and name of the device of a run."""
     return f"{run.device.platform}: {device_name(run)}"
+
+
+def _by_platform(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[tuple[RunFile, Sequence[Record]]]:
+    """The parts of each run: a session can have cells of several platforms."""
+    parts = []
+    for run, records in runs:
+        for platform in dict.fromkeys(record.cell.platform for record in records):
+            parts.append((run, [record for record in records if record.cell.platform == platform]))
+    return parts
 
 
 def _doubts(shown: Iterable[ChosenRun]) -> list[str]:

@@ -3,11 +3,14 @@
 import base64
 import hashlib
 import json
+import math
 import re
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 
+from reports import Accuracy, Status
 from reports.cli import main
 from reports.errors import LibraryMissing
 from reports.options import Exit
@@ -18,7 +21,7 @@ from reports.web.html_tables import html_table
 from reports.web.markup import Markup, data_block, element
 from reports.web.repeat_command import repeat_command
 from reports.web.run_choice import RunKind, choose
-from suites.unit.reports.builders import make_cell
+from suites.unit.reports.builders import GPU, make_cell, make_record
 from suites.unit.reports.page_runs import (
     NASTY,
     call_records,
@@ -114,10 +117,36 @@ def test_the_newest_run_is_shown_and_the_one_before_says_what_has_changed(tmp_pa
     assert re.search(r"add-warp-f32-1024-cpu</code> takes 2.00 times as long", text)
 
 
+def test_a_run_of_two_platforms_is_shown_as_two(tmp_path):
+    cpu, gpu = run_of("times"), run_of("times", device=GPU)
+    found = saved(tmp_path / "both.jsonl", [*timed_records(cpu), *timed_records(gpu)])
+    assert [one.device for one in choose([(found, found.records)]).shown] == ["cpu: Xeon", "cuda: NVIDIA H200"]
+    assert sections(page_of_runs(found)) == ["summary", "times", "roofs", "ratios", "cells", "runs"]
+
+
+def test_a_run_in_which_everything_failed_has_a_page(tmp_path):
+    broken = {"status": Status.COMPILE_ERROR, "reason": "no compiler"}
+    records = [make_record(make_cell(backend=name), None, run_of("times"), **broken) for name in ("jnp", "numba")]
+    text = page_of_runs(saved(tmp_path / "broken.jsonl", records))
+    assert sections(text) == ["summary", "cells", "runs"]
+    assert "2 failed" in text
+    assert "no compiler" in text
+
+
+def test_numbers_that_are_none_are_words(tmp_path):
+    worst = Accuracy(max_ulp=math.inf, budget_used=math.nan, got=math.nan, truth=1.0)
+    cell = make_cell(mode="compiled")
+    record = make_record(cell, None, run_of("checks"), status=Status.WRONG_VALUE, reason="nan", accuracy=worst)
+    found = saved(tmp_path / "nan.jsonl", [record])
+    details = packed_details(choose([(found, found.records)]).shown)
+    facts = {fact["name"]: fact["words"] for section in details["sections"] for fact in section["facts"]}
+    assert facts["max_ulp"] == ["inf"]
+    assert facts["budget_used"] == ["nan"]
+    assert "1 failed" in page_of_runs(found)
+
+
 def test_runs_of_two_machines_are_both_shown(tmp_path):
     host = timed_records(run_of("times", 1))[0].run.host
-    import msgspec
-
     other = msgspec.structs.replace(host, machine="other")
     runs = [
         saved(tmp_path / "a.jsonl", timed_records(run_of("times", 1))),
