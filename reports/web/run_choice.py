@@ -142,7 +142,7 @@ def device_text(run: Run) -> str:
 
 def _by_platform(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[tuple[RunFile, Sequence[Record]]]:
     """The parts of each run: a session can have cells of several platforms."""
-    parts = []
+    parts: list[tuple[RunFile, Sequence[Record]]] = []
     for run, records in runs:
         for platform in dict.fromkeys(record.cell.platform for record in records):
             parts.append((run, [record for record in records if record.cell.platform == platform]))
