@@ -136,7 +136,7 @@ def _picture(title: str, said: str, panels: list[dict[str, Any]]) -> Spec | None
     if not panels:
         return None
     return {
-        "$schema": SCHEMA, "background": INKS["page"][0], "padding": {"left": 36, "right": 22, "top": 14, "bottom": 12},
+        "$schema": SCHEMA, "background": INKS["page"][0], "padding": {"left": 36, "right": 44, "top": 14, "bottom": 12},
         "config": _config(),
         "title": {"text": title, "subtitle": said, "anchor": "start", "fontSize": 17, "offset": 16,
                   "frame": "bounds"},

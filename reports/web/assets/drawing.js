@@ -165,8 +165,11 @@ function startDrawing() {
   let timer = 0;
   addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(again, 150); });
   byId("print").addEventListener("click", async () => {
+    onPaper = true;
     for (const figure of drawn.keys()) enqueue(figure);
     await queue;
     print();
+    onPaper = false;
+    again();
   });
 }

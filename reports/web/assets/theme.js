@@ -2,7 +2,10 @@
 const system = matchMedia("(prefers-color-scheme: dark)");
 const themeListeners = [];
 
+let onPaper = false; // while the page is drawn for the printer, which has light paper
+
 function look() {
+  if (onPaper) return "light";
   return document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light");
 }
 

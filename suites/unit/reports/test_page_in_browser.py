@@ -251,13 +251,31 @@ def test_hostile_names_are_shown_and_run_nothing(visit):
     one.page.evaluate("location.hash = 'operator=%3Cscript%3E&sort=__proto__&page=-5&cell=1e9&at=%22%3E'")
 
 
-def test_paper_has_the_tables_and_no_buttons(visit, tmp_path):
-    one = visit("all")
+def test_paper_is_light_and_has_the_tables_and_no_buttons(visit, tmp_path):
+    one = visit("all", scheme="dark", fragment="#theme=dark")
     one.draw_all()
     one.page.emulate_media(media="print")
+    assert one.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert one.page.evaluate("getComputedStyle(document.body).color") == "rgb(31, 35, 40)"
     for hidden in (".menu", ".tools", "#filters", "#pager"):
         assert not one.page.locator(hidden).is_visible()
     assert one.page.locator("#cell-table").is_visible()
     paper = tmp_path / "page.pdf"
     one.page.pdf(path=paper, format="A4")
     assert paper.read_bytes().startswith(b"%PDF")
+
+
+def test_the_print_button_draws_every_chart_in_light_first(visit):
+    one = visit("all", scheme="dark")
+    page = one.page
+    page.evaluate(
+        "window.print = () => { window.printed = [...document.querySelectorAll('main figure .plot')]"
+        ".filter(each => each.clientWidth).map(each => each.dataset.drawn); }"
+    )
+    page.click("#print")
+    one.wait("window.printed !== undefined")
+    printed = page.evaluate("window.printed")
+    assert len(printed) > 5
+    assert set(printed) == {"light"}
+    page.locator("#time-charts").scroll_into_view_if_needed()
+    page.wait_for_selector("#time-charts .plot[data-drawn=dark]")
