@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -44,6 +45,8 @@ class ChosenRun:
         file: The run as read.
         kind: What it did.
         rows: Its cells, those that the options select.
+        device: Platform and name of the device, such as `cuda: NVIDIA H200`; with the id of the run, if another run of
+            its kind is from a device of the same name.
         before: The run of the same kind, machine and device before it; None without one.
         before_records: The selected records of that run.
     """
@@ -51,6 +54,7 @@ class ChosenRun:
     file: RunFile
     kind: RunKind
     rows: tuple[CellRow, ...] = field(repr=False)
+    device: str
     before: RunFile | None = None
     before_records: tuple[Record, ...] = field(default=(), repr=False)
 
@@ -68,11 +72,6 @@ class ChosenRun:
     def contests(self) -> list[Contest]:
         """The contests of its cells that have a winner."""
         return list(contests(self.rows).values())
-
-    @property
-    def device(self) -> str:
-        """Platform and name of the device, such as `cuda: NVIDIA H200`."""
-        return device_text(self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,16 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
     for own in places.values():
         run, records = own[-1]
         before, earlier = own[-2] if len(own) > 1 else (None, ())
-        shown.append(ChosenRun(run, kind_of(records), tuple(cell_rows(records)), before, tuple(earlier)))
+        shown.append(
+            ChosenRun(
+                run, kind_of(records), tuple(cell_rows(records)), device_text(records[0].run), before, tuple(earlier)
+            )
+        )
+    alike = Counter((one.kind, one.device) for one in shown)
+    shown = [
+        replace(one, device=f"{one.device} ({one.run.run_id})") if alike[one.kind, one.device] > 1 else one
+        for one in shown
+    ]
     order = list(RunKind)
     shown.sort(key=lambda one: (order.index(one.kind), one.device, one.run.run_id))
     names = {one.run.run_id for one in shown}
