@@ -102,7 +102,7 @@ function showCell() {
   }
   sheet.scrollTop = 0;
   close.focus();
-  if (samples) addChart(samples.figure, samples.rows);
+  if (samples) addChart(samples.figure, () => samples.rows);
 }
 
 function startDialog() {

@@ -1,6 +1,6 @@
 // Draws charts when they come into view. The library is text in the page until the first chart needs it.
 const series = block("series-data");
-const drawn = new Map(); // by figure: its rows, its width and its look
+const drawn = new Map(); // by figure: how to get its rows, its width and its look
 let embedding = null;
 
 function library() {
@@ -41,6 +41,7 @@ async function draw(figure) {
   const before = drawn.get(figure);
   if (!before || !width || (before.width === width && before.look === look())) return;
   before.width = width;
+  before.rows ??= before.rowsOf();
   before.look = look();
   const { specs, config } = block("chart-specs")[look()];
   const spec = structuredClone(specs[figure.dataset.chart]);
@@ -112,11 +113,12 @@ const inView = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "300px 0px" });
 
-function addChart(figure, rows, adapt) {
-  drawn.set(figure, { rows, adapt });
+// Takes a function that returns the rows: they are read when the chart is drawn.
+function addChart(figure, rowsOf, adapt) {
+  drawn.set(figure, { rowsOf, adapt });
   inView.observe(figure);
   const numbers = figure.querySelector(".numbers");
-  if (numbers) numbers.addEventListener("toggle", () => numbers.open && fillNumbers(numbers, figure, rows), { once: true });
+  if (numbers) numbers.addEventListener("toggle", () => numbers.open && fillNumbers(numbers, figure, rowsOf()), { once: true });
 }
 
 function removeChart(figure) {
@@ -152,8 +154,9 @@ function showTip(handler, event, item, value) {
 }
 
 function startDrawing() {
-  const rows = block("chart-data");
-  for (const figure of document.querySelectorAll("figure[data-rows]")) addChart(figure, rows[figure.dataset.rows]);
+  for (const figure of document.querySelectorAll("figure[data-rows]")) {
+    addChart(figure, () => block("chart-data")[figure.dataset.rows]);
+  }
   const again = () => {
     for (const figure of drawn.keys()) {
       const box = figure.getBoundingClientRect();

@@ -57,12 +57,14 @@ function startTimeCharts() {
     byId("time-key").replaceChildren(...seriesKey([...own.values()].flat().map((index) => textOf("backend", index))));
     for (const figure of grid.querySelectorAll("figure")) removeChart(figure);
     grid.replaceChildren(...labels.filter((label) => !operator || label === operator).map((label) => {
-      const rows = own.get(label).map(timeRow).sort((one, other) => one.size - other.size);
+      const indices = own.get(label);
+      const rowsOf = () => indices.map(timeRow).sort((one, other) => one.size - other.size);
       const fields = { backend: "backend", size_text: "elements", time_text: "time", range_text: "processes", ratio_text: `time / ${baseline}` };
       const figure = make("figure", { class: "chart", "data-chart": "times", "data-columns": JSON.stringify(fields) },
         make("figcaption", {}, make("h4", {}, label)), make("div", { class: "plot" }),
         make("details", { class: "numbers" }, make("summary", {}, "Numbers")));
-      addChart(figure, rows, (spec) => { spec.encoding.x.axis.values = [...new Set(rows.map((row) => row.size))]; });
+      const sizes = [...new Set(indices.map((index) => numberOf("size", index)))];
+      addChart(figure, rowsOf, (spec) => { spec.encoding.x.axis.values = sizes; });
       return figure;
     }));
   }

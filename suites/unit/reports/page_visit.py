@@ -4,7 +4,7 @@
 class Visit:
     """A page that is open, and everything that it did and should not."""
 
-    def __init__(self, browser, path, viewport, scheme="light", fragment="", before=None):
+    def __init__(self, browser, path, viewport, scheme="light", fragment=""):
         self.context = browser.new_context(viewport=viewport, color_scheme=scheme)
         self.page = self.context.new_page()
         self.faults = []
@@ -15,8 +15,6 @@ class Visit:
         self.page.add_init_script(
             "addEventListener('securitypolicyviolation', e => console.error('policy', e.violatedDirective, e.sample))"
         )
-        if before is not None:
-            before(self)
         self.page.goto(path.as_uri() + fragment)
         self.page.wait_for_selector("html[data-ready]", state="attached")
 

@@ -7,27 +7,27 @@ OPEN_AT_MOST_S = 1.0
 """From the start of the navigation until the cells can be filtered, sorted and opened."""
 
 
-def processor_clock(visit):
-    """Lets the browser count the time that the thread of the page runs, and not the time that others have the cores."""
-    visit.clock = visit.context.new_cdp_session(visit.page)
-    visit.clock.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
-    visit.clock.send("Performance.enable")
+def processor_seconds(session):
+    """The processor time of each process that shows a page."""
+    found = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    return {each["id"]: each["cpuTime"] for each in found if each["type"] == "renderer"}
 
 
 def test_a_page_of_5000_cells_opens_within_a_second(chromium, tmp_path):
     """The other tests run at the same time, so processor time is judged; the time by the wall clock is printed."""
     path = tmp_path / "many.html"
     path.write_text(page_of_runs(saved(tmp_path / "run.jsonl", many_records(run_of("times"), 5000))), encoding="utf-8")
-    ready = []
+    session = chromium.new_browser_cdp_session()
+    taken = []
     for _ in range(3):
-        one = Visit(chromium, path, {"width": 1440, "height": 900}, before=processor_clock)
-        metrics = {each["name"]: each["value"] for each in one.clock.send("Performance.getMetrics")["metrics"]}
+        before = processor_seconds(session)
+        one = Visit(chromium, path, {"width": 1440, "height": 900})
+        after = processor_seconds(session)
+        # All pages of a context are in one process; the others belong to the contexts before.
+        taken.append(max(seconds - before.get(number, 0) for number, seconds in after.items()))
         paint = one.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
         usable = one.page.evaluate("document.documentElement.dataset.readyMs")
-        print(
-            f"{metrics['TaskDuration']:.3f} s of processor time; painted after {paint:.0f} ms, usable after {usable} ms"
-        )
-        ready.append(metrics["TaskDuration"])
+        print(f"{taken[-1]:.3f} s of processor time; painted after {paint:.0f} ms, usable after {usable} ms")
         assert one.page.locator("#found").inner_text().startswith("5,000 cells")
         one.close()
-    assert 0 < min(ready) < OPEN_AT_MOST_S, ready
+    assert 0 < min(taken) < OPEN_AT_MOST_S, taken
