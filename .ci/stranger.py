@@ -104,6 +104,14 @@ EXPECTED = {
     "kernel-bridge history --series --operator add": Expected(
         OWN, (r"Changes on cpu.*History of cube-",), "--operator cube"
     ),
+    "kernel-bridge show latest --export run.benchmark.json": Expected(OWN, (_TABLE,)),
+    "kernel-bridge show latest --export results/": Expected(
+        OWN, later="asv wants a commit, which her run does not have; the unit tests let asv read such a folder"
+    ),
+    "kernel-bridge show latest --sort ratio --only slower": Expected(
+        OWN, (r"slower: \d+ of \d+ cells; sorted by ratio",)
+    ),
+    "kernel-bridge show latest --export run.xml": Expected(OWN, (_TABLE,)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
     'python -m pip install ".[report]"': Expected(CLONE),
     "kernel-bridge report latest": Expected(OWN, (r"report.html: \d+\.\d MB\. Open it in a browser\.",)),

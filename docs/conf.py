@@ -17,6 +17,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; n
 
 import bridge  # noqa: E402
 from reports.pages.columns import documentation  # noqa: E402
+from reports.records.json_schema import fields_documentation  # noqa: E402
 
 project = "kernel-bridge"
 author = "The kernel-bridge authors"
@@ -79,8 +80,9 @@ def percent_scripts(app, docname, source):
 
 
 def columns(app, docname, source):
-    """Puts the tables of columns into their page."""
+    """Puts the tables of columns, and of the fields of records, into their pages."""
     source[0] = source[0].replace("<!-- columns -->", documentation().replace("### ", "## "))
+    source[0] = source[0].replace("<!-- records -->", fields_documentation())
 
 
 NOTHING = "\\ "

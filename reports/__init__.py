@@ -6,6 +6,7 @@ Rooms, from the bottom to the top:
     statistics  ratios with intervals, ties and verdicts
     render      tables as text: for a terminal, as Markdown, or to files
     pages       from records to tables and frames
+    formats     runs in the formats of other tools
     history     the times of a cell over runs, and when they changed
     cli         the commands `show`, `compare`, `history` and `runs`
 

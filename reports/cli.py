@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import ReportError, RunNotFound, RunUnreadable
 from reports.judgement import Judgement, judge
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, percent, whole
+from reports.options import EXIT_HELP, Exit, Parser, add_arrangement, add_output, add_selection, percent, whole
 from reports.records.cell import Cell, short_dtype
 from reports.records.record import Record
 from reports.records.run_file import Completeness, RunFile, load_run
@@ -39,10 +39,11 @@ def run(options: argparse.Namespace) -> int:
     from reports.render.page import show
 
     try:
-        check_export(options.export)
+        if not _exports_run(options):
+            check_export(options.export)
         page, code = options.command(options)
         show(page, options)
-        if options.export:
+        if options.export and not _exports_run(options):
             export(page.frame, page.json_columns, options.export)
     except ReportError as error:
         _say(options, str(error))
@@ -58,6 +59,13 @@ def compare_runs(options: argparse.Namespace) -> int:
     """Compares the runs that `options.base` and `options.head` name, and returns the exit code, like `run`."""
     options.command = _compare
     return run(options)
+
+
+def _exports_run(options: argparse.Namespace) -> bool:
+    """Returns whether `show` itself writes the file of ``--export``: a format of runs, and not of a table."""
+    from reports.formats.export_run import is_run_format
+
+    return bool(options.export) and options.command is _show and is_run_format(options.export)
 
 
 def _named(options: argparse.Namespace) -> str:
@@ -99,6 +107,7 @@ def add_commands(
     show.add_argument("run", nargs="?", default="latest", metavar="RUN", help=f"{RUN_HELP} (default)")
     show.add_argument("--accuracy", action="store_true", help="add the share of the error bound used")
     show.add_argument("--stages", action="store_true", help="add trace, lower, compile and first-call times")
+    add_arrangement(show, _SORTS, _KINDS)
     text = "simulate comparisons with the noise of recorded runs: how often verdicts are false, and what they find"
     calibration = add("calibrate", text, _calibrate)
     calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
@@ -117,17 +126,32 @@ def add_commands(
         comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
         comparison.add_argument("head", metavar="HEAD", help=RUN_HELP)
         selecting.append(comparison)
+        add_comparison_arrangement(comparison)
     for parser in selecting:
         add_selection(parser)
     for parser in (*selecting, listing):
         add_output(parser)
         if parser is not report:
-            add_export(parser)
+            formats = ".xml (JUnit), .benchmark.json (pytest-benchmark) or folder/ (asv)"
+            add_export(parser, formats if parser is show else "")
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that writes a frame to a file."""
-    parser.add_argument("--export", metavar="FILE", help="write the numbers to this .csv, .json or .parquet file")
+_SORTS = ("ratio", "time", "size", "budget")
+_KINDS = ("slower", "faster", "ties", "failed", "skipped")
+"""The names of `reports.pages.arrangement`, which is slow to import; a test compares them."""
+
+
+def add_comparison_arrangement(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that sort the cells of a comparison, and that show only some of them."""
+    from reports.statistics.verdict_codes import ONLY
+
+    add_arrangement(parser, ("ratio", "time"), ONLY)
+
+
+def add_export(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Adds the option that writes a frame, or a run in `more` formats, to a file."""
+    text = "write the numbers to this .csv, .json or .parquet file" + (f"; or the run to {more}" if more else "")
+    parser.add_argument("--export", metavar="FILE", help=text)
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
@@ -142,11 +166,16 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.run_page import page_of
+    from reports.formats.export_run import export_run
+    from reports.pages.run_page import list_page, page_of
 
     run = _read(find_run(options.run, options.runs))
     records = _select(run.records, options)
     judgement = _judged(run, records, options)
+    if _exports_run(options):
+        export_run(run, records, options.export)
+    if options.sort or options.only:
+        return list_page(records, options.sort, options.only, judgement.lines), judgement.exit
     return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
 
 
@@ -174,7 +203,7 @@ def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.pages.alike import are_interleaved
     from reports.pages.compare import compare
-    from reports.pages.compare_table import comparison_frame, comparison_table
+    from reports.pages.compare_table import arranged_comparisons, comparison_frame, comparison_table
     from reports.pages.repeatability import repeatability_notes
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
@@ -197,8 +226,13 @@ def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:
         doubts.append("no cell of the two runs could be compared; the notes say why.")
         _say(options, doubts[-1])
     notes = [] if interleaved else repeatability_notes(base, head)
-    table = comparison_table(comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes)
-    page = Page((*doubt_tables(doubts), table), comparison_frame(comparisons))
+    chosen = arranged_comparisons(comparisons, options.sort, options.only)
+    table = comparison_table(
+        comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes, shown=chosen
+    )
+    frame = comparison_frame(comparisons if chosen is None else chosen)
+    origin = f"kernel-bridge compare {base[-1].run.run_id} {head[-1].run.run_id}"
+    page = Page((*doubt_tables(doubts), table), frame, origin=origin)
     # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
     if any(one.is_bad for one in comparisons):
         return page, Exit.WRONG

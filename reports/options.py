@@ -4,7 +4,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
@@ -62,12 +62,21 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--size", action="append", default=[], type=whole(1), metavar="N", help="only this size")
 
 
+def add_arrangement(parser: argparse.ArgumentParser, sorts: Iterable[str], kinds: Iterable[str]) -> None:
+    """Adds the options that sort cells, and that show only some of them. The latter may be repeated."""
+    group = parser.add_argument_group("arrangement")
+    group.add_argument("--sort", choices=["name", *sorts], help="list cells by this, the greatest first")
+    text = "show only such cells; may be repeated. The exit code counts all cells"
+    group.add_argument("--only", action="append", default=[], choices=[*kinds], help=text)
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Adds the options for the output and for the folder of the runs."""
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
     group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
     group.add_argument("--width", type=whole(40), help="characters per line (default: the terminal's; markdown: 120)")
+    group.add_argument("--ascii", action="store_true", help="print tables in plain ASCII: no lines of boxes, us for µs")
     group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 
 

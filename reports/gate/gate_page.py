@@ -60,7 +60,7 @@ def _result_table(decision: GateDecision) -> Table:
     result = _RESULT[decision.exit]
     rows = [Row((Text("result"), result)), *(Row((Text("why"), Text(line, Style.BAD))) for line in decision.lines)]
     rows += [Row((Text("note"), Text(note))) for note in decision.notes]
-    return Table("Gate", (Column("", align="left"), Column("", align="left")), tuple(rows))
+    return Table("Gate", (Column("", align="left"), Column("", align="left")), tuple(rows), role="alarm")
 
 
 def _cell_table(decision: GateDecision, base: Run, head: Run, notes: Sequence[str]) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 
 from reports.history.series import Change, Factor, Point, Quantity, Series, value_of
 from reports.pages.alike import header_differences
-from reports.pages.rows import BASELINE, CellRow, cell_rows
+from reports.pages.rows import CellRow, cell_rows
 from reports.records.cell import Cell
 from reports.records.header import Run
 from reports.records.run_file import RunFile
@@ -77,9 +77,8 @@ def _identity(row: CellRow) -> _Key:
 def _point(row: CellRow) -> Point:
     timing = row.timing
     assert timing is not None
-    reference = row.record.dispatch.reference if row.record.dispatch else BASELINE
-    ratio = None if row.cell.backend == reference else row.compared
-    return Point(row.run, timing.median_ns, timing.low_ns, timing.high_ns, len(timing.processes), ratio, reference)
+    ratio = None if row.cell.backend == row.reference else row.compared
+    return Point(row.run, timing.median_ns, timing.low_ns, timing.high_ns, len(timing.processes), ratio, row.reference)
 
 
 def _series(own: Sequence[tuple[CellRow, Point]], machine: object) -> Series:

@@ -67,11 +67,11 @@ def _changes(series: Sequence[Series]) -> Table:
     columns = (
         Column("cell", align="left"),
         Column("run", "since", align="left"),
-        Column("commit", "since", align="left", drop=1),
+        Column("commit", "since", align="left", drop=2),
         Column("times", "change"),
-        Column("95%", "change", drop=3, note="95%: exact interval of the change"),
-        Column("of", "change", align="left"),
-        Column("time", "its time", drop=2, note="its time: by how much the time of the cell itself changed"),
+        Column("95%", "change", drop=1, note="95%: interval of the change, by ranks"),
+        Column("of", "change", align="left", note="of: the ratio to the named backend, or the time"),
+        Column("time", "its time", drop=3, note="its time: by how much the time of the cell itself changed"),
     )
     rows = tuple(Row(_change_texts(one, change)) for one, change in found)
     newest = max((one.run for one in series), key=lambda run: run.started)
@@ -87,7 +87,7 @@ def _change_texts(series: Series, change: Change) -> tuple[Text, ...]:
         Text(_commit(change.after.run)),
         Text(ratio_text(change.size.value), style),
         Text(_interval(change.size)),
-        Text("time" if series.quantity == "time" else f"ratio to {_reference(series)}"),
+        Text("time" if series.quantity == "time" else f"to {_reference(series)}"),
         Text(ratio_text(change.time.value)),
     )
 

@@ -1,7 +1,9 @@
 """Makes the table and the frame of a comparison of two runs."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pandas as pd
@@ -14,7 +16,7 @@ from reports.records.header import Run
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import ABSENT, count_text, interval_text, percent_text, ratio_text, time_text
 from reports.statistics.means import geometric_mean
-from reports.statistics.verdict_codes import Code, Verdict
+from reports.statistics.verdict_codes import ONLY, Code, Verdict
 
 _STYLES = {
     Verdict.SAME: Style.PLAIN,
@@ -27,9 +29,29 @@ _STYLES = {
 _JUDGED = (Code.WITHIN, Code.BEYOND)
 
 
+def arranged_comparisons(
+    comparisons: Sequence[Comparison], sort: str | None, only: Sequence[str]
+) -> list[Comparison] | None:
+    """Returns the cells with the verdicts of `ONLY`, sorted; None if neither was asked for.
+
+    Args:
+        comparisons: What `compare` found.
+        sort: `ratio` or `time` of head, the greatest first and unknown ones last; or `name`.
+        only: Keys of `ONLY`; all cells if there is none.
+    """
+    if not sort and not only:
+        return None
+    wanted = {verdict for kind in only for verdict in ONLY[kind]}
+    chosen = [one for _, one in _named(comparisons) if not only or one.verdict in wanted]
+    if sort in ("ratio", "time"):
+        chosen.sort(key=lambda one: -((one.ratio if sort == "ratio" else one.head_ns) or -math.inf))
+    return chosen
+
+
 def comparison_table(
-    comparisons: Sequence[Comparison], base: Run, head: Run, *, interleaved: bool = False, notes: Sequence[str] = ()
-) -> Table:
+    comparisons: Sequence[Comparison], base: Run, head: Run, *, interleaved: bool = False, notes: Sequence[str] = (),
+    shown: Sequence[Comparison] | None = None,
+) -> Table:  # fmt: skip
     """Returns times, ratio and verdict of each cell. The notes say why cells were not compared.
 
     Args:
@@ -38,6 +60,7 @@ def comparison_table(
         head: The header of head.
         interleaved: Whether processes of both alternated, as for `compare`.
         notes: What the notes begin with.
+        shown: The cells of the table in their order; all, by operator, by default. The notes are about all cells.
     """
     columns = (
         *(Column("dtype", align="left"), Column("size"), Column("backend", align="left")),
@@ -53,13 +76,26 @@ def comparison_table(
         ),
         Column("", "verdict", align="left"),
     )
-    # Cells are compared across versions of their operator.
-    cells = [msgspec.structs.replace(comparison.cell, operator_version=0) for comparison in comparisons]
-    named = sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair))
-    rows = tuple(Row(_texts(comparison), group) for group, comparison in named)
+    named = _named(comparisons)
     title = f"Comparison of {base.run_id} (base) and {head.run_id} (head)"
     said = (*notes, *_notes(comparisons, base, head, interleaved))
+    if shown is not None:
+        groups = {id(comparison): group for group, comparison in named}
+        listed = tuple(Row((Text(groups[id(one)]), *_texts(one))) for one in shown)
+        count = f"shown: {count_text(len(shown))} of {cells_text(len(comparisons))}"
+        # A list has one more label. Times go before the table would be split from its verdicts.
+        drops = {"base": 1, "head": 1, "95%": 2, "worth%": 3}
+        fewer = tuple(replace(column, drop=drops.get(column.header, 0)) for column in columns)
+        return Table(title, (Column("operator", align="left"), *fewer), listed, (count, *said), best="head is faster")
+    rows = tuple(Row(_texts(comparison), group) for group, comparison in named)
     return Table(title, columns, rows, said, "operator", best="head is faster")
+
+
+def _named(comparisons: Sequence[Comparison]) -> list[tuple[str, Comparison]]:
+    """Returns each cell with the name of its group, in the order of the table."""
+    # Cells are compared across versions of their operator.
+    cells = [msgspec.structs.replace(comparison.cell, operator_version=0) for comparison in comparisons]
+    return sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair))
 
 
 def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:

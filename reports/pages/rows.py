@@ -37,6 +37,11 @@ class CellRow:
         return self.compared.value if self.compared else None
 
     @property
+    def reference(self) -> str:
+        """The backend that the ratio refers to."""
+        return _compared_with(self.record)
+
+    @property
     def cell(self) -> Cell:
         """The cell."""
         return self.record.cell

@@ -28,7 +28,7 @@ def summary_table(rows: Sequence[CellRow]) -> Table:
         f" slower: how many of them are slower than {BASELINE} beyond the 95 % interval of their ratio",
         *run_notes(rows),
     )
-    return Table(f"Summary of {platform_name(rows)}", columns, lines, notes)
+    return Table(f"Summary of {platform_name(rows)}", columns, lines, notes, role="summary")
 
 
 def _line(backend: str, rows: Sequence[CellRow]) -> Row:

@@ -70,7 +70,7 @@ def _grid(rows: Sequence[CellRow], reasons: int, failures: bool) -> Table:
         *([f"{len(why) - reasons} more reasons are in the records"] if len(why) > reasons else []),
         *run_notes(rows),
     ]
-    return Table(f"Validation on {platform_name(rows)}", tuple(columns), tuple(lines), tuple(notes))
+    return Table(f"Validation on {platform_name(rows)}", tuple(columns), tuple(lines), tuple(notes), role="summary")
 
 
 def _verdict(rows: Sequence[CellRow]) -> tuple[Text, Text, Text]:

@@ -199,7 +199,14 @@ def _median_of(samples: list[list[float]]) -> float | None:
 
 
 class Stages(Part, frozen=True, kw_only=True):
-    """Milliseconds that a cell spent before its steady state. A stage that was not timed alone is None."""
+    """Milliseconds that a cell spent before its steady state. A stage that was not timed alone is None.
+
+    Attributes:
+        trace_ms: Tracing the function; the compiler of a kernel may run then.
+        lower_ms: Lowering it to the input of XLA.
+        compile_ms: Compiling it by XLA.
+        first_call_ms: The first call of the compiled function.
+    """
 
     trace_ms: float | None = None
     lower_ms: float | None = None

@@ -46,7 +46,10 @@ def check_export(path: str | None) -> None:
         return
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:
-        raise ReportError(f"--export {path}: got the ending {suffix!r}, expected {', '.join(_SUFFIXES)}.")
+        raise ReportError(
+            f"--export {path}: got the ending {suffix!r}, expected {', '.join(_SUFFIXES)}; show also takes"
+            " .benchmark.json, .xml and a folder."
+        )
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise ReportError(f"--export {path}: Parquet needs pyarrow. Run: pip install 'kernel-bridge[parquet]'")
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Literal
 
+from reports.render.plain_text import to_ascii
 from reports.render.visible import visible
 
 
@@ -68,6 +69,7 @@ class Table:
         notes: Sentences below it.
         row_group: The header of the groups of rows.
         best: Explains the mark of `Style.BEST`.
+        role: What the page of a job does with it: an `alarm` comes first, a `summary` next, a `detail` is folded.
     """
 
     title: str
@@ -76,6 +78,7 @@ class Table:
     notes: tuple[str, ...] = ()
     row_group: str = ""
     best: str = "fastest of its row"
+    role: Literal["alarm", "summary", "detail"] = "detail"
 
 
 GAP = 1
@@ -85,31 +88,34 @@ GROUP_GAP = 3
 """Characters between groups, with room for a line."""
 
 
-def shown(table: Table) -> Table:
-    """Returns the table with all control characters in its texts escaped, see `visible`."""
+def shown(table: Table, *, ascii_only: bool = False) -> Table:
+    """Returns the table with all control characters in its texts escaped, see `visible`; on request in plain ASCII."""
+
+    def said(text: str) -> str:
+        return to_ascii(visible(text)) if ascii_only else visible(text)
+
     return replace(
         table,
-        title=visible(table.title),
+        title=said(table.title),
         columns=tuple(
-            replace(one, header=visible(one.header), group=visible(one.group), note=visible(one.note))
-            for one in table.columns
+            replace(one, header=said(one.header), group=said(one.group), note=said(one.note)) for one in table.columns
         ),
         rows=tuple(
-            Row(tuple(replace(text, text=visible(text.text)) for text in row.cells), visible(row.group))
-            for row in table.rows
+            Row(tuple(replace(text, text=said(text.text)) for text in row.cells), said(row.group)) for row in table.rows
         ),
-        notes=tuple(map(visible, table.notes)),
-        row_group=visible(table.row_group),
-        best=visible(table.best),
+        notes=tuple(map(said, table.notes)),
+        row_group=said(table.row_group),
+        best=said(table.best),
     )
 
 
-def fit(table: Table, width: int) -> list[Table]:
+def fit(table: Table, width: int, margin: int = 0) -> list[Table]:
     """Returns the table, or several tables with the same labels, of at most `width` characters each.
 
     Optional columns go before the table is split: few tables are better than many columns. If the labels and the widest
     group are wider than `width`, the table stays wider, because nothing is cut. The last of several tables has the
-    notes, including the notes of all columns that stayed.
+    notes: of the columns that stayed, and which columns were left out. With `margin` more characters in a line, which
+    the caller needs itself, these would be there.
     """
     levels = sorted({column.drop for column in table.columns} - {0}, reverse=True)
     fuller_first = [table, *(_without(table, level) for level in levels)]
@@ -118,6 +124,7 @@ def fit(table: Table, width: int) -> list[Table]:
     fitting = (parts for parts in attempts if all(table_width(part) <= width for part in parts))
     parts = next(fitting, None) or _deal(fuller_first[-1], most)
     notes = [column.note for part in parts for column in part.columns if column.note]
+    notes += _left_out(table, parts, table_width(table) + margin)
     return [
         replace(
             part,
@@ -126,6 +133,16 @@ def fit(table: Table, width: int) -> list[Table]:
         )
         for number, part in enumerate(parts, start=1)
     ]
+
+
+def _left_out(table: Table, parts: Sequence[Table], needed: int) -> list[str]:
+    """Returns a sentence about the optional columns that were left out; none if all are there."""
+    kept = {(column.group, column.header) for part in parts for column in part.columns}
+    lost = [column.header for column in table.columns if (column.group, column.header) not in kept]
+    if not lost or not table.rows:
+        return []
+    named = ", ".join(dict.fromkeys(filter(None, lost)))
+    return [f"left out, the lines are too short: {named}. --width {needed} shows all columns"]
 
 
 def shown_length(text: Text) -> int:

@@ -10,15 +10,27 @@ WIDTH = 120
 """The width of a table in characters. A wider table scrolls sideways on a page."""
 
 
-def render(tables: Iterable[Table], width: int = WIDTH) -> str:
+def render(tables: Iterable[Table], width: int = WIDTH, *, ascii_only: bool = False) -> str:
     """Returns each table below a heading, with its notes as a list. The best of a row is bold."""
-    return "\n".join(_render(part) for table in map(shown, tables) for part in fit(table, width - _group_width(table)))
+    return "\n".join(render_shown(shown(table, ascii_only=ascii_only), width) for table in tables)
 
 
-def _render(table: Table) -> str:
+def render_shown(table: Table, width: int = WIDTH, *, padded: bool = True) -> str:
+    """Returns a table whose texts are already visible, see `layout.shown`.
+
+    Args:
+        table: The table.
+        width: Characters of a line; a wider table loses optional columns or is split.
+        padded: Whether columns are aligned in the source too, which takes more bytes.
+    """
+    margin = _group_width(table)
+    return "\n".join(_render(part, padded) for part in fit(table, width - margin, margin))
+
+
+def _render(table: Table, padded: bool) -> str:
     lines = [f"### {escape(table.title)}", ""]
     if table.rows:
-        lines += _grid(table)
+        lines += _grid(table, padded)
     else:
         lines.append("(none)")
     lines.append("")
@@ -28,7 +40,7 @@ def _render(table: Table) -> str:
     return "\n".join(lines) + ("\n" if table.notes else "")
 
 
-def _grid(table: Table) -> list[str]:
+def _grid(table: Table, padded: bool) -> list[str]:
     grouped = any(row.group for row in table.rows)
     aligns = (["left"] if grouped else []) + [column.align for column in table.columns]
     grid = [([escape(table.row_group)] if grouped else []) + _headers(table.columns)]
@@ -37,19 +49,19 @@ def _grid(table: Table) -> list[str]:
         label = [f"**{escape(row.group)}**" if row.group != group else ""] if grouped else []
         group = row.group
         grid.append(label + [_cell(text) for text in row.cells])
-    widths = [max(3, *(len(line[i]) for line in grid)) for i in range(len(aligns))]
+    widths = [max(3, *(len(line[i]) for line in grid)) if padded else 2 for i in range(len(aligns))]
     rule = [
         "-" * (width - 1) + ":" if align == "right" else "-" * width
         for align, width in zip(aligns, widths, strict=True)
     ]
-    padded = [
+    lines = [
         [
             text.rjust(width) if align == "right" else text.ljust(width)
             for text, align, width in zip(line, aligns, widths, strict=True)
         ]
         for line in grid
     ]
-    return [f"| {' | '.join(line)} |" for line in [padded[0], rule, *padded[1:]]]
+    return [f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]]]
 
 
 def _group_width(table: Table) -> int:
@@ -80,6 +92,8 @@ def escape(text: str) -> str:
     """Returns text on one line that Markdown shows unchanged. An underscore inside a word needs no escape."""
     one_line = " ".join(visible(part) for part in text.split())
     inline = re.sub(r"[\\`*<>|\[\]&~$]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)
+    # An address would become a link.
+    inline = re.sub(r"(?i)(?<=https|.http|..ftp)(?=://)|(?<=\bwww)(?=\.)", r"\\", " " * 2 + inline)[2:]
     # What begins a heading or a list only counts at the beginning of a line.
     return re.sub(r"^(\d*)([#+-]+|[.)])(?=\s|$)", r"\1\\\2", inline)
 

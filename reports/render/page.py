@@ -13,7 +13,9 @@ import pandas as pd
 from reports.errors import ReportError
 from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
+from reports.render.job_summary import append_job_summary
 from reports.render.layout import Table
+from reports.render.plain_text import can_show
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,13 @@ class Page:
         tables: The tables.
         frame: The facts, with all digits.
         json_columns: Columns of the frame that hold JSON text.
+        origin: Names where all of it is, for a page that has to leave something out.
     """
 
     tables: tuple[Table, ...]
     frame: pd.DataFrame
     json_columns: tuple[str, ...] = ()
+    origin: str = ""
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> "Page":
@@ -62,22 +66,20 @@ def _summarise(page: Page, path: str | None) -> None:
     """
     if not path:
         return
-    try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown.render(page.tables))
-    except OSError as error:
-        raise ReportError(f"--summary {path}: cannot be written: {error.strerror}.") from error
+    append_job_summary(page.tables, path, page.origin)
 
 
 def _rendered(page: Page, options: argparse.Namespace) -> str:
     if options.format == "markdown":
-        return markdown.render(page.tables, options.width or markdown.WIDTH)
+        return markdown.render(page.tables, options.width or markdown.WIDTH, ascii_only=options.ascii)
     if options.format == "csv":
         return frame_csv(page.frame)
     if options.format == "json":
         return frame_json(page.frame, page.json_columns)
     width = options.width or shutil.get_terminal_size((100, 24)).columns
-    return terminal.render(page.tables, width, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+    shows = can_show(getattr(sys.stdout, "encoding", None) or "utf-8")
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return terminal.render(page.tables, width, color, ascii_only=options.ascii or not shows)
 
 
 def _texts(table: Table) -> pd.DataFrame:

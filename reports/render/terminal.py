@@ -22,6 +22,7 @@ from reports.render.layout import (
     shown_length,
     table_width,
 )
+from reports.render.plain_text import to_ascii
 
 _LOOKS = {Style.PLAIN: "", Style.BEST: "bold green", Style.BAD: "bold red", Style.FAINT: "dim"}
 _RULE = "dim"
@@ -30,11 +31,11 @@ _NARROWEST = 16
 """The smallest width of a column whose texts are wrapped."""
 
 
-def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> str:
+def render(tables: Iterable[Table], width: int = 100, color: bool = False, *, ascii_only: bool = False) -> str:
     """Returns the tables as text of at most `width` characters per line.
 
     First `layout.fit` makes the tables fit. Then long texts are wrapped. Numbers are never wrapped or cut. The best of
-    a row has a star before it, which is visible without colours.
+    a row has a star before it, which is visible without colours. With `ascii_only`, the text is plain ASCII.
     """
     console = Console(
         file=io.StringIO(),
@@ -44,12 +45,14 @@ def render(tables: Iterable[Table], width: int = 100, color: bool = False) -> st
         highlight=False,
     )
     first = True
-    for table in map(shown, tables):
+    for table in (shown(one, ascii_only=ascii_only) for one in tables):
         for part in fit(table, width):
             if not first:
                 console.print()
             first = False
             for line in _lines(part, width):
+                if ascii_only:
+                    line.plain = to_ascii(line.plain)
                 console.print(line, soft_wrap=True)
             _print_notes(console, part, width)
     assert isinstance(console.file, io.StringIO)
@@ -68,7 +71,7 @@ def _lines(table: Table, width: int) -> Iterable[RichText]:
     for row in table.rows:
         if row.group != group:
             group = row.group
-            yield RichText(_cut(group, table_width(table)), "bold")
+            yield from (RichText(line, "bold") for line in _broken(group, width))
         for line in _wrapped(row, widths):
             yield _row(line, table.columns, widths, spans)
 
@@ -91,7 +94,7 @@ def _narrowed(table: Table, width: int) -> list[int]:
 def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
     """Returns the lines of a row. A text that is too long for its column continues on the next line."""
     lines = [
-        [text.text] if text.span or shown_length(text) <= width else textwrap.wrap(text.text, width)
+        [text.text] if text.span or shown_length(text) <= width else _broken(text.text, width)
         for text, width in zip(row.cells, widths, strict=True)
     ]
     for number in range(max(map(len, lines))):
@@ -100,6 +103,14 @@ def _wrapped(row: Row, widths: list[int]) -> Iterable[Row]:
             row,
             cells=tuple(replace(text, text=own[number]) if number < len(own) else Text("") for text, own in cells),
         )
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Returns the lines of a text. A name is broken only if it is longer than a line, at its hyphens if it has some.
+
+    So the numbers in a name, such as the size of a cell, stay whole.
+    """
+    return textwrap.wrap(text, width, break_on_hyphens=any(len(word) > width for word in text.split()))
 
 
 def _header(columns: tuple[Column, ...], widths: list[int], spans: list[tuple[str, range]]) -> Iterable[RichText]:
@@ -151,7 +162,3 @@ def _room(widths: list[int], numbers: range) -> int:
 
 def _align(text: str, width: int, column: Column) -> str:
     return text.ljust(width) if column.align == "left" else text.rjust(width)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -86,3 +86,15 @@ FALSE_DISCOVERIES = 0.02
 
 If nothing differs, 2 % of comparisons call some cell FASTER or SLOWER at most, and 1 % call one SLOWER.
 """
+
+ONLY: Mapping[str, tuple[Verdict, ...]] = MappingProxyType(
+    {
+        "slower": (Verdict.SLOWER,),
+        "faster": (Verdict.FASTER,),
+        "ties": (Verdict.SAME,),
+        "unsure": (Verdict.UNSURE,),
+        "failed": (Verdict.WRONG,),
+        "missing": (Verdict.MISSING, Verdict.NEW, Verdict.NOT_COMPARABLE),
+    }
+)
+"""The verdicts of the cells that a comparison shows on request, by the name of the choice."""

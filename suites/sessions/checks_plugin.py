@@ -21,9 +21,9 @@ import pytest
 
 from reports import Cell, CellResult, Judgement, ReportError, Run, RunWriter, Status, judge, load_run, run_path
 from reports.options import Exit
-from reports.pages.run_page import doubt_tables
+from reports.pages.run_page import doubt_tables, origin_of
 from reports.pages.verdicts import PROFILE, validation_tables
-from reports.render.markdown import render as as_markdown
+from reports.render.job_summary import append_job_summary
 from reports.render.terminal import render as as_text
 from reports.render.visible import visible
 from suites.bench import run_header
@@ -312,5 +312,5 @@ class ChecksSession:
             os.environ.get(SUMMARY_VARIABLE) if self._config.option.kb_record else None
         )
         if summary:
-            with Path(summary).open("a", encoding="utf-8") as page:
-                page.write(as_markdown([*doubt_tables(judgement.lines), *validation_tables(run.records, order)]))
+            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order)]
+            append_job_summary(tables, summary, origin_of(run.records))

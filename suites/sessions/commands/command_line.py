@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.cli import RUN_HELP, add_commands, add_export
+from reports.cli import RUN_HELP, add_commands, add_comparison_arrangement, add_export
 from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, seconds, whole
@@ -407,6 +407,7 @@ def parser() -> Parser:
         add_output(each)
     for each in (compare, gate):
         add_export(each)
+    add_comparison_arrangement(compare)
     add_commands(commands, compares=False, mutant_facts=_mutant_facts)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)

@@ -40,7 +40,8 @@ def test_optional_columns_go_in_order_before_the_table_is_split():
     table = make_table()
     (part,) = fit(table, table_width(table) - 1)
     assert {column.header for column in part.columns} == {"size", "time", "x"}
-    assert part.notes == ("note",), "the note of a column goes with it"
+    left_out = f"left out, the lines are too short: more. --width {table_width(table)} shows all columns"
+    assert part.notes == (left_out, "note"), "the note of a column goes with it"
     (part,) = fit(table, 45)
     assert {column.header for column in part.columns} == {"size", "time"}
 
@@ -53,7 +54,8 @@ def test_parts_are_even_repeat_the_labels_and_are_numbered():
         ["b2", "b3"],
     ]
     assert all(part.columns[0].header == "size" for part in parts)
-    assert [part.notes for part in parts] == [(), ("note",)]
+    left_out = "left out, the lines are too short: more, x. --width 108 shows all columns"
+    assert [part.notes for part in parts] == [(), (left_out, "note")]
 
 
 def test_what_cannot_fit_is_not_cut():

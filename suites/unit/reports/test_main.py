@@ -323,4 +323,4 @@ def test_a_stream_of_few_symbols_still_gets_its_table(runs):
     with run_module("show", encoding="ascii") as process:
         shown, errors = process.communicate()
     assert (process.returncode, errors) == (Exit.FINE, b"")
-    assert b"1.00 ?s" in shown
+    assert b"1.00 us" in shown

@@ -107,3 +107,14 @@ def test_a_table_without_rows_says_so(render):
 @pytest.mark.parametrize("render", [terminal.render, markdown.render])
 def test_tables_are_apart(render):
     assert re.search(r"\n\n(### )?A title", render([SMALL, SMALL]))
+
+
+def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():
+    name = "a_rather_long_operator-numba_parallel-f32-16777216-cpu"
+    table = Table("T", (Column("cell", align="left"), Column("time", "x")), (Row((Text(name), Text("3 ns"))),))
+    for width in range(24, 60):
+        shown = terminal.render([table], width)
+        assert "16777216" in shown, width
+        assert max(map(len, shown.splitlines())) <= width
+    run = "20261122T145809-aca4"
+    assert run in terminal.render([Table("T", (Column("why", align="left"),), (Row((Text(f"a run, {run}"),)),))], 24)

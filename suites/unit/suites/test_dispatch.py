@@ -263,9 +263,10 @@ def test_the_header_of_a_run_names_machine_libraries_and_compiler(short_run):
     assert "CXX" in header.flags
 
 
-def test_show_and_compare_read_a_run_like_any_other(short_run, capsys):
-    assert main(["show", str(short_run.path), "--format", "markdown"]) == Exit.FINE
-    assert capsys.readouterr().out == short_run.page
+def test_show_and_compare_read_a_run_like_any_other(short_run, tmp_path, capsys):
+    assert main(["show", str(short_run.path), "--summary", str(tmp_path / "page.md")]) == Exit.FINE
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == short_run.page
+    capsys.readouterr()
     # Its rounds belong to one process, which decides nothing about another one.
     assert main(["compare", str(short_run.path), str(short_run.path), "--format", "csv"]) == Exit.COULD_NOT_RUN
     assert "add,float32,16,numba,loop,cpu" in capsys.readouterr().out

@@ -1,0 +1,1 @@
+"""Writes recorded runs in the formats of other tools: pytest-benchmark, asv and JUnit."""

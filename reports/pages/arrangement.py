@@ -1,0 +1,62 @@
+"""Chooses and sorts the cells of a page, as the options ``--only`` and ``--sort`` ask."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from reports.pages.backend_grid import placed
+from reports.pages.rows import CellRow
+from reports.records.status import Status
+from reports.statistics.verdict_codes import SMALLEST
+
+
+def _is_slower(row: CellRow) -> bool:
+    return row.ratio is not None and row.ratio > 1 and not _is_tie(row)
+
+
+def _is_faster(row: CellRow) -> bool:
+    return row.ratio is not None and row.ratio < 1 and not _is_tie(row)
+
+
+def _is_tie(row: CellRow) -> bool:
+    """Returns whether a cell cannot be told apart from what it is compared with; itself is no tie."""
+    found = row.compared
+    if found is None or row.cell.backend == row.reference:
+        return False
+    smallest = SMALLEST[row.cell.platform]
+    return abs(math.log(found.value)) < math.log1p(smallest) if found.low is None else found.is_tie(smallest)
+
+
+KINDS: Mapping[str, Callable[[CellRow], bool]] = {
+    "slower": _is_slower,
+    "faster": _is_faster,
+    "ties": _is_tie,
+    "failed": lambda row: row.status.failed,
+    "skipped": lambda row: row.status is Status.SKIPPED,
+}
+"""What ``--only`` takes: slower or faster than the baseline, tied with it, failed, or skipped."""
+
+SORTS: Mapping[str, Callable[[CellRow], float | None]] = {
+    "ratio": lambda row: row.ratio,
+    "time": lambda row: row.timing.median_ns if row.timing else None,
+    "size": lambda row: row.cell.size,
+    "budget": lambda row: row.record.accuracy.budget_used if row.record.accuracy else None,
+}
+"""What ``--sort`` takes beside ``name``: the greatest first."""
+
+
+def arranged(rows: Sequence[CellRow], sort: str | None, only: Collection[str]) -> list[CellRow]:
+    """Returns the rows of any of the kinds `only`, or all of them, sorted.
+
+    Args:
+        rows: The rows.
+        sort: A key of `SORTS`, or None or `name` for the order of tables. Rows without the value come last.
+        only: Keys of `KINDS`.
+    """
+    chosen = [one.row for one in placed([row for row in rows if not only or any(KINDS[kind](row) for kind in only)])]
+    if sort is None or sort == "name":
+        return chosen
+    return sorted(chosen, key=lambda row: _descending(SORTS[sort](row)))
+
+
+def _descending(value: float | None) -> float:
+    return math.inf if value is None or math.isnan(value) else -value

@@ -1,0 +1,165 @@
+"""The page of a job: failures first, folded details, never too large, and names that stay data."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from reports.cli import main
+from reports.errors import ReportError
+from reports.pages.run_page import page_of
+from reports.records.status import Status
+from reports.render.job_summary import MOST_BYTES, append_job_summary, job_summary
+from reports.render.layout import Column, Row, Style, Table, Text
+from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, whole
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</summary></details><img src=x onerror=alert(1)>",
+    "a | b | c",
+    "`code` **bold** [link](javascript:alert(1))",
+    "![x](https://example.org/x.png)",
+    "https://example.org/a?b=c www.example.org",
+    "line\n\n# heading\n- item",
+    "\x1b[31mred\x07",
+    "&lt;b&gt; $x$ ~~y~~ @someone #17",
+]
+
+
+def table_of(count, bad=(), title="Times", role="detail", notes=()):
+    rows = tuple(
+        Row((Text(f"row {number}"), Text("12.3 µs", Style.BAD if number in bad else Style.PLAIN)), f"op {number // 9}")
+        for number in range(count)
+    )
+    return Table(title, (Column("name", align="left"), Column("time")), rows, tuple(notes), role=role)
+
+
+def size(text):
+    return len(text.encode())
+
+
+def html_of(text):
+    return MarkdownIt("gfm-like", {"linkify": False}).render(text)
+
+
+def test_verdicts_and_failures_come_first_then_the_summary_then_folded_details():
+    tables = [
+        table_of(5, bad=[3], title="All times", notes=["cells: 4 passed, 1 failed", "CRASHED numba: signal 11 (x)"]),
+        table_of(2, title="Means", role="summary"),
+        table_of(1, title="No proof", role="alarm"),
+    ]
+    text = job_summary(tables, origin="kernel-bridge show a")
+    places = [
+        text.index(part)
+        for part in (
+            "### No proof", "- **All times**: 4 passed, 1 failed", "### 1 of 5 rows need a look: All times",
+            "- CRASHED numba: signal 11", "### Means", "<details><summary>All times: 5 rows</summary>", "| row 4 |",
+            "</details>",
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert "Left out" not in text
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3000), st.sampled_from(["alarm", "summary", "detail"]), st.text(max_size=400), st.booleans()
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, MOST_BYTES),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_page_is_larger_than_its_room(drawn, most):
+    tables = [
+        table_of(count, range(0, count, 3) if is_bad else (), title, role, [title] * (count % 50))
+        for count, role, title, is_bad in drawn
+    ]
+    text = job_summary(tables, most, "kernel-bridge show 20260101T000000-aaaa")
+    assert size(text) <= most
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_what_is_left_out_is_counted_and_its_place_is_named():
+    text = job_summary([table_of(5000)], 10_000, "kernel-bridge show 20260101T000000-aaaa")
+    (first,) = set(re.findall(r"first ([\d,]+) of 5,000 rows", text))
+    shown = len(re.findall(r"^\|.*row \d+ ", text, re.MULTILINE))
+    assert int(first.replace(",", "")) == shown > 100
+    assert f"{5000 - shown:,} rows" in text
+    assert "kernel-bridge show 20260101T000000-aaaa shows all." in text
+
+
+def test_many_failures_do_not_push_the_summary_out():
+    failing = table_of(5000, bad=range(5000), title="Failures", notes=["WRONG_VALUE numba: far off"])
+    text = job_summary([failing, table_of(8, title="Means", role="summary")])
+    assert "5,000 of 5,000 rows need a look" in text
+    assert "row 7" in text[text.index("### Means") :]
+
+
+def test_a_run_of_five_thousand_cells_fits(tmp_path):
+    run = make_run()
+    records = [
+        make_record(record.cell, record.timing.median_ns, run)
+        for number in range(2500)
+        for record in make_pair(1000.0, 900.0 + number, operator=f"operator_{number:04}")
+    ]
+    records[7] = make_record(records[7].cell, run=run, status=Status.WRONG_VALUE, reason="812 ulp")
+    page = page_of(records)
+    file = tmp_path / "summary.md"
+    append_job_summary(page.tables, file, page.origin)
+    text = file.read_text(encoding="utf-8")
+    assert size(text) <= MOST_BYTES
+    assert text.index("WRONG_VALUE") < text.index("### Summary of cpu") < text.index("<details>")
+    assert "1 failed" in text
+
+
+def test_commands_that_append_stay_below_the_limit_together(tmp_path):
+    file = tmp_path / "summary.md"
+    file.write_text("# Before\n" + "x" * 20_000, encoding="utf-8")
+    sizes = []
+    for _ in range(12):
+        append_job_summary([table_of(4000, bad=[1])], file)
+        sizes.append(file.stat().st_size)
+        assert sizes[-1] <= MOST_BYTES
+    assert sizes[1] > sizes[0] > 20_009
+    assert sizes[-1] == sizes[-2], "no room is left for a sentence"
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(ReportError, match="cannot be written"):
+        append_job_summary([table_of(1)], tmp_path)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_data(name):
+    records = [
+        make_record(make_cell(operator=name, backend=name)),
+        make_record(make_cell(operator=name, backend="jnp"), status=Status.CRASHED, reason=name),
+    ]
+    text = job_summary(page_of(records).tables, origin=name)
+    plain = job_summary(page_of([make_record(make_cell(operator="x", backend="y"))]).tables)
+    found = html_of(text)
+    for tag in ("script", "img", "a ", "h1", "del", "strong><strong"):
+        assert f"<{tag}" not in found.replace("<article", "")
+    assert found.count("<details>") == found.count("</details>") == plain.count("<details>")
+    assert "://" not in text.replace(r"\://", "") or "example" not in name
+    assert "\x1b" not in text
+    # Each row of a table has as many cells as its head.
+    for table in re.findall(r"<table>.*?</table>", found, re.DOTALL):
+        counts = {len(re.findall(r"<t[hd]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)}
+        assert len(counts) == 1
+
+
+def test_show_appends_such_a_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    (tmp_path / "20260101T000000-aaaa.jsonl").write_bytes(whole(make_pair(1000.0, 900.0)))
+    file = tmp_path / "summary.md"
+    assert main(["show", "--summary", str(file)]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert "2 passed, 0 failed, 0 skipped" in text
+    assert "<details><summary>Time per call on cpu: Xeon: 1 row</summary>" in text
+    assert html_of(text).count("<table>") == 3
