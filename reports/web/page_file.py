@@ -16,7 +16,7 @@ from reports.web.chart_specs import chart_specs
 from reports.web.chart_theme import INKS, chart_config, series_colors, series_scale, series_shapes
 from reports.web.markup import Markup, data_block, element, joined
 from reports.web.page_sections import MutantFacts, PageSection, draws_charts, page_sections
-from reports.web.run_choice import RunChoice, choose
+from reports.web.run_choice import RunChoice, choose, device_text
 from reports.web.vega_bundle import NAME, vega_script
 
 STYLES = ("tokens", "frame", "text", "summary", "tables", "heat", "charts", "filters", "dialog", "print")
@@ -105,7 +105,7 @@ def _body(choice: RunChoice, sections: Sequence[PageSection], title: str) -> Mar
 
 
 def _heading(choice: RunChoice) -> str:
-    devices = list(dict.fromkeys(run.device for run in choice.shown))
+    devices = list(dict.fromkeys(device_text(run.run) for run in choice.shown))
     last = max(run.run.started for run in choice.shown)
     return f"{', '.join(devices)}; last run {last[:16].replace('T', ' ')} UTC"
 

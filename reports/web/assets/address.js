@@ -42,12 +42,14 @@ addEventListener("hashchange", () => {
 });
 
 function markMenu() {
-  const links = [...document.querySelectorAll(".menu a")];
+  const menu = document.querySelector(".menu");
+  const links = [...menu.querySelectorAll("a")];
   const sections = links.map((link) => byId(link.getAttribute("href").slice(4)));
   const seen = new Set();
   const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target);
     const first = sections.findIndex((section) => seen.has(section));
+    if (first >= 0) menu.scrollLeft = links[first].offsetLeft - 48; // on a phone, the menu is wider than the screen
     links.forEach((link, place) => (place === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
   }, { rootMargin: "-15% 0px -55% 0px" });
   sections.forEach((section) => section && observer.observe(section));
