@@ -23,7 +23,14 @@ from pathlib import Path
 CLONE, OWN, OTHER = "clone", "own", "other"
 """The folders that a stranger works in: her clone of the project, her own project, and another project of hers."""
 
-PAGES = ("README.md", "docs/index.md", "docs/own-operators.md", "docs/measuring.md", "docs/commands.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/own-operators.md",
+    "docs/measuring.md",
+    "docs/report.md",
+    "docs/commands.md",
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,13 @@ EXPECTED = {
     ),
     "kernel-bridge show latest --export run.xml": Expected(OWN, (_TABLE,)),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
+    'python -m pip install ".[report]"': Expected(CLONE),
+    "kernel-bridge report latest": Expected(OWN, (r"report.html: \d+\.\d MB\. Open it in a browser\.",)),
+    "kernel-bridge report previous latest --output before-and-after.html": Expected(
+        OWN, (r"before-and-after.html: \d+\.\d MB\.",)
+    ),
+    "nox -s report -- latest": Expected(CLONE, (r"report.html: \d+\.\d MB\.",)),
+    "nox -s pictures": Expected(CLONE, later="nox -s docs checks that the pictures are current"),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
     "python -m suites.dispatch.startup": Expected(
         OWN, (r"minimum +median.*import bridge +\d.*first kernel, handlers on disk +\d.*second kernel +\d",), "1"
