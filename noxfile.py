@@ -124,6 +124,12 @@ def gate(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def keep(session: nox.Session) -> None:
+    """Keep recorded runs on a branch, and bring kept runs back (`-- latest`, `-- --into kept`)."""
+    command(session, "keep")
+
+
+@nox.session(python=False)
 def runs(session: nox.Session) -> None:
     """List the recorded runs."""
     command(session, "runs")

@@ -243,6 +243,12 @@ def _gate(options: argparse.Namespace) -> Exit:
     return gate(options)
 
 
+def _keep(options: argparse.Namespace) -> Exit:
+    from suites.keeping.keep_command import keep
+
+    return keep(options)
+
+
 def _dispatch(options: argparse.Namespace) -> Exit:
     _announce(f"measuring what a call costs on {options.device}")
     from suites.dispatch.dispatch_command import dispatch
@@ -326,6 +332,7 @@ def parser() -> Parser:
         "gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]"
     )
     _add_names(compare, gate)
+    _add_keeping(add("keep", _keep, "keep recorded runs on a branch of the repository, and bring kept runs back"))
     for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     for each in (bench, validate, mutants, mutate, special, listing, dispatch):
@@ -405,6 +412,20 @@ def parser() -> Parser:
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
     return main_parser
+
+
+def _add_keeping(keep: argparse.ArgumentParser) -> None:
+    """Adds what only ``keep`` has: a branch, its limit, and a folder for the kept runs."""
+    keep.set_defaults(summary=None)
+    keep.add_argument("run_names", nargs="*", metavar="RUN", help=RUN_HELP)
+    keep.add_argument("--branch", default="history", metavar="NAME", help="the branch of the runs (default: history)")
+    keep.add_argument("--remote", default="origin", metavar="NAME", help="the remote that has it (default: origin)")
+    text = "megabytes of the branch; beyond them the oldest runs are dropped (default: 200)"
+    keep.add_argument("--most-mb", type=whole(1), default=200, metavar="N", help=text)
+    text = "write the kept runs to this folder, of the machines of RUN, or of all if there is no RUN"
+    keep.add_argument("--into", metavar="FOLDER", help=text)
+    keep.add_argument("--last", type=whole(1), metavar="N", help="with --into: the newest N runs of each machine")
+    keep.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 
 
 def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) -> None:
