@@ -23,7 +23,14 @@ from pathlib import Path
 CLONE, OWN, OTHER = "clone", "own", "other"
 """The folders that a stranger works in: her clone of the project, her own project, and another project of hers."""
 
-PAGES = ("README.md", "docs/index.md", "docs/own-operators.md", "docs/measuring.md", "docs/commands.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/own-operators.md",
+    "docs/measuring.md",
+    "docs/commands.md",
+    "docs/continuous-integration.md",
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,13 @@ EXPECTED = {
         OWN, (_TABLE,), "--profile full --operator add --dtype int32 --size 4096"
     ),
     "kernel-bridge validate --operator add -- -k vmap": Expected(OWN, (_GRID,)),
-    "nox -s lint typing": Expected(CLONE, (r"All checks passed", r"no issues found")),
+    "kernel-bridge keep --into kept": Expected(
+        OWN, later="the unit tests keep runs; a stranger's repository has no remote"
+    ),
+    "kernel-bridge runs --runs kept": Expected(OWN, later="the unit tests list kept runs"),
+    "nox -s lint typing": Expected(
+        CLONE, (r"All checks passed", r"workflows: actionlint, zizmor, shellcheck find nothing", r"no issues found")
+    ),
     "nox -s tests": Expected(CLONE, later="the test command follows the walk"),
     "nox -s docs": Expected(CLONE, (r"passed",)),
 }
