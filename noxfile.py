@@ -112,6 +112,12 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def history(session: nox.Session) -> None:
+    """Show the runs at which a cell became slower or faster (`-- --series --operator softmax`)."""
+    command(session, "history")
+
+
+@nox.session(python=False)
 def calibrate(session: nox.Session) -> None:
     """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
     command(session, "calibrate")

@@ -100,6 +100,10 @@ EXPECTED = {
     ),
     "kernel-bridge gate baseline": Expected(OWN, later="the unit tests compare with a baseline"),
     "kernel-bridge runs": Expected(OWN, (r"Runs in runs.*validate full.*quick",)),
+    "kernel-bridge history": Expected(OWN, (r"Changes on cpu.*cells with",)),
+    "kernel-bridge history --series --operator add": Expected(
+        OWN, (r"Changes on cpu.*History of cube-",), "--operator cube"
+    ),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge dispatch": Expected(

@@ -6,7 +6,8 @@ Rooms, from the bottom to the top:
     statistics  ratios with intervals, ties and verdicts
     render      tables as text: for a terminal, as Markdown, or to files
     pages       from records to tables and frames
-    cli         the commands `show`, `compare` and `runs`
+    history     the times of a cell over runs, and when they changed
+    cli         the commands `show`, `compare`, `history` and `runs`
 
 This package imports fast. `to_frame` needs pandas, which is imported when it is first used.
 """

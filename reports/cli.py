@@ -1,4 +1,4 @@
-"""Implements the commands that read recorded runs: ``show``, ``compare``, ``calibrate`` and ``runs``."""
+"""Implements the commands that read recorded runs: ``show``, ``compare``, ``history``, ``calibrate`` and ``runs``."""
 
 import argparse
 import sys
@@ -88,8 +88,11 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
     calibration = add("calibrate", text, _calibrate)
     calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
     _add_simulation(calibration)
+    past = add("history", "show the runs at which a cell became slower or faster, newest first", _history)
+    past.add_argument("run_names", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: all runs of the folder)")
+    past.add_argument("--series", action="store_true", help="add a table of each cell, with its time in each run")
     listing = add(runs, "list the recorded runs, oldest first", _list)
-    selecting = [show, calibration]
+    selecting = [show, past, calibration]
     if compares:
         comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
         comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
@@ -199,6 +202,33 @@ def _calibrate(options: argparse.Namespace) -> tuple["Page", Exit]:
         except OSError as error:
             raise ReportError(f"--picture {options.picture}: cannot be written: {error.strerror}.") from error
     return Page((calibration_table(simulated, title, notes),), calibration_frame(simulated)), Exit.FINE
+
+
+def _history(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.history.histories import histories
+    from reports.history.history_table import history_frame, history_tables
+    from reports.render.page import Page
+
+    paths = [find_run(name, options.runs) for name in options.run_names] or list_runs(options.runs)
+    runs: list[RunFile] = []
+    code = Exit.FINE
+    for path in paths:
+        try:
+            runs.append(_read(path))
+        except ReportError as error:
+            # One bad file must not hide the others.
+            _say(options, str(error))
+            code = Exit.COULD_NOT_RUN
+            continue
+        for problem in runs[-1].problems[:1]:
+            _say(options, f"DAMAGED: {problem}")
+            code = Exit.COULD_NOT_RUN
+    series = histories(runs, lambda cell: _is_selected(cell, options))
+    if not series:
+        raise RunNotFound(
+            f"none of {len(paths):,} runs has a time of such a cell. Record runs with bench, or leave an option out."
+        )
+    return Page(tuple(history_tables(series, options.series)), history_frame(series)), code
 
 
 def _list(options: argparse.Namespace) -> tuple["Page", Exit]:

@@ -238,7 +238,7 @@ def test_the_steps_of_the_page_check_a_change_and_keep_a_night(work, tmp_path):
     ("job", "code", "ends", "says"),
     [
         ("cpu", 0, 0, ""), ("cpu", 1, 1, "::error title=Slower or wrong"), ("cpu", 3, 0, "::warning title="),
-        ("cuda", 0, 0, ""), ("cuda", 1, 1, "::error title=Slower or wrong"), ("cuda", 3, 3, "::error title=The gate could"),
+        ("cuda", 0, 0, ""), ("cuda", 1, 1, "::error title=Slower or wrong"), ("cuda", 3, 3, "::error title=The gate"),
         ("cpu", 137, 137, ""),
     ],
 )  # fmt: skip
