@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -156,7 +157,8 @@ class Runner:
             (programs / name).chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("KERNEL_BRIDGE", "GITHUB"))}
         self.variables = kept | {
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(PROJECT), "CI": "true",
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "CI": "true",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
             "GITHUB_STEP_SUMMARY": str(self.summary), "GITHUB_BASE_REF": "main", "GITHUB_ACTIONS": "true",
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
         }  # fmt: skip
@@ -205,6 +207,8 @@ def uploaded(text, job):
     return re.findall(r'path: "?([\w./*]+)', own.partition("upload-artifact")[2])
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("vl_convert") is None, reason="the page needs vl-convert-python: kernel-bridge[report]")
 def test_the_steps_of_the_page_check_a_change_and_keep_a_night(work, tmp_path):
     """The job for CPUs of both workflows, from top to bottom, with one operator and the shortest times."""
     runner = Runner(tmp_path, work)
