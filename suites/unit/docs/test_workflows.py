@@ -107,6 +107,42 @@ def test_a_command_that_does_not_exist_is_seen():
     assert list(commands('a "$X" || code=$?\nb c  # d\n')) == [["a", "name"], ["code=$?"], ["b", "c"]]
 
 
+def test_linters_that_see_nothing_pass_nothing(tmp_path, monkeypatch, capsys):
+    """The lint session first shows each tool a broken workflow; here all tools are blind."""
+    for name in ("actionlint", "zizmor", "shellcheck"):
+        (tmp_path / name).write_text("#!/bin/sh\ncat > /dev/null < /dev/null\necho 'Checking 1 workflow file(s)...'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert LINTER.main(str(tmp_path / "actionlint")) == 1
+    told = capsys.readouterr().out
+    assert [tool for tool in LINTER.FAULTS if f"{tool} does not find its fault" not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "clean"),
+    [
+        ("Checking 1 workflow file(s)...", 0, True),
+        ("No workflow files found to lint", 0, False),
+        ('Checking 1 workflow file(s)...\n../w.yml:3:4 label "gpu" is unknown. available labels are', 1, True),
+        ('Checking 1 workflow file(s)...\n../w.yml:3:4 label "gpux" is unknown. available labels are', 1, False),
+        ('Checking 1 workflow file(s)...\nw.yml:3:4 label "gpu" is unknown\nw.yml:5:1 unexpected key', 1, False),
+        ("Checking 1 workflow file(s)...\npanic", 2, False),
+        ("", 127, False),
+    ],
+)
+def test_what_actionlint_says_is_understood(tmp_path, monkeypatch, said, code, clean):
+    (tmp_path / "said").write_text(said + "\n")
+    for name, text in (
+        ("actionlint", f"cat {tmp_path}/said; exit {code}"),
+        ("zizmor", "exit 0"),
+        ("shellcheck", "exit 0"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert ("actionlint" not in LINTER.complaints(LINTER.BROKEN, str(tmp_path / "actionlint"))) == clean
+
+
 def test_the_workflows_are_found():
     assert {Path(name).name.partition(":")[0] for name in WORKFLOWS} == {
         "ci.yml", "speed.yml", "gpu.yml", "nightly.yml", PAGE.name
