@@ -172,6 +172,16 @@ def test_a_job_can_write_only_where_nothing_is_timed():
         assert text.count("timeout-minutes") == text.count("runs-on:"), name
 
 
+def test_no_code_of_a_fork_reaches_our_machines_or_our_token():
+    for name, text in WORKFLOWS.items():
+        assert "pull_request_target" not in text, name
+        assert "secrets." not in text, name
+        jobs = re.split(r"^  (?=\w+:$)", text.partition("\njobs:\n")[2], flags=re.M)
+        for job in jobs:
+            if "self-hosted" in job and re.search(r"^(on:.*|  )pull_request", text, re.M):
+                assert "github.event.pull_request.head.repo.full_name == github.repository" in job, name
+
+
 SHIM = """#!/bin/sh
 exec "{python}" -P -m suites "$@"
 """
