@@ -51,6 +51,12 @@ def commands(script):
                 yield list(group)
 
 
+def jobs(text):
+    """The text of each job of a workflow, by its name."""
+    parts = re.split(r"^  (\w+):\n", text.partition("\njobs:\n")[2], flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
 def sessions():
     """The names of the nox sessions."""
     found = {}
@@ -167,7 +173,7 @@ def test_a_job_can_write_only_where_nothing_is_timed():
     for name, text in WORKFLOWS.items():
         assert re.search(r"^permissions:\n  contents: read$", text, re.M), name
         assert re.findall(r"^\s+(\w+): write", text, re.M) in ([], ["contents"]), name
-        for job in text.partition("\njobs:\n")[2].split("\n  ")[1:]:
+        for job in jobs(text).values():
             assert not ("contents: write" in job and re.search(r"kernel-bridge (bench|validate|gate)", job)), name
         assert text.count("timeout-minutes") == text.count("runs-on:"), name
 
@@ -176,8 +182,7 @@ def test_no_code_of_a_fork_reaches_our_machines_or_our_token():
     for name, text in WORKFLOWS.items():
         assert "pull_request_target" not in text, name
         assert "secrets." not in text, name
-        jobs = re.split(r"^  (?=\w+:$)", text.partition("\njobs:\n")[2], flags=re.M)
-        for job in jobs:
+        for job in jobs(text).values():
             if "self-hosted" in job and re.search(r"^(on:.*|  )pull_request", text, re.M):
                 assert "github.event.pull_request.head.repo.full_name == github.repository" in job, name
 
@@ -248,8 +253,7 @@ def work(tmp_path):
 
 def uploaded(text, job):
     """The paths of the artifact of a job."""
-    part = re.split(r"^  (?=\w+:$)", text.partition("\njobs:\n")[2], flags=re.M)
-    (own,) = [each for each in part if each.startswith(f"{job}:")]
+    own = jobs(text)[job]
     return re.findall(r'path: "?([\w./*]+)', own.partition("upload-artifact")[2])
 
 
