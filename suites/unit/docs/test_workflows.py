@@ -278,12 +278,10 @@ def test_the_steps_of_the_page_check_a_change_and_keep_a_night(work, tmp_path):
 
     (work / "report.html").unlink()
     text = workflow("nights.yml")
-    for step in LINTER.steps(text):
-        if "bench" in step.script:
-            # The runs of the gate are timed already, and take the place of a run of the full profile.
-            continue
+    # What the job `cpu` of a night would record takes minutes: the three runs from above take its place.
+    for step in (step for step in LINTER.steps(text) if step.job == "keep"):
         assert runner.step(step) == 0, runner.output
-    assert len([*(work / "kept").glob("*.jsonl.gz")]) >= 3
+    assert len([*(work / "kept").glob("*.jsonl.gz")]) == 3
     assert git(tmp_path / "remote.git", "rev-parse", "history")
     assert (work / "report.html").is_file()
 
