@@ -16,7 +16,7 @@ from typing import Any
 from reports.cli import RUN_HELP, add_commands, add_export
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, seconds, whole
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, percent, seconds, whole
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
 
@@ -452,6 +452,8 @@ def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) 
         each.add_argument(
             "--minutes", type=minutes, default=limit, metavar="M", help=f"time for two revisions (default: {said})"
         )
+    text = "slowdown that must be ruled out, in percent, such as 50 on a noisy machine (default: of the policy)"
+    gate.add_argument("--large", type=percent, metavar="P", help=text)
 
 
 def _program() -> str:

@@ -231,17 +231,10 @@ def workflow(file):
     return text
 
 
-def policy():
-    """The policy that the page gives for a shared runner."""
-    (text,) = [block.code for block in blocks(PAGE, "toml") if block.file]
-    return text
-
-
 @pytest.fixture
 def work(tmp_path):
     """What actions/checkout leaves of a user's repository: a clone at a change of hers, which knows origin/main."""
-    short = policy().replace("minutes = 10", "minutes = 0.2")
-    assert short != policy()
+    short = "[tool.kernel-bridge.gate]\nminutes = 0.2\n"
     project = tmp_path / "project"
     commit(project, {"my_ops.py": OPERATORS, "pyproject.toml": short, ".gitignore": "runs/\nkept/\n"})
     git(tmp_path, "clone", "--quiet", "--bare", str(project), str(tmp_path / "remote.git"))
