@@ -21,7 +21,7 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, at most 8, because each compiles its own kernels."""
 
 
-def install(session: nox.Session, environment: str, *groups: str) -> Path:
+def install(session: nox.Session, environment: str, *groups: str, extras: tuple[str, ...] = ()) -> Path:
     """Installs the project in place, in an environment that sessions share: the next session starts at once.
 
     Args:
@@ -29,6 +29,7 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
         environment: The folder of the environment, in ``.nox``; it is made if it is missing.
         *groups: The dependency groups to install. An argument of the session that ends with ``cuda`` adds the extra for
             CUDA.
+        extras: More extras of the project to install.
 
     Returns:
         The folder with the programs of the environment.
@@ -37,15 +38,19 @@ def install(session: nox.Session, environment: str, *groups: str) -> Path:
     programs = folder / ("Scripts" if sys.platform == "win32" else "bin")
     if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
         session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
-    extras = "suites,cuda13" if any(argument.endswith("cuda") for argument in session.posargs) else "suites"
-    requirements = ["-e", f".[{extras}]", *nox.project.dependency_groups(PYPROJECT, *groups)]
+    cuda = ("cuda13",) if any(argument.endswith("cuda") for argument in session.posargs) else ()
+    requirements = [
+        "-e",
+        f".[{','.join(('suites', *cuda, *extras))}]",
+        *nox.project.dependency_groups(PYPROJECT, *groups),
+    ]
     session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
     return programs
 
 
-def command(session: nox.Session, name: str) -> None:
+def command(session: nox.Session, name: str, *extras: str) -> None:
     """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what was typed."""
-    programs = install(session, "commands")
+    programs = install(session, "commands", extras=extras)
     variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
     session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)
 
@@ -106,6 +111,19 @@ def show(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def report(session: nox.Session) -> None:
+    """Write a page with pictures of recorded runs, one HTML file (`-- latest`, `-- RUN --output page.html`)."""
+    command(session, "report", "report")
+
+
+@nox.session(python=False)
+def pictures(session: nox.Session) -> None:
+    """Draw the pictures of the README, and write its table, from the published records (`-- --check`)."""
+    programs = install(session, "commands", extras=("report",))
+    session.run(str(programs / "python"), "-m", "reports.web.readme", *session.posargs, external=True)
+
+
+@nox.session(python=False)
 def compare(session: nox.Session) -> None:
     """Time two git revisions in turns and compare them (`-- main`, `-- v1 v2`), or two recorded runs."""
     command(session, "compare")
@@ -144,7 +162,7 @@ def runs(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run every test: the quick cells of every check, and the unit tests (`-- --device cuda`, `-- -k vmap`)."""
-    programs = install(session, "development", "test")
+    programs = install(session, "development", "test", "browser")
     # The options of the commands have a prefix in pytest.
     ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
     given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
@@ -163,7 +181,7 @@ def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
     programs = install(session, "development", "test", "docs")
     python = str(programs / "python")
-    session.run(python, "docs/pictures.py", "--check", external=True)
+    session.run(python, "-m", "reports.web.readme", "--check", external=True)
     session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
     # -E makes Sphinx read every page again: it reports the faults of a page only when it reads it.
     build = ("-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
@@ -211,7 +229,9 @@ def package(session: nox.Session) -> None:
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
-    missing = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"} - set(names)
+    needed = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"}
+    needed |= {"reports/web/assets/start.js", "reports/web/assets/tokens.css"}
+    missing = needed - set(names)
     if unwanted or missing:
         session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
     session.log(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**20:.2f} MiB")

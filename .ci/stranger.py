@@ -28,6 +28,7 @@ PAGES = (
     "docs/index.md",
     "docs/own-operators.md",
     "docs/measuring.md",
+    "docs/report.md",
     "docs/commands.md",
     "docs/continuous-integration.md",
 )
@@ -105,6 +106,13 @@ EXPECTED = {
         OWN, (r"Changes on cpu.*History of cube-",), "--operator cube"
     ),
     "kernel-bridge show latest": Expected(OWN, (_TABLE,)),
+    'python -m pip install ".[report]"': Expected(CLONE),
+    "kernel-bridge report latest": Expected(OWN, (r"report.html: \d+\.\d MB\. Open it in a browser\.",)),
+    "kernel-bridge report previous latest --output before-and-after.html": Expected(
+        OWN, (r"before-and-after.html: \d+\.\d MB\.",)
+    ),
+    "nox -s report -- latest": Expected(CLONE, (r"report.html: \d+\.\d MB\.",)),
+    "nox -s pictures": Expected(CLONE, later="nox -s docs checks that the pictures are current"),
     "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py": Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge dispatch": Expected(
         OWN, (r"Dispatch cost on cpu.*native handler, Numba.*Targets",), "--rounds 3 --backend numba --backend jnp"

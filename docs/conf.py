@@ -26,7 +26,7 @@ release = version = bridge.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # A tutorial is a percent-format script, which `percent_scripts` below makes Markdown of.
 source_suffix = {".md": "markdown", ".py": "markdown"}
-exclude_patterns = ["conf.py", "pictures.py", "tutorials/__init__.py", "tutorials/test_*.py", "**/__pycache__"]
+exclude_patterns = ["conf.py", "tutorials/__init__.py", "tutorials/test_*.py", "**/__pycache__"]
 
 # Every reference must lead somewhere; `sphinx-build -W` makes a warning an error.
 nitpicky = True

@@ -1,8 +1,8 @@
-"""Implements the commands that read recorded runs: ``show``, ``compare``, ``history``, ``calibrate`` and ``runs``."""
+"""Implements the commands that read recorded runs: ``show``, ``report``, ``compare``, ``history`` and their like."""
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,9 @@ from reports.render.visible import visible
 
 if TYPE_CHECKING:
     from reports.render.page import Page
+
+REPORT_FILE = "report.html"
+"""The file that ``report`` writes by default."""
 
 RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
@@ -66,13 +69,25 @@ def _named(options: argparse.Namespace) -> str:
 _RAW = argparse.RawDescriptionHelpFormatter
 
 
-def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) -> None:
+def _nothing_known(platform: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return {}, {}
+
+
+def add_commands(
+    commands: Any,
+    runs: str = "runs",
+    *,
+    compares: bool = True,
+    mutant_facts: Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]] = _nothing_known,
+) -> None:
     """Adds the commands to a parser's subparsers.
 
     Args:
         commands: The result of ``add_subparsers``.
         runs: The name of the command that lists runs.
         compares: Whether to add ``compare``; the command line of the suites has one that also takes revisions.
+        mutant_facts: Returns, for a platform, the purpose of each check and the fault of each broken kernel. Records
+            do not have them.
     """
 
     def add(name: str, text: str, command: Callable[[argparse.Namespace], tuple["Page", Exit]]) -> Any:
@@ -88,11 +103,15 @@ def add_commands(commands: Any, runs: str = "runs", *, compares: bool = True) ->
     calibration = add("calibrate", text, _calibrate)
     calibration.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP)
     _add_simulation(calibration)
+    report = add("report", "write a page with pictures of recorded runs: one HTML file that loads nothing", _report)
+    report.add_argument("run_names", nargs="*", default=["latest"], metavar="RUN", help=f"{RUN_HELP} (default: latest)")
+    report.add_argument("--output", default=REPORT_FILE, metavar="FILE", help="the file (default: %(default)s)")
+    report.set_defaults(mutant_facts=mutant_facts)
     past = add("history", "show the runs at which a cell became slower or faster, newest first", _history)
     past.add_argument("run_names", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: all runs of the folder)")
     past.add_argument("--series", action="store_true", help="add a table of each cell, with its time in each run")
     listing = add(runs, "list the recorded runs, oldest first", _list)
-    selecting = [show, past, calibration]
+    selecting = [show, report, past, calibration]
     if compares:
         comparison = add("compare", "compare the times of two recorded runs, cell by cell", _compare)
         comparison.add_argument("base", metavar="BASE", help=RUN_HELP)
@@ -128,6 +147,27 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
     records = _select(run.records, options)
     judgement = _judged(run, records, options)
     return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
+
+
+def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
+    from reports.pages.run_table import run_table
+    from reports.render.page import Page
+    from reports.web.page_file import page_text
+
+    found = {name: _read(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
+    # One run can have several names.
+    unique = list({run.path.resolve(): run for run in found.values()}.values())
+    text = page_text([(run, _select(run.records, options)) for run in unique], mutant_facts=options.mutant_facts)
+    try:
+        Path(options.output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReportError(f"--output {options.output}: cannot be written: {error.strerror}.") from error
+    for run in unique:
+        for line in judge(run).lines:
+            print(f"kernel-bridge: note: {visible(f'{run.path}: {line}')}", file=sys.stderr)
+    print(visible(f"{options.output}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser."), file=sys.stderr)
+    # What the page shows has its own exit code: in the command that recorded it, and in `show`.
+    return Page.of([run_table({str(run.run_id): run for run in unique}, options.output)]), Exit.FINE
 
 
 def _compare(options: argparse.Namespace) -> tuple["Page", Exit]:

@@ -33,5 +33,9 @@ class PolicyError(ReportError, ValueError):
     """The policy of the gate in a `pyproject.toml` has an unknown key, or a value that makes no sense."""
 
 
+class LibraryMissing(ReportError, ImportError):
+    """A page or a picture needs a library that is not installed."""
+
+
 class DamagedLineWarning(UserWarning):
     """A damaged line of a run file was left out. All other lines were read."""

@@ -9,7 +9,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +283,12 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     return judgement.exit
 
 
+def _mutant_facts(platform: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    from suites.sessions.commands.kill_matrix import purposes_and_faults
+
+    return purposes_and_faults(platform)
+
+
 def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     """Says how to continue a session that did not come to its end."""
     if not (outcome.refusal or outcome.interrupted):
@@ -408,7 +414,7 @@ def parser() -> Parser:
         add_output(each)
     for each in (compare, gate):
         add_export(each)
-    add_commands(commands, compares=False)
+    add_commands(commands, compares=False, mutant_facts=_mutant_facts)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
     return main_parser

@@ -14,6 +14,10 @@ from suites.mutants import mutants
 def matrix(path: Path, platform: str) -> tuple[list[Table], list[str]]:
     """Returns the tables of a run, and the names of the mutants that no check caught."""
     records = read_run(path)
+    return kill_tables(records, *purposes_and_faults(platform)), survivors(records)
+
+
+def purposes_and_faults(platform: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the purpose of each check, in order, and the fault of each broken kernel that runs on a platform."""
     faults = {name: mutant.fault for name, mutant in mutants().items() if platform in mutant.backend.platforms}
-    sees = {check.name: check.sees for check in checks()}
-    return kill_tables(records, sees, faults), survivors(records)
+    return {check.name: check.sees for check in checks()}, faults

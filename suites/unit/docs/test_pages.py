@@ -1,12 +1,11 @@
 """The README is short, the pages are complete and say nothing of the machine that built them."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 import bridge
+from reports.web.readme import stale_files
 from suites.checks.register import checks
 from suites.unit.docs.pages import PAGES, PROJECT, README, read
 
@@ -17,10 +16,8 @@ def test_the_readme_is_short():
     assert len(read(README).split()) <= 1500
 
 
-def test_the_picture_is_what_its_script_draws():
-    script = DOCS / "pictures.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+def test_the_pictures_and_the_table_of_the_readme_are_current():
+    assert stale_files(PROJECT) == [], "out of date, run: nox -s pictures"
 
 
 def test_every_public_name_of_the_bridge_has_an_entry():

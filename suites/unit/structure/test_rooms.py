@@ -39,9 +39,10 @@ ROOMS = {
     },
     "reports": {
         "__main__": "cli",
-        "cli": "errors history judgement options pages records render statistics",
+        "cli": "errors history judgement options pages records render statistics web",
         "__init__": "errors judgement pages records statistics",
         "gate": "errors judgement options pages records render statistics",
+        "web": "errors history judgement pages records render statistics",
         "history": "pages records render statistics",
         "judgement": "options records",
         "options": "records",

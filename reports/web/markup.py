@@ -1,0 +1,67 @@
+"""Builds HTML from elements. Everything that is not an element of this module is escaped: names in records are data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from reports.render.visible import visible
+
+_VOID = frozenset({"br", "col", "hr", "input", "meta"})
+
+
+class Markup(str):
+    """HTML that needs no escaping, because this module built it."""
+
+    __slots__ = ()
+
+
+Content = str | Markup | None
+Attributes = Mapping[str, str | int | bool | None]
+
+
+def element(name: str, attributes: Attributes | None = None, *content: Content | Iterable[Content]) -> Markup:
+    """Returns an element.
+
+    Args:
+        name: The name of the element.
+        attributes: Its attributes. True gives one without a value, False and None give none.
+        *content: What is in it, in order: text, elements, or several of these. None is left out.
+    """
+    return Markup(
+        f"<{name}{_attributes(attributes or {})}>" + ("" if name in _VOID else f"{joined(*content)}</{name}>")
+    )
+
+
+def joined(*content: Content | Iterable[Content]) -> Markup:
+    """Returns several contents after each other; text is escaped."""
+    parts: list[str] = []
+    for one in content:
+        if isinstance(one, Markup):
+            parts.append(str(one))
+        elif isinstance(one, str):
+            parts.append(escape(visible(one)))
+        elif one is not None:
+            parts.append(str(joined(*one)))
+    return Markup("".join(parts))
+
+
+def data_block(identity: str, value: Any) -> Markup:
+    """Returns a block of JSON that a script can read and that no browser takes for markup or runs."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    # With these three escaped, the text holds no tag and no comment; in JSON they only occur within strings.
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(f'<script type="application/json" id="{escape(identity)}">{text}</script>')
+
+
+def _attributes(attributes: Attributes) -> str:
+    found = []
+    for name, value in attributes.items():
+        if value is True:
+            found.append(f" {name}")
+        elif value is not None and value is not False:
+            found.append(f' {name}="{escape(visible(str(value)))}"')
+    return "".join(found)

@@ -1,0 +1,157 @@
+"""Builds runs for the tests of the page: of every kind, with hostile names, and with thousands of cells."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports import Record, Run, RunFile, Source, Status, load_run
+from reports.records.measurements import DispatchFacts
+from reports.web.page_file import page_text
+from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing, whole
+
+NASTY = (
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "<!--<script>",
+    "javascript:alert(1)",
+    "\u202egnp.exe\u0000\u0007",
+    "&lt;b&gt; &amp; ]]>",
+    "{{constructor.constructor('alert(1)')()}}",
+    "\u2028\u2029\\u003c",
+    "a" * 300,
+)
+"""Names that break pages which take data for markup, script, style or a template."""
+
+FAULTS = {"add~one_short": "leaves out the last element", "add~twice": "adds twice"}
+
+
+def nothing_known(platform: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Describes no check and no broken kernel."""
+    return {}, {}
+
+
+def saved(path: Path, records: Sequence[Record]) -> RunFile:
+    """A complete run of these records, written and read."""
+    path.write_bytes(whole(records))
+    return load_run(path)
+
+
+def page_of_runs(*runs: RunFile) -> str:
+    """The page of whole runs."""
+    return page_text([(run, run.records) for run in runs], mutant_facts=nothing_known)
+
+
+def timed_records(run: Run, operators: Sequence[str] = ("add", "softmax"), slower: float = 1.0) -> list[Record]:
+    """Cells of some operators, three backends, two dtypes and three sizes; `slower` multiplies the times of warp."""
+    found = []
+    for number, operator in enumerate(operators):
+        for dtype in ("float32", "float64"):
+            for size in (1024, 65536, 1048576):
+                for backend, factor in (("jnp", 1.0), ("numba", 0.6), ("warp", 2.5 * slower)):
+                    cell = make_cell(
+                        operator=operator, backend=backend, dtype=dtype, size=size, platform=run.device.platform
+                    )
+                    time = (800 + size * 0.4) * factor * (1 + 0.1 * number)
+                    work = {"flops": size, "bytes": size * 12, "bandwidth_limit": 1e12}
+                    found.append(make_record(cell, time, run, **work, bandwidth_limit_kind="copy, memory"))
+    return found
+
+
+def checked_records(run: Run) -> list[Record]:
+    """Checks of two operators, of which one is wrong and one was skipped."""
+    found = []
+    for operator in ("add", "softmax"):
+        for backend in ("jnp", "numba"):
+            for check in ("compiled", "vmap"):
+                cell = make_cell(operator=operator, backend=backend, mode=check)
+                found.append(make_record(cell, None, run))
+    wrong = make_cell(operator="softmax", backend="warp", mode="compiled")
+    found.append(make_record(wrong, None, run, status=Status.WRONG_VALUE, reason="got 1.0, truth 2.0"))
+    absent = make_cell(operator="add", backend="warp", mode="vmap")
+    found.append(make_record(absent, None, run, status=Status.SKIPPED, reason="warp is not installed"))
+    return found
+
+
+def mutant_records(run: Run) -> list[Record]:
+    """Two broken kernels, of which one is caught."""
+    found = []
+    for operator, status in (("add~one_short", Status.WRONG_VALUE), ("add~twice", Status.PASSED)):
+        for check in ("compiled", "vmap"):
+            caught = status if check == "compiled" else Status.PASSED
+            cell = make_cell(operator=operator, mode=check)
+            found.append(make_record(cell, None, run, status=caught, reason=None if caught is Status.PASSED else "no"))
+    return found
+
+
+def call_records(run: Run) -> list[Record]:
+    """Two ways to call a kernel, in two situations."""
+    found = []
+    for mode, words in (("loop", "in a loop"), ("eager", "eager call")):
+        for way, title, time in (("numba", "native handler, Numba (kernel-bridge)", 100), ("cpp", "C++", 110)):
+            facts = DispatchFacts(
+                title=title, mode_title=words, reference="cpp", limits={"cpp": 1.2} if way == "numba" else {}
+            )
+            cell = make_cell(operator="add", backend=way, mode=mode, size=16)
+            timing = make_timing(method="rounds", samples_ns=[time * each for each in (0.9, 1.0, 1.1)])
+            found.append(make_record(cell, None, run, timing=timing, dispatch=facts))
+    return found
+
+
+def run_of(kind: str, number: int = 0, **changes: object) -> Run:
+    """The header of a run of a kind; a later one has a greater number."""
+    profile = {"times": "quick", "checks": "validate quick", "mutants": "validate quick", "calls": "dispatch"}[kind]
+    fields = {
+        "run_id": f"20261120T19{number:02d}02-{kind}",
+        "started": f"2026-11-20T19:{number:02d}:02+00:00",
+        "profile": profile,
+        "selection": {"source": ["suites.mutants"]} if kind == "mutants" else {},
+    }
+    return make_run(**{**fields, **changes})
+
+
+def nasty_records(run: Run) -> list[Record]:
+    """Cells whose every text from outside is hostile, one of them failed."""
+    found = []
+    for place, name in enumerate(NASTY):
+        for backend in ("jnp", name):
+            cell = make_cell(
+                operator=name, backend=backend, mode=name, dtype=name, size=16 + place, params={name: name}
+            )
+            found.append(make_record(cell, 1000.0 + place, run))
+    cell = make_cell(operator=NASTY[0], backend="x", mode="m")
+    found.append(make_record(cell, None, run, status=Status.RUNTIME_ERROR, reason=" ".join(NASTY)))
+    return found
+
+
+def nasty_run() -> Run:
+    """A header whose every text from outside is hostile."""
+    return run_of(
+        "times", source=Source(commit=NASTY[1], dirty=True), versions=dict.fromkeys(NASTY, NASTY[0]),
+        flags={name: name for name in NASTY},
+    )  # fmt: skip
+
+
+def many_records(run: Run, count: int) -> list[Record]:
+    """So many timed cells, of thirty operators and eight backends, with the samples of five processes each."""
+    drawn = random.Random(0)
+    backends = ["jnp", *(f"backend_{number}" for number in range(7))]
+    found: list[Record] = []
+    while len(found) < count:
+        number = len(found)
+        operator, backend = f"operator_{number // 8 % 30:02d}", backends[number % 8]
+        place = number // 240
+        cell = make_cell(
+            operator=operator,
+            backend=backend,
+            size=2 ** (8 + place % 16),
+            platform=run.device.platform,
+            dtype=("float32", "float64")[place // 16 % 2],
+        )
+        time = 500 + 2 ** (8 + place % 16) * drawn.uniform(0.2, 2)
+        across = [drawn.gauss(1, 0.02) for _ in range(5)]
+        found.append(make_record(cell, time, run, timing=make_timing(time, across), flops=cell.size, index=number))
+    return found
+
+
+GPU_RUN = {"device": GPU}
