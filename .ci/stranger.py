@@ -30,6 +30,7 @@ PAGES = (
     "docs/measuring.md",
     "docs/report.md",
     "docs/commands.md",
+    "docs/continuous-integration.md",
 )
 
 
@@ -152,7 +153,13 @@ EXPECTED = {
         OWN, (_TABLE,), "--profile full --operator add --dtype int32 --size 4096"
     ),
     "kernel-bridge validate --operator add -- -k vmap": Expected(OWN, (_GRID,)),
-    "nox -s lint typing": Expected(CLONE, (r"All checks passed", r"no issues found")),
+    "kernel-bridge keep --into kept": Expected(
+        OWN, later="the unit tests keep runs; a stranger's repository has no remote"
+    ),
+    "kernel-bridge runs --runs kept": Expected(OWN, later="the unit tests list kept runs"),
+    "nox -s lint typing": Expected(
+        CLONE, (r"All checks passed", r"workflows: actionlint, zizmor, shellcheck find nothing", r"no issues found")
+    ),
     "nox -s tests": Expected(CLONE, later="the test command follows the walk"),
     "nox -s docs": Expected(CLONE, (r"passed",)),
 }

@@ -18,8 +18,8 @@ _HOW = "Record one on this machine: kernel-bridge bench, then kernel-bridge gate
 _FUTURE = datetime.timedelta(days=1)
 
 
-def baseline_path(folder: Path, run: Run) -> Path:
-    """Returns the path of the baseline for the machine and the platform of a run: `MACHINE-PLATFORM.jsonl.gz`.
+def machine_label(run: Run) -> str:
+    """Returns what names the machine, the platform and the GPU of a run in paths: `MACHINE-PLATFORM[-GPU]`.
 
     Raises:
         RunUnreadable: The run does not say on which machine it was recorded.
@@ -32,7 +32,16 @@ def baseline_path(folder: Path, run: Run) -> Path:
         )
     # Two GPUs of one machine are two devices.
     uuid = re.sub(r"[^0-9A-Za-z]", "", run.device.uuid or "")[:_DIGITS]
-    return folder / ("-".join(filter(None, (machine, run.device.platform, uuid))) + SUFFIXES[1])
+    return "-".join(filter(None, (machine, run.device.platform, uuid)))
+
+
+def baseline_path(folder: Path, run: Run) -> Path:
+    """Returns the path of the baseline for the machine and the platform of a run: `MACHINE-PLATFORM.jsonl.gz`.
+
+    Raises:
+        RunUnreadable: See `machine_label`.
+    """
+    return folder / (machine_label(run) + SUFFIXES[1])
 
 
 def save_baseline(path: Path, folder: Path) -> Path:

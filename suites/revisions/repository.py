@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from suites.errors import RevisionError
+from suites.revisions.git_program import git_said, run_git
 
 SHORT = 12
 """Digits of a commit where people read it."""
-
-_LOCAL = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX",
-    "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE",
-)  # fmt: skip
-"""Variables that tie git to one repository. A hook, such as pre-push, sets them for the commands that it starts."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +33,10 @@ class Repository:
             RevisionError: There is no git, the place is in no repository, or the repository has no work tree.
         """
         folder = place if place.is_dir() else place.parent
-        done = _git(folder, "rev-parse", "--show-toplevel")
+        done = run_git(folder, "rev-parse", "--show-toplevel")
         if done.returncode:
             raise RevisionError(
-                f"{place}: git finds no work tree there ({_said(done)}). Revisions are compared in a git repository."
+                f"{place}: git finds no work tree there ({git_said(done)}). Revisions are compared in a git repository."
             )
         return cls(Path(done.stdout.strip()).resolve())
 
@@ -52,7 +46,7 @@ class Repository:
         Raises:
             RevisionError: There is none, or the name is ambiguous; the message says so for a shallow clone.
         """
-        done = _git(self.root, "rev-parse", "--verify", f"{revision}^{{commit}}") if _is_name(revision) else None
+        done = run_git(self.root, "rev-parse", "--verify", f"{revision}^{{commit}}") if _is_name(revision) else None
         if done is not None and done.returncode == 0:
             return done.stdout.strip()
         if done is not None and "ambiguous" in done.stderr:
@@ -69,7 +63,7 @@ class Repository:
         Raises:
             RevisionError: They have none, or the clone is too shallow to hold it.
         """
-        done = _git(self.root, "merge-base", base, head)
+        done = run_git(self.root, "merge-base", base, head)
         if done.returncode or not done.stdout.strip():
             raise RevisionError(
                 f"{base[:SHORT]} and {head[:SHORT]} have no commit in common in {self.root}.{self._cure(None)}"
@@ -78,7 +72,7 @@ class Repository:
 
     def changes(self) -> list[str]:
         """Returns the paths of the tracked files that differ from ``HEAD``."""
-        listed = _git(self.root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").stdout
+        listed = run_git(self.root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").stdout
         return [line[3:] for line in listed.split("\0") if line]
 
     def files(self, commit: str) -> list[str]:
@@ -117,9 +111,9 @@ class Repository:
                 ["read-tree", commit],
                 ["checkout-index", "--all", f"--prefix={scratch / 'tree'}{os.sep}"],
             ):
-                done = _git(self.root, *arguments, **variables)
+                done = run_git(self.root, *arguments, **variables)
                 if done.returncode:
-                    raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {_said(done)}")
+                    raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {git_said(done)}")
             (scratch / "tree").mkdir(exist_ok=True)  # a commit may hold no file
             (scratch / "tree").rename(folder)
         except OSError as error:
@@ -130,11 +124,11 @@ class Repository:
         return folder
 
     def _entries(self, commit: str) -> list[tuple[str, str]]:
-        listed = _git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout.split("\0")
+        listed = run_git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout.split("\0")
         return [(line.split(" ", 1)[0], line.partition("\t")[2]) for line in listed if line]
 
     def _cure(self, revision: str | None) -> str:
-        if _git(self.root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+        if run_git(self.root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
             return (
                 " This clone is shallow, it holds only the last commits: run git fetch --unshallow; in GitHub Actions"
                 " give actions/checkout fetch-depth: 0."
@@ -142,7 +136,7 @@ class Repository:
         if revision is None:
             return ""
         remote, _, branch = revision.partition("/")
-        if branch and remote in _git(self.root, "remote").stdout.split():
+        if branch and remote in run_git(self.root, "remote").stdout.split():
             return f" Fetch it first: git fetch {remote} {branch}."
         return " Give a branch, a tag, the beginning of a commit, or one such as HEAD~1."
 
@@ -153,23 +147,3 @@ _SUBMODULE = "160000"
 def _is_name(revision: str) -> bool:
     """Whether git can take the text for a revision, and for no option."""
     return bool(revision.strip()) and not revision.startswith("-") and "\0" not in revision
-
-
-def _git(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _LOCAL}
-    # Messages are looked at, so they must be English.
-    kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"} | variables
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            env=kept, capture_output=True, text=True, errors="surrogateescape", check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except OSError as error:
-        raise RevisionError(
-            f"git cannot be started ({error.strerror}). Install git, and put it on the path."
-        ) from error
-
-
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    lines = done.stderr.strip().splitlines()
-    return lines[-1].removeprefix("fatal: ") if lines else f"git ended with exit code {done.returncode}"

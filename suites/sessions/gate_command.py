@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from reports import Record, RunFile, find_run, judge, load_run
 from reports.errors import PolicyError, RunUnreadable
 from reports.gate.baselines import find_baseline, require_baselines, save_baseline
@@ -51,6 +53,9 @@ def gate(options: argparse.Namespace) -> Exit:
     if not selection.sources:
         selection = replace(selection, sources=tuple(_from(home, source) for source in policy.operators))
     notes: list[str] = []
+    if options.large:
+        policy = msgspec.structs.replace(policy, large=dict.fromkeys(LARGE, options.large))
+        notes.append(f"large: {options.large:.0%} by --large, whatever the policy says")
     if base == BASELINE:
         runs = _against_baseline(policy, home, head, selection, options)
     else:

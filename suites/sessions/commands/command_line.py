@@ -16,7 +16,7 @@ from typing import Any
 from reports.cli import RUN_HELP, add_commands, add_comparison_arrangement, add_export
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, seconds, whole
+from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, percent, seconds, whole
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
 
@@ -243,6 +243,12 @@ def _gate(options: argparse.Namespace) -> Exit:
     return gate(options)
 
 
+def _keep(options: argparse.Namespace) -> Exit:
+    from suites.keeping.keep_command import keep
+
+    return keep(options)
+
+
 def _dispatch(options: argparse.Namespace) -> Exit:
     _announce(f"measuring what a call costs on {options.device}")
     from suites.dispatch.dispatch_command import dispatch
@@ -332,6 +338,7 @@ def parser() -> Parser:
         "gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]"
     )
     _add_names(compare, gate)
+    _add_keeping(add("keep", _keep, "keep recorded runs on a branch of the repository, and bring kept runs back"))
     for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     for each in (bench, validate, mutants, mutate, special, listing, dispatch):
@@ -414,6 +421,20 @@ def parser() -> Parser:
     return main_parser
 
 
+def _add_keeping(keep: argparse.ArgumentParser) -> None:
+    """Adds what only ``keep`` has: a branch, its limit, and a folder for the kept runs."""
+    keep.set_defaults(summary=None)
+    keep.add_argument("run_names", nargs="*", metavar="RUN", help=RUN_HELP)
+    keep.add_argument("--branch", default="history", metavar="NAME", help="the branch of the runs (default: history)")
+    keep.add_argument("--remote", default="origin", metavar="NAME", help="the remote that has it (default: origin)")
+    text = "megabytes of the branch; beyond them the oldest runs are dropped (default: 200)"
+    keep.add_argument("--most-mb", type=whole(1), default=200, metavar="N", help=text)
+    text = "write the kept runs to this folder, of the machines of RUN, or of all if there is no RUN"
+    keep.add_argument("--into", metavar="FOLDER", help=text)
+    keep.add_argument("--last", type=whole(1), metavar="N", help="with --into: the newest N runs of each machine")
+    keep.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
+
+
 def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) -> None:
     """Adds what only ``compare`` and ``gate`` have: the names of two sides, and how long they are timed."""
     compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
@@ -438,6 +459,8 @@ def _add_names(compare: argparse.ArgumentParser, gate: argparse.ArgumentParser) 
         each.add_argument(
             "--minutes", type=minutes, default=limit, metavar="M", help=f"time for two revisions (default: {said})"
         )
+    text = "slowdown that must be ruled out, in percent, such as 50 on a noisy machine (default: of the policy)"
+    gate.add_argument("--large", type=percent, metavar="P", help=text)
 
 
 def _program() -> str:

@@ -21,8 +21,9 @@ ROOMS = {
     "suites": {
         "__main__": "sessions",
         "plugin": "bench checks sessions",
-        "sessions": "backends bench cells checks declare dispatch errors mutants mutation numerics ops "
-        "revisions sanitize",
+        "sessions": "backends bench cells checks declare dispatch errors keeping mutants mutation "
+        "numerics ops revisions sanitize",
+        "keeping": "cells errors revisions",
         "revisions": "cells errors",
         "sanitize": "cells checks mutants numerics",
         "dispatch": "backends bench cells",

@@ -1,6 +1,8 @@
 """``compare`` and ``gate``: which names stand for what, and how the commands end. Revisions are timed by a fake."""
 
+import functools
 import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -214,6 +216,17 @@ def test_the_gate_judges_a_change(timed, capsys, ns, changes, code, words):
     shown = capsys.readouterr()
     assert words in shown.out
     assert shown.err.rstrip().endswith({0: "passes", 1: "fails", 3: "could not decide"}[code])
+
+
+def test_a_noisy_machine_need_rule_out_less(timed, capsys, monkeypatch):
+    """The noise of these processes hides 10%, and rules out 50%."""
+    monkeypatch.setattr(sys.modules[__name__], "times", functools.partial(times, spread=0.25))
+    assert main(["gate", "HEAD~1", "--width", "200"]) == Exit.COULD_NOT_RUN
+    assert "UNSURE: 4 cells of 4" in capsys.readouterr().out
+    assert main(["gate", "HEAD~1", "--large", "50", "--width", "200"]) == Exit.FINE
+    assert "large: 50% by --large" in capsys.readouterr().out
+    timed.ns = 2000.0
+    assert main(["gate", "HEAD~1", "--large", "50"]) == Exit.WRONG
 
 
 def test_the_gate_judges_what_a_branch_adds(timed, project, capsys):

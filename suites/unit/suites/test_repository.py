@@ -39,7 +39,7 @@ def test_a_name_without_a_commit_is_refused(folder, name):
 
 
 def test_an_ambiguous_answer_of_git_is_said(folder, monkeypatch):
-    real = module._git
+    real = module.run_git
 
     def answer(place, *arguments, **variables):
         done = real(place, *arguments, **variables)
@@ -47,7 +47,7 @@ def test_an_ambiguous_answer_of_git_is_said(folder, monkeypatch):
             done.returncode, done.stdout, done.stderr = 128, "", "error: short object ID ab12 is ambiguous\nfatal: x"
         return done
 
-    monkeypatch.setattr(module, "_git", answer)
+    monkeypatch.setattr(module, "run_git", answer)
     assert "the beginning of several commits" in refusal(Repository.around(folder).commit, "ab12")
 
 

