@@ -13,24 +13,31 @@ from suites.bench import gpu, two_clocks
 BURST_S = 0.3
 """Seconds of back-to-back calls over which energy is measured, at least."""
 
+BUSY = 0.8
+"""Least share of a burst in which the device must work for the energy to be the calls'."""
+
 _MOST_S = 3.0
 _CHUNK_S = 0.005
 _MOST_IN_FLIGHT = 16
 
 
-def resources(function: Any, arguments: Sequence[jax.Array], *, burst_s: float = BURST_S) -> Resources:
+def resources(
+    function: Any, arguments: Sequence[jax.Array], *, burst_s: float = BURST_S, work_s: float | None = None
+) -> Resources:
     """Measures one call.
 
     Memory is what XLA plans (results and temporary arrays), or what its allocator gave out at the peak of a call, if
     that is more: a library may ask for memory while it runs. Memory that a kernel takes from CUDA itself is not seen.
 
     Energy is what the whole device takes over a burst of calls, divided by their number. So it holds a share of what
-    the device takes while it is idle, which is most of it where a call is too short to keep the device busy.
+    the device takes while it is idle. Where calls are too short to keep the device busy, that is most of it, and says
+    little of the call: then there is no energy.
 
     Args:
         function: A ``jax.jit`` function or a compiled program.
         arguments: Its arguments, on the device.
         burst_s: Seconds of the burst; 0 to measure no energy.
+        work_s: How long the device works on a call, in seconds; None if unknown: then it counts as busy.
 
     Returns:
         ``device_bytes`` and ``energy_j``; None where the device does not tell.
@@ -45,7 +52,7 @@ def resources(function: Any, arguments: Sequence[jax.Array], *, burst_s: float =
     known = [size for size in (planned, grown) if size is not None]
     return Resources(
         device_bytes=max(known) if known else None,
-        energy_j=_energy_j(program, arguments, device, burst_s) if burst_s > 0 else None,
+        energy_j=_energy_j(program, arguments, device, burst_s, work_s) if burst_s > 0 else None,
     )
 
 
@@ -76,18 +83,27 @@ def _is_new_peak(before: dict[str, int], after: dict[str, int]) -> bool:
     return after["peak_bytes_in_use"] > before["peak_bytes_in_use"]
 
 
-def _energy_j(program: Any, arguments: Sequence[jax.Array], device: jax.Device, burst_s: float) -> float | None:
+def _energy_j(
+    program: Any, arguments: Sequence[jax.Array], device: jax.Device, burst_s: float, work_s: float | None
+) -> float | None:
     """Energy of a call, from one tick of the counter to another: it moves only every 20 to 100 ms."""
     management = gpu.management_of(device)
     if management is None:
         return None
-    return energy_per_call(lambda: program(*arguments), management.energy_j, two_clocks.wall, burst_s)
+    return energy_per_call(lambda: program(*arguments), management.energy_j, two_clocks.wall, burst_s, work_s)
 
 
 def energy_per_call(
-    call: Callable[[], Any], read_j: Callable[[], float | None], now: Callable[[], float], burst_s: float
+    call: Callable[[], Any],
+    read_j: Callable[[], float | None],
+    now: Callable[[], float],
+    burst_s: float,
+    work_s: float | None = None,
 ) -> float | None:
-    """Returns the energy of one of many calls in a row; None if the counter is not there, or hardly moves.
+    """Returns the energy of one of many calls in a row.
+
+    It is None if the counter is not there or hardly moves, and if the calls keep the device busy for less than
+    :data:`BUSY` of the burst.
 
     Both ends of the burst are ticks of the counter, so that it does not matter how coarse it is.
 
@@ -96,6 +112,7 @@ def energy_per_call(
         read_j: Reads the counter, in joules.
         now: Reads a clock, in seconds.
         burst_s: How long the burst is, at least.
+        work_s: How long the device works on a call; None if unknown.
     """
     start = now()
     jax.block_until_ready(call())
@@ -124,5 +141,7 @@ def energy_per_call(
     if first is None:
         return None
     calls = 0
+    begin = now()
     last = until_tick(burst_s)
-    return None if last is None else (last - first) / calls
+    is_busy = work_s is None or calls * work_s >= BUSY * (now() - begin)
+    return (last - first) / calls if last is not None and is_busy else None

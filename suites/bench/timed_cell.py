@@ -114,7 +114,13 @@ class TimedCell:
         if self.case.platform == "cpu":
             found = Resources(host_bytes=host_peak(self._programs.single, arguments))
         else:
-            found = gpu_resources.resources(self._programs.single, arguments, burst_s=0.3 if energy else 0.0)
+            timing = self.result.timing  # of the turns before
+            found = gpu_resources.resources(
+                self._programs.single,
+                arguments,
+                burst_s=gpu_resources.BURST_S if energy else 0.0,
+                work_s=None if timing is None else 1e-9 * timing.median_ns,
+            )
         self.note(resources=found)
 
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:

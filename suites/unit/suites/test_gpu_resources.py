@@ -70,6 +70,13 @@ def test_a_coarse_counter_does_not_matter(step_s):
     assert board.time < 1.5
 
 
+@pytest.mark.parametrize(("work_s", "counts"), [(0.95e-3, True), (0.5e-3, False), (20e-6, False)])
+def test_calls_that_leave_the_device_idle_have_no_energy(work_s, counts):
+    board = Board(0.02)
+    found = energy_per_call(board.call, board.read_j, board.now, 0.3, work_s)
+    assert (found is not None) == counts
+
+
 def test_a_counter_that_is_not_there_or_does_not_move_gives_nothing():
     board = Board(0.1)
     assert energy_per_call(board.call, lambda: None, board.now, 0.3) is None

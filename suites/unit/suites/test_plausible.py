@@ -35,6 +35,13 @@ def test_more_than_twice_the_bandwidth_is_refused(ns, refused):
         assert "is faster than the memory of this device (copy, L2 cache: 100 GB/s)" in reason
 
 
+@pytest.mark.parametrize(("ns", "refused"), [(1000, False), (850, False), (750, True)])
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_a_gpu_has_less_room_because_its_bandwidth_does_not_move(monkeypatch, cache, ns, refused):
+    monkeypatch.setattr("suites.bench.plausible.gpu.is_cold", lambda size: False)
+    assert bool(implausible("cuda", _timing(ns, cache), (60_000, 40_000), None, LIMIT)) == refused
+
+
 def test_more_operations_than_the_cores_have_are_refused():
     assert "operations per second" in implausible(
         "cpu", _timing(1e6), (1, 1), int(1e-3 * 1e4 * MOST_FLOPS_PER_CORE), LIMIT
