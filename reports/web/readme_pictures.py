@@ -30,7 +30,7 @@ Newest = Mapping[tuple[RunKind, str], Sequence[CellRow]]
 
 
 def newest_runs(published: Path) -> dict[tuple[RunKind, str], list[CellRow]]:
-    """Returns the cells of the newest run of each kind and platform.
+    """Returns the cells of the newest run of each kind and platform. Runs of selected cells only are left out.
 
     Args:
         published: The folder of the published runs, with a folder for each machine.
@@ -42,7 +42,7 @@ def newest_runs(published: Path) -> dict[tuple[RunKind, str], list[CellRow]]:
     for folder in sorted(path for path in published.iterdir() if path.is_dir()):
         for path in list_runs(folder):
             records = load_run(path).records
-            if not records:
+            if not records or records[0].run.selection:
                 continue
             key = kind_of(records), records[0].run.device.platform
             if key not in found or records[0].run.started > found[key][0].run.started:
