@@ -347,6 +347,12 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         ),
     ),
     "Work": (
+        Fact(
+            "hlo",
+            "lines of the compiled program: the calls of kernels, or its first lines if it has none",
+            lambda r: None if r.record.hlo is None else json_text(r.record.hlo),
+            kind=Kind.JSON,
+        ),
         Fact("bytes", "bytes that a call must read and write", lambda r: r.record.bytes, unit="B", kind=Kind.NUMBER),
         Fact("flops", "floating-point operations of a call", lambda r: r.record.flops, kind=Kind.NUMBER),
         Fact(

@@ -22,6 +22,8 @@ class CellResult(Part, frozen=True, kw_only=True):
         stages: Time before the steady state.
         resources: Memory and energy of a call.
         dispatch: For a cell of the dispatch benchmark, its names and targets.
+        hlo: Lines of the program that XLA compiled: the calls of kernels, or the program's first lines if it has none.
+            They show what ran.
         bytes: Bytes that one call must read and write, as the operator declares.
         flops: Floating-point operations of one call, as the operator declares.
         bandwidth_limit: Bytes per second that this device reached with the working set of the cell and its mix of
@@ -43,6 +45,7 @@ class CellResult(Part, frozen=True, kw_only=True):
     stages: Stages | None = None
     resources: Resources | None = None
     dispatch: DispatchFacts | None = None
+    hlo: list[str] | None = None
     bytes: int | None = None
     flops: int | None = None
     bandwidth_limit: float | None = None

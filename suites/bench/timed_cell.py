@@ -11,6 +11,7 @@ import jax
 
 from reports import CellResult, ProcessTimes, RecordError, Resources, Status, Timing
 from suites.bench import gpu_resources
+from suites.bench.compiled_lines import compiled_lines
 from suites.bench.cuda_measurement import CudaMeasurement
 from suites.bench.first_call import stages
 from suites.bench.measurement import Measurement
@@ -160,7 +161,8 @@ class TimedCell:
         case = self.case
         if judged:
             try:
-                self.note(stages=stages(case.operator, case.backend, inputs)[0])
+                measured, program = stages(case.operator, case.backend, inputs)
+                self.note(stages=measured, hlo=compiled_lines(program.as_text() or ""))
             except Exception as error:
                 return self.fail(error, Status.COMPILE_ERROR)
             verdict = judge_kernel(case.operator, case.backend, inputs, case.device)

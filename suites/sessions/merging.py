@@ -42,7 +42,7 @@ def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult
 def _with_facts(result: CellResult, known: Sequence[CellResult]) -> CellResult:
     """Adds what only one of the processes measured."""
     facts = {}
-    for name in ("accuracy", "stages", "resources", "bytes", "flops"):
+    for name in ("accuracy", "stages", "resources", "hlo", "bytes", "flops"):
         values = [value for each in known if (value := getattr(each, name)) is not None]
         facts[name] = values[0] if values else None
     roof = max(known, key=lambda each: each.bandwidth_limit or 0.0)
