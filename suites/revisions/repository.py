@@ -36,7 +36,7 @@ class Repository:
         done = run_git(folder, "rev-parse", "--show-toplevel")
         if done.returncode:
             raise RevisionError(
-                f"{place}: git finds no work tree there ({git_said(done)}). Revisions are compared in a git repository."
+                f"{place}: git finds no work tree there ({git_said(done)}). Type this command in a git repository."
             )
         return cls(Path(done.stdout.strip()).resolve())
 
