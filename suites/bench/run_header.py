@@ -20,7 +20,10 @@ from suites.bench.usable_cores import usable_cores
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 
-_LIBRARIES = ("kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy")
+_LIBRARIES = (
+    "kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy",
+    "cupti-python", "nvidia-ml-py",
+)  # fmt: skip
 _VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
 _PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
 
