@@ -53,6 +53,7 @@ def full(**changes):
             max_ulp=1.0, budget_used=0.25, worst_index=[3], got=1.0, truth=2.0, reference_budget_used=0.5
         ),
         "resources": Resources(host_bytes=1, device_bytes=2, energy_j=3.0),
+        "hlo": ["ROOT %a = f32[4] custom-call(%b)"],
     }
     return make_record(**{**fields, **changes})
 

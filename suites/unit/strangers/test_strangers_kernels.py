@@ -17,12 +17,16 @@ CAUGHT_BY = {
     "large": ["above_150000", "above_two_million", "last_dropped", "restarts"],
     "indices": ["looks_back"],
     "addresses": ["memoised"],
-    "threads": ["shared_scratch"],
+    "threads": ["shared_scratch", "small_empty_as_zeros"],
     "repeat": ["racing_histogram", "small_empty_as_zeros"],
     "endurance": ["tires_after_2000_calls"],
     "drawn grad": ["wrong_adjoint_above_5", "wrong_adjoint_from_4096"],
 }
-"""The check that catches each wrong kernel; ``drawn`` catches all others."""
+"""The check that catches each wrong kernel; ``drawn`` catches all others.
+
+``small_empty_as_zeros`` reads what others have left in memory, and is wrong only where that is no finite number. One
+of two checks catches it.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +79,9 @@ def catalogue_of(monkeypatch):
 @pytest.mark.parametrize("operator", broken_kernels.OPERATORS, ids=lambda operator: operator.name)
 def test_wrong_kernel_is_caught(operator, catalogue_of):
     catalogue_of(operator)
-    name = next((check for check, names in CAUGHT_BY.items() if operator.name in names), "drawn")
-    verdict = _made(operator, _named(name))
+    names = [check for check, kernels in CAUGHT_BY.items() if operator.name in kernels] or ["drawn"]
+    verdicts = (_made(operator, _named(name)) for name in names)
+    verdict = next((each for each in verdicts if each is not None), None)
     assert verdict is not None
     assert verdict.status.wrong, verdict.reason
 
