@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from bridge.debug.mode import debug_mode
     from bridge.errors import (
         AbiError,
+        AbiWarning,
         BackendError,
         BridgeError,
         CudaUnavailableError,
         DebugError,
         DifferentiationError,
+        ForkedProcessError,
         GatherWarning,
         KernelCompileError,
         KernelTypeError,
@@ -56,11 +58,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbiError",
+    "AbiWarning",
     "BackendError",
     "BridgeError",
     "CudaUnavailableError",
     "DebugError",
     "DifferentiationError",
+    "ForkedProcessError",
     "GatherWarning",
     "KernelCompileError",
     "KernelTypeError",

@@ -9,6 +9,10 @@ class AbiError(BridgeError, ImportError):
     """The installed jaxlib describes an FFI layout that this version does not understand."""
 
 
+class AbiWarning(UserWarning):
+    """The installed jaxlib has a newer FFI than this version knows. A trial of it succeeded."""
+
+
 class KernelTypeError(BridgeError, AssertionError, TypeError):
     """The object given as a kernel is not a dispatcher of the expected kernel language."""
 
@@ -47,6 +51,10 @@ class CudaUnavailableError(BridgeError, ImportError):
 
 class WarpUnavailableError(BridgeError, ImportError):
     """Warp kernels need NVIDIA Warp, which is not installed."""
+
+
+class ForkedProcessError(BridgeError, RuntimeError):
+    """A process that was forked after XLA had started calls a kernel; XLA's threads do not exist there."""
 
 
 class UnwrittenOutputWarning(UserWarning):

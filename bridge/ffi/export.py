@@ -62,7 +62,7 @@ def export_self_contained(
 
     if not callable(function):
         raise SignatureError(f"export_self_contained got {function!r}, expected a function of arrays.")
-    if isinstance(platforms, str) or not isinstance(platforms or (), Sequence):
+    if isinstance(platforms, str) or not isinstance(platforms, Sequence | None):
         raise SignatureError(
             f"export_self_contained got the platforms {platforms!r}, expected a list of names, or None."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
@@ -10,10 +11,12 @@ from typing import Any, NoReturn, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
+from bridge.ffi import carries, forked
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import embedded
 from bridge.ffi.evaluation import evaluation
@@ -38,6 +41,12 @@ class Code(Protocol):
     @property
     def platforms(self) -> tuple[str, ...]:
         """JAX's names of the platforms it runs on."""
+
+    def in_place_pairs(self, platform: str) -> frozenset[tuple[int, int]]:
+        """Pairs of input and output that may share memory where they have one shape and dtype.
+
+        The kernel is shown to read an element of the input only before, and where, it writes this one of the output.
+        """
 
     @property
     def derivative_advice(self) -> str:
@@ -93,6 +102,7 @@ class Call:
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
         checks: The checks to make when it runs.
+        in_place: Whether any input may share the memory of any result of its shape and dtype; None to ask ``code``.
     """
 
     name: str
@@ -107,6 +117,7 @@ class Call:
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
     checks: Checks | None = field(default=None, repr=False)
+    in_place: bool | None = None
 
     @property
     def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
@@ -123,7 +134,12 @@ class Call:
 
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
-    """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for."""
+    """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for.
+
+    Raises:
+        ForkedProcessError: This process was forked after XLA had started.
+    """
+    forked.require_own_process(call.name)
     args = align_varying(args)
     spread = may_be_partitioned([jax.typeof(arg) for arg in args])
     results: list[jax.Array] = (partitioned_kernel_call_p if spread else kernel_call_p).bind(*args, call=call)
@@ -230,7 +246,38 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     rule = jax.ffi.ffi_lowering(
         target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
     )
-    return rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    results: Any = rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    if call.poison is None and (pairs := _in_place_pairs(call, platform, ctx)):
+        carries.offer(ctx.module_context.module, results[0].owner, pairs)
+    return results
+
+
+def _is_worth_sharing(array: Any, platform: str) -> bool:
+    least = carries.LEAST_BYTES.get(platform, 0)
+    if least == 0:
+        return True
+    has_size = not any(map(is_symbolic_dim, array.shape))
+    return has_size and math.prod(array.shape) * array.dtype.itemsize >= least
+
+
+def _in_place_pairs(call: Call, platform: str, ctx: mlir.LoweringRuleContext) -> list[tuple[int, int]]:
+    """Pairs of input and result that may share memory, and do not yet."""
+    if call.in_place is False:
+        return []
+    taken, given = {i for i, _ in call.aliases}, {o for _, o in call.aliases}
+    inputs: Sequence[Any] = ctx.avals_in
+    results: Sequence[Any] = ctx.avals_out[: len(call.results)]
+    pairs = [
+        (i, o)
+        for i, before in enumerate(inputs)
+        for o, after in enumerate(results)
+        if i not in taken and o not in given and (before.shape, before.dtype) == (after.shape, after.dtype)
+        if _is_worth_sharing(after, platform)
+    ]
+    if not pairs or call.in_place:
+        return pairs
+    shown = call.code.in_place_pairs(platform)
+    return [pair for pair in pairs if pair in shown]
 
 
 def available(platform: str) -> bool:

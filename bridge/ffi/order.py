@@ -76,6 +76,9 @@ class _Identity:
         operands = " ".join(f"{rank}:{item_bytes}" for rank, item_bytes in self.operands)
         return _TARGETS[platform], f"{_NAME}:{self.label} {operands}"
 
+    def in_place_pairs(self, platform: str) -> frozenset[tuple[int, int]]:
+        return frozenset()
+
     def entry(self, platform: str) -> Entry:
         target, description = self.describe(platform)
         return target.publish(description, functools.partial(self._build, platform))

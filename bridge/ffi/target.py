@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
+from bridge.ffi import forked
+from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.table import NativeTable
 from bridge.ffi.native.trampoline import Trampoline
@@ -117,6 +118,7 @@ class Target:
         self._is_portable = is_portable
         self._lock = threading.RLock()
         self._table = NativeTable()
+        forked.watch(self._table)
         self._entries: dict[str, Entry] = {}
         self._resolver: Resolver | None = None
         self._native: tuple[Any, ...] | None = None
@@ -217,7 +219,9 @@ class Target:
 
         Raises:
             BridgeError: Another description has the same key; for two of them the chance is 2**-64.
+            ForkedProcessError: This process was forked after XLA had started.
         """
+        forked.require_own_process(self.name)
         self.install()
         with self._lock:
             entry = self._entries.get(description)
@@ -238,6 +242,7 @@ class Target:
         frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
         try:
             description = _string_attribute(frame, "kernel")
+            forked.require_own_process(self.name)
             if _has_attribute(frame, "code"):
                 text = _string_attribute(frame, "code")
                 answer[0] = self.publish(description, lambda: Built(embedded.read(text))).address
@@ -308,6 +313,11 @@ CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
 
 TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""
+
+if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:
+    from bridge.ffi.newer_ffi import require_sound
+
+    require_sound((VERSION.MAJOR, VERSION.MINOR))
 
 # Registered at import, so that a process which only imports this package can run exported programs.
 for _target in TARGETS:

@@ -22,6 +22,8 @@ class Compiled:
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
+        in_place: Pairs of input and output that may share memory where they have one shape and dtype: no element of the
+            input is read after this element of the output is written, nor by another thread.
     """
 
     def __init__(
@@ -30,10 +32,12 @@ class Compiled:
         load: Callable[[], Built],
         scratch: tuple[int, ...] = (),
         guarded: tuple[int, ...] = (),
+        in_place: frozenset[tuple[int, int]] = frozenset(),
     ):
         self.load = load
         self.scratch = scratch
         self.guarded = guarded
+        self.in_place = in_place
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
         else:

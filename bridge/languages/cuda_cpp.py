@@ -48,6 +48,7 @@ def cuda_raw_kernel(
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    in_place: bool = False,
 ) -> Callable[..., Any]:
     """Makes a kernel in CUDA C++ callable from JAX: compiled by NVRTC, launched natively on XLA's stream.
 
@@ -71,6 +72,8 @@ def cuda_raw_kernel(
         options: Fields of ``cuda.core.ProgramOptions``, such as ``{"use_fast_math": True}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer.
+        in_place: True promises what :func:`bridge.numba_kernel` finds out from the source of its kernels. Then the
+            pointers must not be ``__restrict__``.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -107,7 +110,7 @@ def cuda_raw_kernel(
         raise SignatureError(f"{name}: scalars is {scalars!r}, expected a sequence of NumPy scalars.")
     values = tuple(_scalar(name, index, value) for index, value in enumerate(scalars))
     shape = launch_shape(name, grid, block, launch_dims, threads_per_block, shared_mem)
-    return wrap(LANGUAGE, definition, CppOptions(shape, values), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, CppOptions(shape, values), outs, vmap_method, input_output_aliases, in_place)
 
 
 class Scalar(msgspec.Struct, frozen=True):

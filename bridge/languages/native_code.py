@@ -104,6 +104,10 @@ class NativeCode:
         description = Description(self.language.name, self.definition.name, identity, options, self.signature)
         return self.language.target(self.options, platform), description.encode()
 
+    def in_place_pairs(self, platform: str) -> frozenset[tuple[int, int]]:
+        """Returns the pairs of input and output that may share memory, see :class:`Compiled`."""
+        return self.compiled(platform).in_place
+
     def entry(self, platform: str) -> Entry:
         """Returns the loaded kernel, loaded now if it is new."""
         target, description = self.describe(platform)

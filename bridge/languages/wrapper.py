@@ -19,7 +19,13 @@ from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.languages.release import kept
 from bridge.signature.arguments import Traced, check_arrays, no_keywords, parameter_names
 from bridge.signature.array_types import Signature
-from bridge.signature.call_options import check_aliased_types, check_aliases, check_vmap_method
+from bridge.signature.call_options import (
+    check_aliased_types,
+    check_aliases,
+    check_in_place,
+    check_in_place_types,
+    check_vmap_method,
+)
 from bridge.signature.outputs import Outputs, OutputsOf, outputs_of
 from bridge.source.unwritten import warn_unwritten_outputs
 
@@ -31,6 +37,7 @@ def wrap(
     outs: Any,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
@@ -43,14 +50,16 @@ def wrap(
         outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
         vmap_method: See :func:`bridge.numba_kernel`.
         input_output_aliases: Pairs of input and output index that share a buffer.
+        in_place: See :func:`bridge.numba_kernel`.
 
     Raises:
-        SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
+        SignatureError: ``outs``, ``vmap_method``, ``input_output_aliases`` or ``in_place`` is malformed.
     """
     outputs = outputs_of(outs, definition.name)
     check_vmap_method(vmap_method, definition.name)
     aliases = check_aliases(input_output_aliases, definition.name)
-    return _wrapper(language, definition, options, outputs, vmap_method, aliases)
+    check_in_place(in_place, definition.name)
+    return _wrapper(language, definition, options, outputs, vmap_method, aliases, in_place)
 
 
 @kept
@@ -61,6 +70,7 @@ def _wrapper(
     declared: Outputs | OutputsOf,
     vmap_method: str | None,
     aliases: tuple[tuple[int, int], ...],
+    in_place: bool | None,
 ) -> Callable[..., Any]:
     name = definition.name
     writable = frozenset(index for index, _ in aliases)
@@ -79,6 +89,7 @@ def _wrapper(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
+        check_in_place_types(in_place, inputs, outputs.specs, name)
         signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
         language.check(definition, options, signature)
         made_now = NativeCode(language, definition, options, signature)
@@ -100,6 +111,7 @@ def _wrapper(
             hidden=len(scratch + copies),
             guards=len(guards),
             checks=kernel_checks(),
+            in_place=in_place,
         )
         arrays = bind(made, *args)
         return outputs.unflatten(arrays[: len(results)])

@@ -1,4 +1,4 @@
-"""Checks the options of a kernel call that all kernel languages share: ``vmap_method`` and ``input_output_aliases``."""
+"""Checks the options of a kernel call that all kernel languages share, such as ``vmap_method`` and ``in_place``."""
 
 from __future__ import annotations
 
@@ -55,3 +55,26 @@ def check_aliased_types(
                 f"{name}: input_output_aliases maps input {i} ({given.dtype}{list(given.shape)}) to output {o} "
                 f"({declared.dtype}{list(declared.shape)}); an alias needs one shape and dtype."
             )
+
+
+def check_in_place(in_place: bool | None, name: str) -> None:
+    """Raises SignatureError unless ``in_place`` is True, False or None."""
+    if in_place is not None and not isinstance(in_place, bool):
+        raise SignatureError(
+            f"{name}: in_place is {in_place!r}, expected True (it may work in the memory of an input), False (it must "
+            "not), or None (find out from its source). To name the inputs, pass input_output_aliases."
+        )
+
+
+def check_in_place_types(in_place: bool | None, inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> None:
+    """Raises SignatureError if ``in_place`` is True and no output has the shape and dtype of an input."""
+    if not in_place:
+        return
+    given, declared = ([(each.shape, each.dtype) for each in arrays] for arrays in (inputs, outputs))
+    if not set(given) & set(declared):
+        listed = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in given)
+        wanted = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in declared)
+        raise SignatureError(
+            f"{name}: in_place is True, but no output ({wanted}) has the shape and dtype of an input ({listed}), so it "
+            "has no memory to work in. Leave in_place out."
+        )

@@ -158,6 +158,9 @@ _word, _byte = header.word, header.byte
 
 VERSION = _constants("Version", MAJOR=header.major, MINOR=header.minor)
 
+NEWEST = (0, 5)
+"""The newest version that the bridge was tested with; :mod:`bridge.ffi.newer_ffi` tries a newer one."""
+
 FRAME = _constants(
     "Frame",
     SIZE=_word("XLA_FFI_CallFrame", "struct_size"),

@@ -1,7 +1,8 @@
 """Keeps the object code of the bridge's own native functions on disk, so that a later process need not compile it.
 
 No kernel of a user is kept here. A file counts only if it was written for the same FFI header, bridge, Python, Numba,
-LLVM and processor, if its digest is right, and if no other user can write to it. Every other file is written anew.
+LLVM and processor, if its digest is right, and if no other user can write to it. Every other file is written anew. A
+damaged file, and a folder that cannot be used, cause a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import llvmlite
 import numba
 from llvmlite import binding
 
-from bridge.cached_files import cache_folder, keep_latest, replace_file
+from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.ffi.native.abi import read_header
 
 KEPT = 64
@@ -55,7 +56,15 @@ def read_object(name: str, source: str) -> bytes | None:
         )
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return code if code and digest == _digest(key, code) else None
+    if not code or digest != _digest(key, code):
+        warnings.warn(
+            f"{_path(name, key)} is damaged, so it does not count: its function is compiled again, and the file is "
+            "written anew.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return code
 
 
 def write_object(name: str, source: str, code: bytes) -> None:
@@ -72,8 +81,13 @@ def write_object(name: str, source: str, code: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, _digest(key, code) + code)
         keep_latest(path.parent, ".bin", KEPT)
-    except OSError:  # the next process compiles it again
-        return
+    except OSError as error:
+        warnings.warn(
+            f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
+            f"takes about a second. Set {VARIABLE} to a folder that can be written to.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _path(name: str, key: str) -> Path:

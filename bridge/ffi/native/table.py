@@ -38,6 +38,12 @@ class NativeTable:
         """Address of the table for :func:`bridge.ffi.native.lookup.lookup`; it never changes."""
         return ctypes.addressof(self._root)
 
+    def forget(self) -> None:
+        """Makes native code find nothing any more. It takes no lock."""
+        block = (ctypes.c_int64 * (SLOTS + SLOT_WORDS))()
+        self._blocks.append(block)
+        self._root[0] = ctypes.addressof(block)
+
     def __len__(self) -> int:
         return len(self._values)
 

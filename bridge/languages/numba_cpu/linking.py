@@ -67,7 +67,9 @@ class LinkedCode:
         serial = LOADER.serial()
         name = f"bridge_entry_{serial}"
         with self.opened() as module:
-            _link(module, entry(name), self._optimise)
+            # Passing an entry's arguments to a kernel costs a few ns, and optimising the kernel again some 10 ms.
+            has_helpers = any(not each.is_declaration and each.name != self.kernel for each in module.functions)
+            _link(module, entry(name), None if has_helpers else self._optimise)
             self._keep_only(module, name)
             symbols = {}
             for function in list(module.functions):
@@ -77,6 +79,8 @@ class LinkedCode:
             if any(function.name == runtime.FAIL for function in module.functions):
                 symbols[runtime.FAIL] = runtime.address(runtime.FAIL)
             environments = self._rename_environments(module, serial)
+            if has_helpers:
+                self._optimise(module)
             LOADER.load(module, self._library.codegen._tm, symbols)
         for variable, environment in environments.items():
             ctypes.c_void_p.from_address(LOADER.variable(variable)).value = environment
@@ -85,8 +89,14 @@ class LinkedCode:
         ]
 
     def _optimise(self, module: binding.ModuleRef) -> None:
+        """Optimises code; where nothing but the entry can be called from outside, LLVM also inlines large helpers.
+
+        In Numba's own copy other modules may call them too, so LLVM keeps them apart: each call passes every field of
+        every array on the stack, and counts references that do not exist, because the bridge's arrays have no owner.
+        """
         module.verify()
         passes, builder = self._library.codegen._module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()  # functions whose last call is gone
         passes.run(module, builder)
 
     def _link_recursion(self, module: binding.ModuleRef) -> None:

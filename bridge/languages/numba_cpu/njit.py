@@ -18,6 +18,7 @@ from bridge.languages.numba_cpu.linked import Linked
 from bridge.languages.numba_cpu.lowered_code import code_of
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
+from bridge.source.element_wise import ThreadIndices, in_place_pairs
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -33,6 +34,7 @@ def numba_kernel(
     *,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """Makes a Numba CPU kernel callable from JAX, with no Python in the call.
 
@@ -55,6 +57,10 @@ def numba_kernel(
             result is the same.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
             input. If the caller still needs the input's value (it was not donated), XLA passes a copy.
+        in_place: Whether an output may have the memory of an input of its shape and dtype: each element of the input is
+            read only by the thread, and in the iteration, that writes this element of the output, and before that. The
+            bridge makes use of it where that saves a copy: the result is the next value of a loop's variable, or a
+            donated argument. By default it finds out from the source; False forbids it, True promises it.
 
     Returns:
         A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
@@ -62,8 +68,8 @@ def numba_kernel(
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``numba.njit``.
-        SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed; or, when called, the number,
-            dtype or shape of the arguments does not fit.
+        SignatureError: ``outs``, ``vmap_method``, ``input_output_aliases`` or ``in_place`` is malformed; or, when
+            called, the number, dtype or shape of the arguments does not fit.
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
             not aliased; it takes a JAX array from its closure or its globals (pass it as an argument); or a dtype is
             not supported (float16 and bfloat16: convert to float32 before the call).
@@ -100,7 +106,7 @@ def numba_kernel(
             "numba.njit."
         )
     definition = DEFINITIONS.define(LANGUAGE, id(kernel), lambda: NumbaDefinition.of(kernel))
-    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases, in_place)
 
 
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
@@ -108,7 +114,13 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
         types = tuple(map(numba_type, signature.arrays))
         compiled = compile_kernel(definition, types)
         linked = Linked(compiled, types, signature, definition.name)
-        return Compiled(code_of(compiled), linked.load, guarded=linked.guarded)
+        in_place = in_place_pairs(
+            definition.dispatcher.py_func,
+            [array.rank for array in signature.arrays],
+            len(signature.inputs),
+            ThreadIndices(functions=(CPUDispatcher,)),
+        )
+        return Compiled(code_of(compiled), linked.load, guarded=linked.guarded, in_place=in_place)
 
 
 LANGUAGE = _NumbaCpu(

@@ -24,8 +24,10 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     images_of,
     load_kernel,
 )
+from bridge.languages.numba_cuda.thread_numbers import thread_indices
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
+from bridge.source.element_wise import in_place_pairs
 
 
 @copied_as_a_call()
@@ -40,6 +42,7 @@ def numba_cuda_kernel(
     shared_mem: int = 0,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """Makes a Numba-CUDA kernel callable from JAX: launched natively, on XLA's stream, with no Python in the call.
 
@@ -57,6 +60,7 @@ def numba_cuda_kernel(
         shared_mem: Dynamic shared memory of a block in bytes; more than 48 KiB is asked for where needed.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such inputs.
+        in_place: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -96,7 +100,7 @@ def numba_cuda_kernel(
     require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
-    return wrap(_language(definition.is_debug), definition, shape, outs, vmap_method, input_output_aliases)
+    return wrap(_language(definition.is_debug), definition, shape, outs, vmap_method, input_output_aliases, in_place)
 
 
 def define(kernel: Any) -> CudaDefinition:
@@ -125,7 +129,15 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
         self, definition: CudaDefinition, options: LaunchShape, signature: Signature, platform: str
     ) -> Compiled:
         compiled = compile_kernel(definition, signature.arrays)
-        return Compiled(code_of(compiled), lambda: self._load(definition, options, signature, compiled))
+        in_place = in_place_pairs(
+            definition.dispatcher.py_func,
+            [array.rank for array in signature.arrays],
+            len(signature.inputs),
+            thread_indices(options),
+        )
+        return Compiled(
+            code_of(compiled), lambda: self._load(definition, options, signature, compiled), in_place=in_place
+        )
 
     def _load(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, compiled: Any) -> Built:
         launches = []

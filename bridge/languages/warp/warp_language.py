@@ -14,6 +14,7 @@ from bridge.languages.extras import require_warp
 from bridge.languages.language import Standing
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.languages.warp.launch_spec import Spec
+from bridge.languages.warp.thread_counts import in_place_pairs_of
 from bridge.signature.array_types import Signature
 
 
@@ -46,13 +47,14 @@ class _Warp(NativeLanguage[WarpDefinition, Spec]):
         from bridge.languages.warp.generated import generated
         from bridge.languages.warp.instances import instance_for
 
+        in_place = in_place_pairs_of(definition.function, options, len(signature.inputs))
         made = generated(instance_for(definition.kernel, options), platform, options.block_dim)
         build = build_host if platform == "cpu" else build_device
         if not available(platform):  # another machine loads it
-            return Compiled(made.digest, lambda: build(made, options, signature))
+            return Compiled(made.digest, lambda: build(made, options, signature), in_place=in_place)
         # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.
         built = build(made, options, signature)
-        return Compiled(made.digest, lambda: built)
+        return Compiled(made.digest, lambda: built, in_place=in_place)
 
     def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
         from bridge.languages.warp.settings import settings_of

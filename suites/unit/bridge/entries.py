@@ -27,6 +27,9 @@ class EntryCode:
     def describe(self, platform):
         return self.target, self.compiled.description
 
+    def in_place_pairs(self, platform):
+        return frozenset()
+
     def entry(self, platform):
         return self.compiled
 

@@ -9,7 +9,8 @@ import bridge
 from suites.unit import processes
 
 LOADED = {
-    "bridge.errors", "bridge.ffi", "bridge.ffi.native", "bridge.ffi.native.abi", "bridge.ffi.native.addresses",
+    "bridge.errors", "bridge.ffi", "bridge.ffi.forked", "bridge.ffi.native", "bridge.ffi.native.abi",
+    "bridge.ffi.native.addresses",
     "bridge.ffi.native.table", "bridge.ffi.native.trampoline", "bridge.ffi.target", "bridge.openmp", "bridge.source",
     "bridge.source.numba_notes",
 }  # fmt: skip
