@@ -281,7 +281,7 @@ print(f"with {numba.get_num_threads()} threads of the {numba.threading_layer()!r
 # Waking threads costs some microseconds, so small arrays are faster serially; measure before you decide.
 # `NUMBA_NUM_THREADS` sets how many there are, `NUMBA_THREADING_LAYER` whose. Calls from several Python threads
 # and devices at once are safe with every layer: `workqueue`, which cannot be entered twice, gets one caller at a
-# time. After an OpenMP kernel has run, a *forked* process must not run another, so start workers with the `spawn`
+# time. A process that is *forked* after JAX was used must not call kernels, so start workers with the `spawn`
 # method of `multiprocessing`.
 
 # %% [markdown]

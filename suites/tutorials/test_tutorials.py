@@ -3,8 +3,10 @@
 import ast
 import os
 import re
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -78,6 +80,22 @@ def test_it_runs_without_warnings_and_says_something(path):
 def test_without_a_gpu_it_runs_on_the_cpu(name, said):
     path = next(path for path in SCRIPTS if path.stem == name)
     assert re.search(said, run(path, JAX_PLATFORMS="cpu"), flags=re.MULTILINE)
+
+
+def test_processes_that_jax_connects_share_a_network():
+    """Both say what one process says: the network does not depend on how many processes and devices share it."""
+    path = next(path for path in SCRIPTS if path.stem == "many_devices")
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        coordinator = f"localhost:{listener.getsockname()[1]}"
+    with ThreadPoolExecutor() as pool:
+        started = [
+            pool.submit(run, path, JAX_PLATFORMS="cpu", PROCESSES="2", PROCESS=number, COORDINATOR=coordinator)
+            for number in "01"
+        ]
+        alone = pool.submit(run, path, JAX_PLATFORMS="cpu")
+    expected = re.search(r"^2048 neurons.* spikes, mean.*$", alone.result(), re.M)[0]
+    assert all(expected in each.result() and "the same bits on one device" in each.result() for each in started)
 
 
 @tutorial

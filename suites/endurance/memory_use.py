@@ -1,0 +1,61 @@
+"""Samples the memory of this process and of its GPU while a trial goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import time
+from pathlib import Path
+
+from bridge.ffi.cuda import driver
+from reports import MemorySample
+
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Returns the resident memory of this process.
+
+    Raises:
+        OSError: The system has no ``/proc``.
+    """
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def device_bytes(ordinal: int = 0) -> int:
+    """Returns the used memory of a GPU, by all processes: what XLA, modules and graphs hold counts."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with driver.current(ordinal):
+        driver.library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    return total.value - free.value
+
+
+class MemoryUse:
+    """The samples of a trial. Its clock starts with the first sample.
+
+    Args:
+        platform: ``cuda`` samples the memory of the first GPU too.
+    """
+
+    def __init__(self, platform: str) -> None:
+        self._on_gpu = platform == "cuda"
+        self._start: float | None = None
+        self.samples: list[MemorySample] = []
+
+    def sample(self, count: int) -> None:
+        """Takes a sample after ``count`` calls or kernels."""
+        now = time.perf_counter()
+        if self._start is None:
+            # What there is now, such as modules and compiled programs, is not looked at again.
+            gc.collect()
+            gc.freeze()
+            now = self._start = time.perf_counter()
+        self.samples.append(
+            MemorySample(
+                count=count,
+                seconds=round(now - self._start, 6),
+                resident_bytes=resident_bytes(),
+                device_bytes=device_bytes() if self._on_gpu else None,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Times a network of spiking neurons on several devices, in one process or in several, and computes how it scales."""
