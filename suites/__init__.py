@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from suites.declare.custom_operators import operator_of
     from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure
+    from suites.declare.gathers import Gathers
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
     from suites.declare.operator import Operator
@@ -50,6 +51,7 @@ _MODULES = {
     "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
+    "declare.gathers": ("Gathers",),
     "declare.limitation": ("Limitation",),
     "declare.operator": ("Operator",),
     "declare.sizes": ("Sizes",),
@@ -76,6 +78,7 @@ __all__ = [
     "ErrorCase",
     "Expected",
     "Failure",
+    "Gathers",
     "Gradient",
     "JaxKernel",
     "Kernel",

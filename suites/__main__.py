@@ -52,6 +52,8 @@ def _run(arguments: list[str] | None) -> int:
 
 
 if __name__ == "__main__":
-    if sys.path[0] == os.getcwd():  # a random.py in the user's folder must not hide Python's own
+    if (
+        not sys.flags.safe_path and sys.path[0] == os.getcwd()
+    ):  # a random.py in the user's folder must not hide Python's own
         sys.path.append(sys.path.pop(0))
     sys.exit(main())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
+from suites.bench.visible_gpus import begin_with_own_gpu
 from suites.checks.drawn import depth, session_seed
 from suites.checks.drawn.drawn_profile import EXAMPLES
 from suites.checks.folders import folders
@@ -26,6 +28,7 @@ from suites.sessions.preparation import leave_no_folder, prepare, require_own_pa
 
 _HERE = Path(__file__).parent
 _EVIDENCE = pytest.StashKey[Any]()
+_HAS_GPU = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kb-dtype", action="append", default=[], help="only this dtype; may be repeated")
     group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
     group.addoption("--kb-mode", action="append", default=[], help="with --kb-bench: forward, or forward+backward")
+    group.addoption("--kb-peers", action="store_true", help="with --kb-bench: other libraries beside the kernels")
     group.addoption("--kb-keep-memory", action="store_true", help="with --kb-bench: the process keeps freed memory")
     group.addoption(
         "--kb-profile",
@@ -76,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Prepares JAX for a session of checks before a ``conftest.py`` of the user is imported."""
+    _choose_gpu(early_config, early_config.known_args_namespace)
     if _is_judged(early_config.known_args_namespace):
         from suites.sessions.pytest_line import prepare_early
 
@@ -96,6 +101,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     require_own_packages()
+    _choose_gpu(config, config.option)
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
@@ -201,6 +207,13 @@ def pytest_runtest_makereport(
             # xdist also sends additional attributes of a report from its workers.
             report.finding = finding(case, item.stash.get(_EVIDENCE, None), call.excinfo, report)  # type: ignore[attr-defined]
     return report
+
+
+def _choose_gpu(config: pytest.Config, option: Any) -> None:
+    """Lets each worker process of a session on GPUs begin with another GPU, once, and before JAX starts CUDA."""
+    if option.kb_device == "cuda" and _HAS_GPU not in config.stash and "jax" not in sys.modules:
+        config.stash[_HAS_GPU] = True
+        begin_with_own_gpu()
 
 
 def _is_judged(option: Any) -> bool:

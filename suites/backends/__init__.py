@@ -7,3 +7,6 @@ from suites.backends import numba_cuda as numba_cuda
 from suites.backends import warp as warp
 from suites.backends import cuda_raw as cuda_raw
 from suites.backends import pallas as pallas
+from suites.backends import host_libraries as host_libraries
+from suites.backends import cupy_library as cupy_library
+from suites.backends import brainevent_library as brainevent_library

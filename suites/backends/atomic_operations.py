@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-_LIBRARIES = ("bridge", "functools", "jax", "numba", "numpy", "warp")
+_LIBRARIES = {"bridge", "jax", "numba", "numpy", "warp", *sys.stdlib_module_names}
 """Their functions are no part of a user's kernel."""
 
 _INNER = ("py_func", "func", "__wrapped__")

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 
 from suites.backends.kernel import Kernel
+from suites.backends.library import Library
 from suites.errors import OperatorError
 
 _registered: dict[str, Backend] = {}
@@ -68,6 +69,8 @@ class Backend(metaclass=_Registered):
         typed: Whether the bridge knows the dtypes and ranks of a kernel's arrays. For CUDA C++ it knows only the sizes.
         takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
         serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
+        library: The library whose functions stand for kernels, for a backend of peers: see the field ``peers`` of
+            :class:`suites.Operator`. None for a kernel language.
     """
 
     id: str
@@ -82,6 +85,7 @@ class Backend(metaclass=_Registered):
     typed: bool = True
     takes_any_callable: bool = False
     serial_twin: Backend | None = None
+    library: Library | None = None
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -129,7 +133,8 @@ class Backend(metaclass=_Registered):
         """Why no kernel of this backend can run there, or None if one can."""
         if platform not in self.platforms:
             return f"{self.id} runs on {', '.join(self.platforms)}, not on {platform}"
-        return self.missing_dtypes.get(dtype) or self.missing
+        uninstalled = self.library.missing() if self.library is not None else None
+        return self.missing_dtypes.get(dtype) or self.missing or uninstalled
 
     def __str__(self) -> str:
         return self.id

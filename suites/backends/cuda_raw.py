@@ -1,4 +1,4 @@
-"""Adds the backend ``cuda_raw``: kernels in CUDA C++, with :func:`elementwise` as their building block."""
+"""Adds the backend ``cuda_raw``: kernels in CUDA C++, with :func:`elementwise` for kernels that move vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from bridge import cuda_raw_kernel
 from suites.backends.backend import Backend, register_backend
+from suites.backends.cuda_raw_blocks import elementwise_launch, elementwise_source
 from suites.backends.kernel import DeclaredDtypes, Kernel, Same
 from suites.backends.wrapped import arguments_of, launch_of, outs_function
 
@@ -25,12 +26,6 @@ NO_CUDA_CORE = (
 
 TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
 """C++ types by dtype. Half precision needs CUDA's headers, which not every installation of NVRTC finds."""
-
-THREADS = 256
-"""Threads of a block."""
-
-LOADS = 4
-"""Elements per thread, a block apart: :mod:`suites.backends.numba_cuda_blocks` says why."""
 
 
 @dataclass(frozen=True)
@@ -80,27 +75,18 @@ def elementwise(
     """A kernel that runs a statement for each element ``i``.
 
     Args:
-        statement: C++ that reads ``x[i]`` and writes ``out[i]``; ``T`` is the element type.
-        inputs: Names of the inputs, all of type ``const T*``.
+        statement: C++ that reads ``x[i]`` and writes ``out[i]``; ``T`` is the element type, and ``i`` is only an index.
+        inputs: Names of the inputs, all of type ``const T*``. Those that the statement indexes with ``i`` are as long
+            as the outputs.
         outputs: Types and names of the outputs.
         constants: Statements before the loop over elements.
     """
-    parameters = [f"const T* __restrict__ {name}" for name in inputs]
-    parameters += [output.replace("*", "* __restrict__", 1) for output in outputs]
-    source = f"""
-    template <typename T> __global__ void kernel({", ".join(parameters)}, long long size) {{
-        {constants}
-        long long first = (long long)blockIdx.x * {LOADS * THREADS} + threadIdx.x;
-        #pragma unroll
-        for (int part = 0; part < {LOADS}; ++part) {{
-            long long i = first + part * {THREADS};
-            if (i < size) {{ {statement} }}
-        }}
-    }}"""
+    source = elementwise_source(statement, inputs, outputs, constants)
 
     def launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-        size = int(np.prod(outs[0].shape))
-        return {"grid": -(-size // (LOADS * THREADS)), "block": THREADS, "scalars": (np.int64(size),)}
+        size = math.prod(outs[0].shape)
+        widest = max(np.dtype(array.dtype).itemsize for array in (inputs[0], *outs))
+        return {**elementwise_launch(size, widest), "scalars": (np.int64(size),)}
 
     return RawKernel(source, _instance, launch)
 

@@ -1,6 +1,7 @@
 """Adds the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
 
-It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` for the files of operators.
+It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` and
+:mod:`suites.backends.numba_cpu_math` for the files of operators.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from suites.backends.numba_cpu_blocks import (
     block_count,
     block_dot,
     block_exp,
-    block_largest,
     block_squares,
     block_sum,
     blocked_dot,
     blocked_squares,
     blocked_sum,
     copy_to,
+    index_of_largest,
+    largest_element,
     rows_of_part,
+    short_dots,
 )
+from suites.backends.numba_cpu_math import exponential
 from suites.backends.wrapped import arguments_of, outs_function
 from suites.numerics.blocked_sums import BLOCK
 
@@ -43,14 +47,17 @@ __all__ = [
     "block_count",
     "block_dot",
     "block_exp",
-    "block_largest",
     "block_squares",
     "block_sum",
     "blocked_dot",
     "blocked_squares",
     "blocked_sum",
     "copy_to",
+    "exponential",
+    "index_of_largest",
+    "largest_element",
     "rows_of_part",
+    "short_dots",
 ]
 
 

@@ -1,14 +1,26 @@
-"""Gives Numba CPU kernels sums that LLVM vectorises, with a known chain of roundings."""
+"""Gives Numba CPU kernels sums with a known chain of roundings, and maxima, which use vector registers."""
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal
-
 import numba
 import numpy as np
-from numba.extending import overload
 
+from suites.backends.numba_cpu_lanes import (
+    add_lanes,
+    add_products,
+    either_mask,
+    equal_lanes,
+    first_lane,
+    lane_count,
+    larger_lanes,
+    largest_lane,
+    load_first_lanes,
+    load_lanes,
+    nan_lanes,
+    sum_of_lanes,
+    zero_lanes,
+)
+from suites.backends.numba_cpu_math import exponential
 from suites.numerics.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
@@ -97,82 +109,84 @@ def rows_of_part(indptr, part, parts):
     return first, last
 
 
-def block_exp(x, center, out):
-    """Exponentials of ``x - center``; returns their sum, in any order. No element is above ``center``.
-
-    They are exact to two units in the last place. Results below the smallest normal number are zero.
-    """
-    raise NotImplementedError("for kernels only")
-
-
-# LLVM does not vectorise a call of the exponential function, but it vectorises the arithmetic below. Let n be the
-# integer next to d / ln 2. Then ``exp(d) = 2**n exp(d - n ln 2)``, where the second exponent is at most (ln 2) / 2, so
-# that Taylor's series is short. Adding ``shifter``, whose last place is worth one, rounds to an integer. It leaves the
-# integer in the low bits, and a shift to the left makes these the exponent of ``2**n``. ``high``, the first part of
-# ln 2, has so few bits that its product with n is exact.
-
-
-@overload(block_exp, jit_options={"fastmath": {"contract"}})
-def _block_exp(x, center, out):
-    real, integer = getattr(np, str(x.dtype)), getattr(np, f"int{x.dtype.bitwidth}")
-    info = np.finfo(real)
-    bits, bias = info.nmant, 1 - info.minexp
-    shifter = real(1.5 * 2.0**bits)
-    ln2 = Decimal(2).ln()
-    short = 1 << (bits - bias.bit_length())
-    ln2_high = int(ln2 * short) / short
-    high, low, inverse = real(ln2_high), real(ln2 - Decimal(ln2_high)), real(1 / ln2)
-    lowest = real(info.minexp * math.log(2))
-    terms = {32: 7, 64: 13}[x.dtype.bitwidth]  # the next term is below a tenth of a rounding
-    leading, *others = (real(1 / math.factorial(k)) for k in range(terms, -1, -1))
-    coefficients = tuple(others)
-    one = integer(bias << bits)
-
-    def exponentials(x, center, out):
-        powers = np.empty(x.size, real)
-        for i in range(x.size):
-            distance = x[i] - center
-            shifted = distance * inverse + shifter
-            n = shifted - shifter
-            rest = (distance - n * high) - n * low
-            value = leading
-            for coefficient in coefficients:
-                value = value * rest + coefficient
-            out[i] = value
-            powers[i] = shifted
-        words = powers.view(integer)
-        for i in range(x.size):
-            words[i] = (words[i] << bits) + one
-        return _scaled_sum(x, center, lowest, powers, out)
-
-    return exponentials
-
-
 @_reassociated
-def _scaled_sum(x, center, lowest, powers, out):
+def block_exp(x, center, out):
+    """Exponentials of ``x - center``, see :func:`exponential`; returns their sum, in any order."""
     total = x.dtype.type(0)
     for i in range(x.size):
-        value = out[i] * powers[i]
-        value = x.dtype.type(0) if x[i] - center < lowest else value
+        value = exponential(x[i] - center)
         out[i] = value
         total += value
     return total
 
 
 @numba.njit
-def block_largest(x):
-    """The largest of the elements that are numbers; minus infinity if all are NaN.
+def largest_element(x):
+    """The largest element of a non-empty vector; NaN if there is one.
 
-    It keeps four maxima by hand, because LLVM does not vectorise a maximum that ignores NaN.
+    Four maxima of lanes are kept, because each takes several cycles. The maximum of two registers is one instruction
+    if it ignores NaN, so NaN is looked for separately.
     """
-    a = b = c = d = x.dtype.type(-np.inf)
-    whole = x.size // 4 * 4
-    for i in range(0, whole, 4):
-        a = x[i] if x[i] > a else a
-        b = x[i + 1] if x[i + 1] > b else b
-        c = x[i + 2] if x[i + 2] > c else c
-        d = x[i + 3] if x[i + 3] > d else d
-    for i in range(whole, x.size):
-        a = x[i] if x[i] > a else a
-    a, c = b if b > a else a, d if d > c else c
-    return c if c > a else a
+    width = lane_count(x)
+    rest = x.size % (4 * width)
+    whole = x.size - rest
+    a, b = load_first_lanes(x, whole, rest, x[0]), load_first_lanes(x, whole + width, rest - width, x[0])
+    c = load_first_lanes(x, whole + 2 * width, rest - 2 * width, x[0])
+    d = load_first_lanes(x, whole + 3 * width, rest - 3 * width, x[0])
+    nan = either_mask(nan_lanes(a, b), nan_lanes(c, d))
+    for i in range(0, whole, 4 * width):
+        e, f = load_lanes(x, i), load_lanes(x, i + width)
+        g, h = load_lanes(x, i + 2 * width), load_lanes(x, i + 3 * width)
+        a, b, c, d = larger_lanes(a, e), larger_lanes(b, f), larger_lanes(c, g), larger_lanes(d, h)
+        nan = either_mask(nan, either_mask(nan_lanes(e, f), nan_lanes(g, h)))
+    if first_lane(nan) < width:
+        return x.dtype.type(np.nan)
+    return largest_lane(larger_lanes(larger_lanes(a, b), larger_lanes(c, d)))
+
+
+@numba.njit
+def short_dots(A, x, first, last, out):
+    """Inner products of the rows from ``first`` up to ``last`` of A with x, of at most :data:`BLOCK` elements.
+
+    Two rows share what is read of x, and each has two sums in each lane. A term passes through one addition for each
+    two sets of lanes before it, one for the two sums, and one for each halving of the lanes, so
+    :func:`suites.numerics.blocked_sums.blocked_terms` bounds its roundings.
+    """
+    width, zero = lane_count(x), x.dtype.type(0)
+    rest = x.size % (2 * width)
+    whole = x.size - rest
+    end, last_end = load_first_lanes(x, whole, rest, zero), load_first_lanes(x, whole + width, rest - width, zero)
+    row = first
+    while row < last:
+        other = min(row + 1, last - 1)  # without another row, the last one is computed twice
+        p, q = A[row], A[other]
+        a = b = c = d = zero_lanes(x)
+        for j in range(0, whole, 2 * width):
+            u, v = load_lanes(x, j), load_lanes(x, j + width)
+            a, b = add_products(a, load_lanes(p, j), u), add_products(b, load_lanes(p, j + width), v)
+            c, d = add_products(c, load_lanes(q, j), u), add_products(d, load_lanes(q, j + width), v)
+        if rest:
+            a = add_products(a, load_first_lanes(p, whole, rest, zero), end)
+            b = add_products(b, load_first_lanes(p, whole + width, rest - width, zero), last_end)
+            c = add_products(c, load_first_lanes(q, whole, rest, zero), end)
+            d = add_products(d, load_first_lanes(q, whole + width, rest - width, zero), last_end)
+        out[row], out[other] = sum_of_lanes(add_lanes(a, b)), sum_of_lanes(add_lanes(c, d))
+        row += 2
+
+
+@numba.njit
+def index_of_largest(x):
+    """The index of the largest element of a non-empty vector, or of NaN if there is one; the first of several."""
+    width = lane_count(x)
+    if x.size <= width:
+        # Lanes without an element hold the first one. They come after it, so they are never chosen.
+        lanes = load_first_lanes(x, 0, x.size, x[0])
+        nan = first_lane(nan_lanes(lanes, lanes))
+        return nan if nan < width else first_lane(equal_lanes(lanes, largest_lane(lanes)))
+    largest = largest_element(x)
+    for start in range(0, x.size, width):
+        lanes = load_first_lanes(x, start, x.size - start, x[0])
+        index = first_lane(equal_lanes(lanes, largest) if largest == largest else nan_lanes(lanes, lanes))
+        if index < min(width, x.size - start):
+            return start + index
+    return 0

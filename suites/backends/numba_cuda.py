@@ -1,6 +1,8 @@
 """Adds the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``: kernels of numba-cuda.
 
-It also exports the building blocks of :mod:`suites.backends.numba_cuda_blocks` for the files of operators.
+It also exports their building blocks for the files of operators: tiles and rows
+(:mod:`suites.backends.numba_cuda_blocks`), vector loads (``_vectors``), warps (``_warps``), reductions
+(``_reductions``) and rows of sparse matrices (``_sparse_blocks``).
 """
 
 from __future__ import annotations
@@ -21,15 +23,13 @@ from suites.backends.numba_cuda_blocks import (
     MISSING,
     PARTIALS,
     THREADS,
-    add_up,
-    csr_row_sums,
-    csr_rows_of,
     cuda,
     device,
     kernel,
     load,
     partial_count,
     quotient,
+    roomy_kernel,
     rows_of,
     store,
     strided_sum,
@@ -39,35 +39,95 @@ from suites.backends.numba_cuda_blocks import (
     tiles,
     widened,
 )
+from suites.backends.numba_cuda_reductions import add_up, lanes_of, sum_of_share
+from suites.backends.numba_cuda_sparse_blocks import (
+    csr_launch,
+    csr_product_narrow,
+    csr_row_sums,
+    csr_rows_of,
+    product_kernel,
+    product_launch,
+    scatter_terms,
+    streamed,
+)
+from suites.backends.numba_cuda_vectors import (
+    NEIGHBOURS,
+    aligned,
+    first_neighbour,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    neighbours_once,
+    store_neighbours,
+)
+from suites.backends.numba_cuda_warps import (
+    WARP,
+    WARPS,
+    four_sums_of_lanes,
+    lanes_combined,
+    place_in_block,
+    shuffle_from,
+    shuffle_up,
+    shuffle_xor,
+    sum_of_lanes,
+    votes,
+)
 from suites.backends.wrapped import ThreadPerElement, arguments_of, launch_of, outs_function
 
 __all__ = [
     "LOADS",
     "LONG",
     "MISSING",
+    "NEIGHBOURS",
     "NUMBA_CUDA",
     "NUMBA_CUDA_CALLABLE",
     "NUMBA_CUDA_REPLAY",
     "PARTIALS",
     "THREADS",
+    "WARP",
+    "WARPS",
     "CudaCallable",
     "CudaKernel",
     "add_up",
+    "aligned",
+    "csr_launch",
+    "csr_product_narrow",
     "csr_row_sums",
     "csr_rows_of",
     "cuda",
     "device",
+    "first_neighbour",
+    "four_sums_of_lanes",
     "kernel",
+    "lanes_combined",
+    "lanes_of",
     "load",
+    "neighbour_tile",
+    "neighbour_tiles",
+    "neighbours",
+    "neighbours_once",
     "partial_count",
+    "place_in_block",
+    "product_kernel",
+    "product_launch",
     "quotient",
+    "roomy_kernel",
     "rows_of",
+    "scatter_terms",
+    "shuffle_from",
+    "shuffle_up",
+    "shuffle_xor",
     "store",
+    "store_neighbours",
+    "streamed",
     "strided_sum",
     "sum_lanes",
+    "sum_of_lanes",
+    "sum_of_share",
     "tile",
     "tile_count",
     "tiles",
+    "votes",
     "widened",
 ]
 
@@ -84,16 +144,23 @@ class CudaKernel(Kernel):
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
             default, looks for such operations in the source.
         outs: A function of the inputs that returns shape and dtype of the results. By default the operator's outputs.
+        select: Takes the inputs and outputs of a call. Returns the kernel for their shapes, where ``dispatcher`` is not
+            the best one for all.
     """
 
     dispatcher: Any
     launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
     atomic: bool | None = None
     outs: Callable[..., Any] | None = None
+    select: Callable[[Sequence[Any], Sequence[Any]], Any] | None = None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of :func:`bridge.numba_cuda_kernel`."""
-        return numba_cuda_kernel(self.dispatcher, self.outs or outs, **self.launch(inputs, outs))
+        return numba_cuda_kernel(self.kernel_of(inputs, outs), self.outs or outs, **self.launch(inputs, outs))
+
+    def kernel_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Any:
+        """The kernel that runs for the shapes of a call."""
+        return self.dispatcher if self.select is None else self.select(inputs, outs)
 
     @property
     def adds_atomically(self) -> bool:

@@ -56,6 +56,26 @@ def kernel(function: Callable[..., None]) -> Any:
     return function if cuda is None else cuda.jit(function)
 
 
+def roomy_kernel(threads: int, blocks: int) -> Callable[[Callable[..., None]], Any]:
+    """Makes a decorator like :func:`kernel` that lets threads keep more loads under way.
+
+    The assembler does not know how many threads a launch has. It assumes many and saves registers for them, so it uses
+    the first loads before it begins the last: of eight loads of 16 bytes, three were under way. Told that two blocks of
+    512 threads are enough for a multiprocessor, it gives each thread 64 of the 65,536 registers, and begins all eight.
+
+    Args:
+        threads: The most threads of a block. A launch with more fails.
+        blocks: How many such blocks have room on a multiprocessor at once.
+    """
+
+    def decorate(function: Callable[..., None]) -> Any:
+        if cuda is None or not hasattr(cuda, "extending"):  # the simulator knows no such bounds
+            return kernel(function)
+        return cuda.jit(launch_bounds=(threads, blocks))(function)
+
+    return decorate
+
+
 def device(function: Callable[..., Any]) -> Any:
     """``numba.cuda.jit(device=True)``, or the function itself where there is no numba-cuda."""
     return function if cuda is None else cuda.jit(device=True)(function)
@@ -94,12 +114,6 @@ def rows_of(rows: int, terms: float) -> dict[str, Any]:
         lanes *= 2
     # With rows for more than a million blocks, each block goes on to further rows.
     return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
-
-
-def csr_rows_of(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """The launch of a kernel of :func:`csr_row_sums` for the arrays of a call, of which ``data`` is the first."""
-    rows = outs[0].shape[0]
-    return rows_of(rows, inputs[0].shape[0] / max(rows, 1))
 
 
 # Parts of kernels.
@@ -198,57 +212,3 @@ def strided_sum(x, first, stride):
         a += x[i]
         i += step
     return (a + b) + (c + d)
-
-
-@kernel
-def add_up(x, sums):
-    """``sums[b]`` becomes the sum of the elements of x that block b takes."""
-    shared = cuda.shared.array(THREADS, x.dtype)
-    total = sum_lanes(shared, strided_sum(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
-    if cuda.threadIdx.x == 0:
-        sums[cuda.blockIdx.x] = total
-
-
-def csr_row_sums(part: Callable[..., Any]) -> Any:
-    """Makes the kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
-
-    A few threads share a row, as many as a row of mean length keeps busy (:func:`csr_rows_of`). The whole block shares
-    a far longer row. A warp for each row would leave most threads idle on short rows. A single thread for a long
-    row would hold up its block.
-
-    Args:
-        part: The device function of ``(data, indices, x, first, stop, step)`` that sums these elements of a row.
-    """
-
-    @kernel
-    def row_sums(data, indices, indptr, x, out):
-        shared = cuda.shared.array(THREADS, out.dtype)
-        rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
-        lane = np.uint64(cuda.threadIdx.x)
-        first = np.uint64(cuda.blockIdx.x) * height
-        while first < rows:  # the same for all threads of a block: they synchronise in sum_lanes
-            row = first + np.uint64(cuda.threadIdx.y)
-            start, stop = np.uint64(0), np.uint64(0)
-            if row < rows:
-                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-            is_long = stop - start > lanes * np.uint64(LONG)
-            total = data.dtype.type(0)
-            if not is_long:
-                total = part(data, indices, x, start + lane, stop, lanes)
-            total = sum_lanes(shared, total, cuda.blockDim.x)
-            if lane == np.uint64(0) and row < rows and not is_long:
-                out[row] = total
-            if cuda.syncthreads_or(1 if is_long else 0):
-                place = np.uint64(cuda.threadIdx.y) * lanes + lane
-                row = first
-                while row < rows and row < first + height:
-                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-                    if stop - start > lanes * np.uint64(LONG):
-                        total = part(data, indices, x, start + place, stop, np.uint64(THREADS))
-                        total = sum_lanes(shared, total, THREADS)
-                        if place == np.uint64(0):
-                            out[row] = total
-                    row += np.uint64(1)
-            first += np.uint64(cuda.gridDim.x) * height
-
-    return row_sums

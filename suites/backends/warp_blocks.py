@@ -10,6 +10,8 @@ it does not know that elements are neighbours. Elements beyond the end of an arr
 """
 
 import functools
+import hashlib
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +39,12 @@ element by element."""
 
 TILE_THREADS = 64
 """Threads that share a tile: each has four loads under way, see :mod:`suites.backends.numba_cuda_blocks`."""
+
+STREAM_TILE = 1024
+"""Elements of a tile in element-wise kernels."""
+
+STREAM_THREADS = 256
+"""Threads that share such a tile: each has four loads of each input under way."""
 
 LANES = 8
 """Threads that share a row of a sparse matrix on a GPU. In a row of the samples' mean length each has four elements."""
@@ -66,6 +74,12 @@ def per_tile(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
     return {**blocks(tile_count(math.prod(outs[0].shape))), "output_dims": outs[0].shape}
 
 
+def per_stream_tile(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of one block per tile of an element-wise kernel. All outputs have one shape."""
+    tiles = -(-math.prod(outs[0].shape) // STREAM_TILE)
+    return {**blocks(tiles, STREAM_THREADS), "output_dims": outs[0].shape}
+
+
 def tile_count(size: int) -> int:
     """Tiles that ``size`` elements fill; the last one may be incomplete."""
     return -(-size // TILE)
@@ -84,6 +98,93 @@ def zeros(outs: Sequence[Any]) -> list[jax.Array]:
 
 
 # Parts of kernels.
+
+
+def kernel_with(*operations: Any, **options: Any) -> Any:
+    """``warp.kernel(module="unique")`` for a kernel that hands functions to ``warp.tile_map``.
+
+    Warp finds the machine code of a kernel, in the process and on disk, by a digest that leaves out functions which are
+    arguments of its own functions (1.19). Kernels of equal text would share the code of the first. So the name of the
+    kernel, which counts, has a digest of the functions.
+
+    Args:
+        *operations: The functions, each a ``warp.func``.
+        **options: Further options of ``warp.kernel``.
+    """
+    found = hashlib.sha256()
+    for each in operations:
+        closure = inspect.getclosurevars(each.func)
+        values = sorted(f"{name}={value!r}" for name, value in {**closure.nonlocals, **closure.globals}.items())
+        found.update(f"{each.key} {inspect.getsource(each.func)} {values}".encode())
+
+    def decorated(function: Any) -> Any:
+        function.__qualname__ += f"_{found.hexdigest()[:16]}"
+        return wp.kernel(module="unique", **options)(function)
+
+    return decorated
+
+
+_QUOTIENT = """
+#if defined(__CUDA_ARCH__)
+    return __fdividef(dividend, divisor);
+#else
+    return dividend / divisor;
+#endif
+"""
+
+_ADJOINT_OF_QUOTIENT = """
+    adj_dividend += adj_ret / divisor;
+    adj_divisor -= adj_ret * dividend / (divisor * divisor);
+"""
+
+
+@wp.func_native(snippet=_QUOTIENT, adj_snippet=_ADJOINT_OF_QUOTIENT)
+def quotient(dividend: wp.float32, divisor: wp.float32) -> wp.float32:
+    """The quotient, to 2 ulp on a GPU, as in :func:`suites.backends.numba_cuda_blocks.quotient`."""
+    ...
+
+
+def stream(operation: Any, dtype: str, inputs: int) -> Any:
+    """Makes the kernel that applies an operation to all elements of one or two vectors, tile by tile.
+
+    A kernel with a thread for each element has one load of each input under way, since it ends with its store. Here a
+    thread loads its elements of a tile before it stores any; :mod:`suites.backends.cuda_raw_blocks` says why that
+    matters. Its launch is :func:`per_stream_tile`. Only the last tile checks which of its elements exist.
+
+    Args:
+        operation: A ``warp.func`` of so many elements.
+        dtype: The dtype of all arrays.
+        inputs: 1 or 2.
+    """
+    vector = wp.array(dtype=scalar(dtype))
+
+    if inputs == 1:
+
+        @kernel_with(operation)
+        def stream(x: vector, out: vector):
+            first = wp.tid() * STREAM_TILE
+            if first + STREAM_TILE <= out.shape[0]:
+                whole = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
+                wp.tile_store(out, wp.tile_map(operation, whole), offset=first, bounds_check=False)
+            else:
+                rest = wp.tile_load(x, shape=STREAM_TILE, offset=first)
+                wp.tile_store(out, wp.tile_map(operation, rest), offset=first)
+
+    else:
+
+        @kernel_with(operation)
+        def stream(x: vector, y: vector, out: vector):
+            first = wp.tid() * STREAM_TILE
+            if first + STREAM_TILE <= out.shape[0]:
+                a = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
+                b = wp.tile_load(y, shape=STREAM_TILE, offset=first, bounds_check=False)
+                wp.tile_store(out, wp.tile_map(operation, a, b), offset=first, bounds_check=False)
+            else:
+                rest_a = wp.tile_load(x, shape=STREAM_TILE, offset=first)
+                rest_b = wp.tile_load(y, shape=STREAM_TILE, offset=first)
+                wp.tile_store(out, wp.tile_map(operation, rest_a, rest_b), offset=first)
+
+    return stream
 
 
 @functools.cache

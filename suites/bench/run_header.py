@@ -12,6 +12,7 @@ import jax
 import numba
 
 from reports import Device, Host, Run, new_run_id
+from suites.backends.backend import Backend
 from suites.bench import gpu
 from suites.bench.host_memory import memory_bytes
 from suites.bench.machine_identity import machine_identity
@@ -63,7 +64,17 @@ def header(selection: Selection, profile: str, keeps_pages: bool) -> Run:
         }
         | {name: value for name, value in sorted(os.environ.items()) if _changes_code(name)},
         selection=selection.by_option(),
+        peers=_peers(platform_) if selection.peers else {},
     )
+
+
+def _peers(platform_: str) -> dict[str, str]:
+    """The libraries that have functions for a platform, by backend."""
+    return {
+        backend.id: backend.library.described()
+        for backend in Backend
+        if backend.library is not None and platform_ in backend.platforms
+    }
 
 
 def _host() -> Host:

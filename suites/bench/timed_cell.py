@@ -13,7 +13,8 @@ from reports import CellResult, ProcessTimes, RecordError, Resources, Status, Ti
 from suites.bench import gpu_resources
 from suites.bench.compiled_lines import compiled_lines
 from suites.bench.cuda_measurement import CudaMeasurement
-from suites.bench.first_call import stages
+from suites.bench.first_call import FirstCallError, stages
+from suites.bench.library_cells import judge_library, library_programs
 from suites.bench.measurement import Measurement
 from suites.bench.peak_memory import host_peak
 from suites.bench.single_calls import BesideSingleCalls, SingleCalls
@@ -25,6 +26,7 @@ from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.blame import status_of
 from suites.checks.judging.cell_verdict import judge_kernel, with_reference
 from suites.checks.judging.reasons import described
+from suites.declare.gathers import ScatteredReads
 from suites.numerics.arrays import Inputs
 
 
@@ -35,6 +37,7 @@ class TimedCell:
         case: The cell.
         result: Everything that is known of it; its status is PASSED as long as nothing went wrong.
         moved: Bytes that a call must read, and write; None before :meth:`prepare`.
+        gathers: Its scattered reads; None if it declares none.
     """
 
     def __init__(self, case: Case) -> None:
@@ -44,6 +47,7 @@ class TimedCell:
         self._still_right: StillRight | None = None
         self._loops: int | None = None
         self.moved: tuple[int, int] | None = None
+        self.gathers: ScatteredReads | None = None
         self._turns: list[ProcessTimes] = []
 
     def prepare(self, *, judged: bool) -> None:
@@ -58,6 +62,9 @@ class TimedCell:
             shapes, dtypes = input_types(inputs)
             read, written = case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs)
             self.note(shapes=shapes, dtypes=dtypes, flops=case.operator.flops(*inputs), bytes=read + written)
+            self.note(remarks=case.operator.remarks or None)
+            if case.operator.gathers is not None:
+                self.gathers = case.operator.gathers.of(*inputs)
             self.moved = read, written
             self._compile(inputs, judged)
         except Exception as error:
@@ -112,6 +119,8 @@ class TimedCell:
             energy: Whether to measure energy, which takes about half a second.
         """
         assert self._programs is not None
+        if self.case.backend.library is not None:
+            return  # neither XLA nor its allocator knows what a library takes
         if self.case.platform == "cpu":
             found = Resources(host_bytes=host_peak(self._programs.single, arguments))
         else:
@@ -159,10 +168,14 @@ class TimedCell:
 
     def _compile(self, inputs: Inputs, judged: bool) -> None:
         case = self.case
+        if case.backend.library is not None:
+            return self._prepare_library(inputs, judged)
         if judged:
             try:
                 measured, program = stages(case.operator, case.backend, inputs)
                 self.note(stages=measured, hlo=compiled_lines(program.as_text() or ""))
+            except FirstCallError as failed:
+                return self.fail(failed.error)
             except Exception as error:
                 return self.fail(error, Status.COMPILE_ERROR)
             verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
@@ -181,6 +194,17 @@ class TimedCell:
         # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
         self._programs.compile([jax.device_put(array, case.device) for array in inputs])
         return None
+
+    def _prepare_library(self, inputs: Inputs, judged: bool) -> None:
+        if judged:
+            verdict = judge_library(self.case, inputs)
+            if self.case.size <= REPEATED_ABOVE:
+                verdict = with_reference(verdict, self.case.operator, inputs)
+            self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
+            if verdict.status is not Status.PASSED:
+                return
+        self._programs = library_programs(self.case, inputs)
+        self._programs.compile([jax.device_put(array, self.case.device) for array in inputs])
 
 
 def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:

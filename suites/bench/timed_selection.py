@@ -9,9 +9,10 @@ from typing import Any
 from suites.backends.backend import Backend
 from suites.bench.both_directions import case_of_both_directions
 from suites.cells.case import Case
-from suites.cells.grid import grid
+from suites.cells.grid import backends, grid, peers
 from suites.cells.marks import as_parameter
 from suites.cells.selection import Selection
+from suites.declare.operator import Operator
 
 MODES = ("forward", "forward+backward")
 """What a timed call computes: the outputs, or the outputs and the derivatives."""
@@ -30,10 +31,15 @@ def timed_cells(selection: Selection) -> list[Any]:
 
     The quick profile times operators in their first dtype; of operators that resemble each other it times one, unless
     the selection names operators. The full one times all, in all dtypes that tables compare, also with derivatives.
-    Dtypes, sizes and modes that the selection names replace the profile's.
+    Dtypes, sizes and modes that the selection names replace the profile's. Functions of other libraries are cells too
+    if the selection asks for peers; they have no derivatives.
     """
     platform, profile = selection.device, selection.profile
-    cases = grid(platform, lambda operator: selection.sizes or operator.sizes.of(platform, profile))
+    cases = grid(
+        platform,
+        lambda operator: selection.sizes or operator.sizes.of(platform, profile),
+        backends_and_peers if selection.peers else backends,
+    )
     chosen = [case for case in cases if selection.has(case) and (selection.dtypes or _is_timed(case, profile))]
     if profile == "quick" and not selection.operators:
         chosen = [case for case in chosen if not case.operator.sizes.quick_by_name]
@@ -42,6 +48,11 @@ def timed_cells(selection: Selection) -> list[Any]:
     variants = [each for case in chosen for each in _variants(case, selection)]
     variants.sort(key=lambda case: (case.operator.name, case.dtype, case.size, case.mode, case.cache or ""))
     return [as_parameter(case) for case in variants]
+
+
+def backends_and_peers(operator: Operator, platform: str) -> list[Backend]:
+    """Returns the backends of an operator on a platform, and the libraries that compute the same."""
+    return [*backends(operator, platform), *peers(operator, platform)]
 
 
 def _is_timed(case: Case, profile: str) -> bool:
@@ -59,5 +70,5 @@ def _variants(case: Case, selection: Selection) -> Iterator[Case]:
     for mode in selection.modes or (MODES if profile == "full" and case.in_first_dtype else MODES[:1]):
         if mode == MODES[0]:
             yield from (replace(case, cache=state) for state in states)
-        elif (both := case_of_both_directions(case)) is not None:
+        elif case.backend.library is None and (both := case_of_both_directions(case)) is not None:
             yield from (replace(both, cache=state) for state in states)

@@ -16,13 +16,22 @@ def backends(operator: Operator, platform: str) -> list[Backend]:
     return [backend for backend in Backend if platform in backend.platforms and backend in tested]
 
 
-def grid(platform: str, sizes: Callable[[Operator], tuple[int, ...]]) -> Iterator[Case]:
+def peers(operator: Operator, platform: str) -> list[Backend]:
+    """Returns the libraries with a function that computes what an operator does, on a platform."""
+    return [backend for backend in Backend if platform in backend.platforms and backend in operator.peers]
+
+
+def grid(
+    platform: str,
+    sizes: Callable[[Operator], tuple[int, ...]],
+    backends_of: Callable[[Operator, str], list[Backend]] = backends,
+) -> Iterator[Case]:
     """Yields every backend and dtype of every operator at the sizes that ``sizes`` returns for it.
 
     The cases of one kernel follow each other, so that it is compiled once.
     """
     for operator in catalogue.operators().values():
-        for backend in backends(operator, platform):
+        for backend in backends_of(operator, platform):
             for dtype in operator.dtypes:
                 for size in sizes(operator):
                     yield Case(operator, backend, dtype, size, platform)

@@ -66,7 +66,11 @@ def _available(selection: Selection) -> str:
     known = catalogue.operators()
     name = next(name for name in known if name in (selection.operators or known))
     found = ", ".join(backend.id for backend in backends(known[name], selection.device))
-    return f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}."
+    libraries = [each.id for each in Backend if each.library is not None and each.id in selection.backends]
+    cure = f" {libraries[0]} is a library: bench times it with --peers." if libraries and not selection.peers else ""
+    return (
+        f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}.{cure}"
+    )
 
 
 def _require_known(option: str, given: Sequence[str], known: Iterable[str], shown: Iterable[str] | None = None) -> None:

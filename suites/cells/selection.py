@@ -25,6 +25,7 @@ class Selection:
         dtypes: Names of dtypes, such as ``float32`` or ``f32``.
         sizes: Nominal sizes.
         modes: Of a timing: ``forward``, ``forward+backward``.
+        peers: Whether functions of other libraries are timed beside the kernels.
     """
 
     sources: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Selection:
     dtypes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
+    peers: bool = False
 
     @classmethod
     def of(cls, options: Any, prefix: str = "") -> Selection:
@@ -57,6 +59,7 @@ class Selection:
             dtypes=names("dtype"),
             sizes=names("size"),
             modes=names("mode"),
+            peers=bool(getattr(options, f"{prefix}peers", False)),
         )
 
     def arguments(self) -> list[str]:
@@ -71,13 +74,13 @@ class Selection:
             ("mode", self.modes),
         ):
             found += [part for value in values for part in (f"--kb-{option}", str(value))]
-        return found
+        return [*found, "--kb-peers"] if self.peers else found
 
     def by_option(self) -> dict[str, list[str]]:
         """Returns the values by option, without the device and the profile, as the header of a run holds them."""
         found = {
             "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
-            "size": self.sizes, "mode": self.modes,
+            "size": self.sizes, "mode": self.modes, "peers": ("yes",) if self.peers else (),
         }  # fmt: skip
         return {option: list(map(str, values)) for option, values in found.items() if values}
 
@@ -101,4 +104,5 @@ class Selection:
             ("mode", self.modes),
         ):
             words += [f"--{option} {value}" for value in values]
+        words += ["--peers"] if self.peers else []
         return " ".join([*words, f"--device {self.device}"])

@@ -21,6 +21,7 @@ from suites.declare.acceptance import accepted, refuse_kernel, takes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain
 from suites.declare.error_case import ErrorCase
+from suites.declare.gathers import Gathers
 from suites.declare.gradient import Gradient
 from suites.declare.guessed_domain import guessed
 from suites.declare.input_answers import Edges, Sample
@@ -79,6 +80,8 @@ class Operator:
         bytes_read: Takes inputs. Returns the bytes that a call must read at least; the default is all inputs.
         bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
+        gathers: The scattered reads of a call, :class:`suites.Gathers`; None if it has none that matter.
+        remarks: What readers of its times should know, in a few words, such as "two passes by design".
         sizes: The nominal sizes that it is checked and timed at.
         limitations: Known limitations.
         gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
@@ -92,6 +95,10 @@ class Operator:
             dtype, the numbers of rows and columns, and a generator. Returns the other inputs. With it, checks draw
             sparse structures as well.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
+        peers: Functions of other libraries that compute the same, by the backend of the library or its name, such as
+            ``{"numpy": numpy_into(np.cumsum)}``. They are timed beside the kernels when ``bench --peers`` asks for
+            them, and are no part of any check. The files of these backends in :mod:`suites.backends` say what a
+            function takes.
 
     Raises:
         OperatorError: A field makes no sense; the message names the operator and the field.
@@ -111,6 +118,8 @@ class Operator:
     bytes_read: Callable[..., int] = _DEFAULT
     bytes_written: Callable[..., int] = _DEFAULT
     flops: Callable[..., int | None] = _DEFAULT
+    gathers: Gathers | None = None
+    remarks: str = ""
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     limitations: Sequence[Limitation] = ()
@@ -120,10 +129,12 @@ class Operator:
     shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
     after_csr: Callable[[str, int, int, np.random.Generator], Inputs] | None = None
     tested: Sequence[Any] | None = None
+    peers: Mapping[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fields.name("Operator: name", self.name, also=".~")
         kernels = self._accepted_kernels()
+        self._set(peers=self._accepted_peers())
         self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self.dtypes))
         self._set(errors=fields.instances(f"{self.name}: errors", self.errors, ErrorCase))
         self._set(limitations=fields.instances(f"{self.name}: limitations", self.limitations, Limitation))
@@ -146,7 +157,23 @@ class Operator:
             raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
         if Backend.JNP in kernels:
             raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
+        library = next((each for each in kernels if each.library is not None), None)
+        if library is not None:
+            raise OperatorError(
+                f"{where} has {library.id!r}, which is a library, not a kernel language. Pass it in peers=."
+            )
         return {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in kernels.items()}
+
+    def _accepted_peers(self) -> dict[Backend, Kernel]:
+        where = f"{self.name}: peers"
+        peers = fields.by_backend(where, self.peers)
+        for each in peers:
+            if each.library is None:
+                known = ", ".join(backend.id for backend in Backend if backend.library is not None)
+                raise OperatorError(
+                    f"{where} has {each.id!r}, which is no library, expected one of {known}. Pass kernels in kernels=."
+                )
+        return {each: accepted(f"{where}[{each.id!r}]", each, call) for each, call in peers.items()}
 
     def _check_others(self) -> None:
         fields.whole_number(f"{self.name}: version", self.version)
@@ -159,6 +186,10 @@ class Operator:
                 f"{self.name}: domains is {self.domains!r}, expected a dict by the name or index of an input, such as "
                 "{'x': suites.Domain(finite=True)}."
             )
+        if not isinstance(self.gathers, Gathers | None):
+            raise OperatorError(f"{self.name}: gathers is {self.gathers!r}, expected suites.Gathers(reads, table).")
+        if not isinstance(self.remarks, str):
+            raise OperatorError(f"{self.name}: remarks is {self.remarks!r}, expected a text.")
         if self.tolerance is not None:
             if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance <= MOST_TOLERANCE:
                 raise OperatorError(
@@ -229,7 +260,7 @@ class Operator:
 
     def unsupported(self, backend: Backend, platform: str, dtype: str) -> str | None:
         """Why a backend cannot run it on a platform in a dtype, or None if it can."""
-        if backend not in self.backends():
+        if backend not in self.backends() and backend not in self.peers:
             return f"{self.name} has no {backend.id} kernel"
         why = backend.unsupported(platform, dtype) or self.kernel(backend).unsupported(platform)
         return why or self._undeclared(backend, dtype)
@@ -258,8 +289,11 @@ class Operator:
         return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
 
     def kernel(self, backend: Backend) -> Kernel:
-        """Its implementation in one of its backends."""
-        return JaxFunction(self.reference) if backend is Backend.JNP else self.kernels[backend]
+        """Its implementation in one of its backends, or the function of a library that is timed beside these."""
+        if backend is Backend.JNP:
+            return JaxFunction(self.reference)
+        found: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
+        return found
 
     def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
         """Whether a backend's language generates an adjoint of the kernel, even if ``gradient`` declares none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from suites.backends.kernel import Kernel
 from suites.backends.numba_cuda import THREADS
 from suites.declare.operator import Operator
 from suites.mutants.mutant import Mutant, mutant
+from suites.ops.add import OPERATOR as ADD
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
 from suites.ops.hadamard import OPERATOR as HADAMARD
 from suites.ops.lif_step import OPERATOR as LIF_STEP
 from suites.ops.relu import OPERATOR as RELU
+from suites.ops.scale_add import OPERATOR as SCALE_ADD
 
 MISSING_BARRIER = """
 template <typename T> __global__ void kernel(const T* x, T* out, long long size) {
@@ -37,6 +40,14 @@ template <typename T> __global__ void kernel(const T* a, const T* b, T* out, lon
 }"""
 
 
+def _replaced(of: Operator, old: str, new: str) -> RawKernel:
+    """The kernel of an operator with other text in its source."""
+    kernel = of.kernels[Backend.CUDA_RAW]
+    assert isinstance(kernel, RawKernel)
+    assert old in kernel.source, old
+    return replace(kernel, source=kernel.source.replace(old, new))
+
+
 def _raw(source: str) -> RawKernel:
     """A kernel with a block for each THREADS elements of the first input."""
 
@@ -53,6 +64,24 @@ def _cuda(of: Operator, name: str, kernel: Kernel, fault: str) -> Mutant:
 
 
 MUTANTS = (
+    _cuda(
+        ADD,
+        "lost_tail_raw",
+        _replaced(ADD, "single = size - vectors * lanes", "single = head"),
+        "elements after the last whole vector are never written",
+    ),
+    _cuda(
+        SCALE_ADD,
+        "lost_head_raw",
+        _replaced(SCALE_ADD, "k < head ? k : k + vectors * lanes", "k + head + vectors * lanes"),
+        "elements before the first whole vector are taken after the end",
+    ),
+    _cuda(
+        RELU,
+        "lost_vector_raw",
+        _replaced(RELU, "vector < vectors", "vector + 1 < vectors"),
+        "the last vector is never written",
+    ),
     _cuda(BLOCK_SUM, "missing_barrier_raw", _raw(MISSING_BARRIER), "threads wait for each other only once"),
     _cuda(HADAMARD, "full_blocks_only", _raw(FULL_BLOCKS_ONLY), "elements of the last block are never written"),
     _cuda(

@@ -6,17 +6,34 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda import (
+    NEIGHBOURS,
     THREADS,
+    WARP,
+    WARPS,
     CudaCallable,
     CudaKernel,
     add_up,
     cuda,
+    device,
     kernel,
+    neighbours,
     partial_count,
+    place_in_block,
     rows_of,
+    shuffle_xor,
     strided_sum,
     sum_lanes,
+    sum_of_lanes,
+    sum_of_share,
     tile_count,
+)
+from suites.backends.numba_cuda_look_back import (
+    awaited,
+    clear_words,
+    look_back_words,
+    plus,
+    publish,
+    sum_before,
 )
 from suites.mutants.mutant import mutant
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
@@ -25,6 +42,8 @@ from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_cuda
 from suites.ops.block_sum import BLOCK
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
+from suites.ops.cumsum import OPERATOR as CUMSUM
+from suites.ops.cumsum import SCAN_THREADS, TILE, in_one_pass, scan_of_tiles, scan_tiles
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
 from suites.ops.matvec import OPERATOR as MATVEC
 from suites.ops.max import OPERATOR as MAX
@@ -247,6 +266,93 @@ def nan_ignored(x, out, stream):
     ignored_nan[1, THREADS, stream](x, out)
 
 
+@kernel
+def add_up_without_tail(x, sums):
+    """Takes whole vectors only."""
+    shared = cuda.shared.array(WARPS, x.dtype)
+    total, i = x.dtype.type(0), np.uint64(cuda.grid(1))
+    while i < np.uint64(x.size) // np.uint64(NEIGHBOURS):
+        v = neighbours(x, i * np.uint64(NEIGHBOURS))
+        total += (v[0] + v[1]) + (v[2] + v[3])
+        i += np.uint64(cuda.gridsize(1))
+    total = sum_of_lanes(shared, total, THREADS)
+    if cuda.threadIdx.x == 0:
+        sums[cuda.blockIdx.x] = total
+
+
+def skipped_tail(x, out, stream):
+    """Leaves out the elements that fill no vector."""
+    add_up_without_tail[1, THREADS, stream](x, out)
+
+
+@kernel
+def add_up_without_last_shuffle(x, sums):
+    """The last shuffle of each warp is missing: half of its lanes do not count."""
+    shared = cuda.shared.array(WARPS, x.dtype)
+    total, reach = sum_of_share(x, cuda.grid(1), cuda.gridsize(1)), WARP // 2
+    while reach > 1:
+        total += shuffle_xor(total, reach)
+        reach //= 2
+    place = place_in_block()
+    if place % np.uint64(WARP) == np.uint64(0):
+        shared[place // np.uint64(WARP)] = total
+    cuda.syncthreads()
+    if place == np.uint64(0):
+        for warp in range(1, THREADS // WARP):
+            total += shared[warp]
+        sums[cuda.blockIdx.x] = total
+
+
+def missing_shuffle(x, out, stream):
+    add_up_without_last_shuffle[1, THREADS, stream](x, out)
+
+
+@device
+def without_nearest_tile(words, tile, tiles, total, nothing):
+    """Looks back in a chain, and passes over the nearest tile unless it is the first."""
+    before = nothing
+    if tile > np.uint64(0):
+        before = awaited(words, tile - np.uint64(1), nothing)
+    if cuda.laneid == 0:
+        publish(words, tile, before if tile % np.uint64(2) == np.uint64(1) else plus(before, total))
+    return before
+
+
+scan_without_a_tile = scan_of_tiles(without_nearest_tile)
+
+
+def dropped_tile(x, out, stream):
+    """Each second tile does not count for the tiles after it."""
+    in_one_pass(scan_without_a_tile, x, out, stream)
+
+
+@device
+def without_earlier_groups(words, tile, tiles, total, nothing):
+    """Looks back no further than to the begin of its group of tiles."""
+    found = sum_before(words, tile, tiles, total, nothing)
+    group = tile // np.uint64(WARP)
+    if group > np.uint64(0):
+        found = plus(found, -awaited(words, np.uint64(tiles) + group - np.uint64(1), nothing))
+    return found
+
+
+scan_without_a_group = scan_of_tiles(without_earlier_groups)
+
+
+def dropped_group(x, out, stream):
+    """The group of tiles before a tile's own group does not count."""
+    in_one_pass(scan_without_a_group, x, out, stream)
+
+
+def uncleared_words(x, out, stream):
+    """Clears only the ticket: blocks may find the sums of an earlier call."""
+    tiles = -(-x.size // TILE)
+    if tiles:
+        words = cuda.device_array(look_back_words(tiles, out.dtype), dtype=np.uint64)
+        clear_words[1, 1, stream](words)
+        scan_tiles[tiles, SCAN_THREADS, stream](x, words, out)
+
+
 def _cuda(of, name, dispatcher, launch, fault, atomic=False):
     """A mutant in one dtype only, which is enough to catch it."""
     kernel = CudaKernel(dispatcher, launch, atomic)
@@ -279,6 +385,11 @@ MUTANTS = (
     _cuda(EXP_DECAY, "no_stride", no_stride, _fixed_grid, "a fixed grid without a loop over what it does not reach"),
     _cuda(SCATTER_ADD, "no_atomics", no_atomics, _launch_in_place, "additions are not atomic", atomic=True),
     _cuda(SUM, "no_zeros", no_zeros, _launch_partials, "adds to an output that nothing has set to zero", atomic=True),
+    _callable(SUM, "skipped_tail", skipped_tail, "elements that fill no vector are left out"),
+    _callable(SUM, "missing_shuffle", missing_shuffle, "a warp leaves out its last shuffle"),
+    _callable(CUMSUM, "dropped_tile", dropped_tile, "looking back passes over every second tile"),
+    _callable(CUMSUM, "dropped_group", dropped_group, "looking back passes over the group of tiles before"),
+    _callable(CUMSUM, "uncleared_words", uncleared_words, "sums of an earlier call are not cleared"),
     _callable(ABS_TWO_PASS, "other_stream", other_stream, "the second kernel is not launched on XLA's stream"),
     _callable(SUM, "unwritten_partials", unwritten_partials, "half of the partial sums are never written"),
     _callable(SPIKE_RESET, "reset_first", reset_first, "two kernels are launched in the wrong order"),

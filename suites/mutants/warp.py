@@ -9,7 +9,7 @@ from jax.custom_derivatives import linear_call
 
 import bridge
 from suites.backends.backend import Backend
-from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
+from suites.backends.warp import LANES, STREAM_THREADS, STREAM_TILE, WarpCallable, WarpKernel, blocks, scalar, wp
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
@@ -22,6 +22,7 @@ from suites.ops.leaky_relu import OPERATOR as LEAKY_RELU
 from suites.ops.leaky_relu import SLOPE, leaky_relu_warp
 from suites.ops.lif_step import OPERATOR as LIF_STEP
 from suites.ops.relu import OPERATOR as RELU
+from suites.ops.relu import relu_tiles
 from suites.ops.scale_add import OPERATOR as SCALE_ADD
 from suites.ops.sigmoid import OPERATOR as SIGMOID
 from suites.ops.split_sign import OPERATOR as SPLIT_SIGN
@@ -74,6 +75,11 @@ def silent_threshold_warp(dtype):
 
 def _rows(inputs, outs):
     return {"launch_dims": outs[0].shape[0] * LANES, "output_dims": outs[0].shape}
+
+
+def _full_tiles(inputs, outs):
+    tiles = max(outs[0].size // STREAM_TILE, 1)
+    return {**blocks(tiles, STREAM_THREADS), "output_dims": outs[0].shape}
 
 
 # Kernels with their own derivatives.
@@ -398,6 +404,15 @@ def _gradient(of, name, kernel, fault, **changes):
 
 MUTANTS = (
     _warp(RELU, "lost_nan", WarpKernel(lost_nan_warp), "NaN becomes zero"),
+    mutant(
+        RELU,
+        "lost_tile",
+        Backend.WARP_TILE,
+        WarpKernel(relu_tiles, _full_tiles),
+        "elements after the last whole tile are never written",
+        dtypes=("float32",),
+        gradient=None,
+    ),
     _warp(LIF_STEP, "unwritten_spikes", WarpKernel(silent_threshold_warp), "neurons that do not spike are not written"),
     _warp(
         CSR_MATVEC,

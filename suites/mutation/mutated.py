@@ -28,7 +28,14 @@ from suites.mutation.kernel_functions import Place, kernel_functions, source_of
 from suites.mutation.python_faults import python_faults
 
 _OPERATORS = "suites.ops."
-_HELPERS = ("suites.backends.numba_cpu_blocks", "suites.backends.numba_cuda_blocks", "suites.backends.warp_blocks")
+_HELPERS = (
+    "suites.backends.numba_cpu_math",
+    "suites.backends.numba_cpu_blocks",
+    "suites.backends.numba_cuda_blocks",
+    "suites.backends.numba_cuda_reductions",
+    "suites.backends.numba_cuda_sparse_blocks",
+    "suites.backends.warp_blocks",
+)
 _ROOT = Path(__file__).parents[2]
 _MOST_TARGETS = 4
 
@@ -182,9 +189,10 @@ def _homes() -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _in_place_of(name: str, path: Path) -> Iterator[None]:
-    """Puts a faulty module in the place of the right one, and has the modules of operators imported anew."""
+    """Puts a faulty module in the place of the right one, and has the modules that use it imported anew."""
     modules = sys.modules
-    held = {each: module for each, module in modules.items() if each.startswith(_OPERATORS) or each == name}
+    helpers = [] if name.startswith(_OPERATORS) else [name, *_importers(name)]
+    held = {each: module for each, module in modules.items() if each.startswith(_OPERATORS) or each in (name, *helpers)}
     attributes: list[tuple[ModuleType, str, Any]] = []
     for each, module in held.items():
         parent, _, child = each.rpartition(".")
@@ -194,8 +202,8 @@ def _in_place_of(name: str, path: Path) -> Iterator[None]:
     try:
         for each in held:
             del modules[each]
-        if not name.startswith(_OPERATORS):
-            attributes += _replaced(held[name], importlib.import_module(name))
+        for each in helpers:
+            attributes += _replaced(held[each], importlib.import_module(each))
         yield
     finally:
         sys.meta_path.remove(finder)
@@ -204,6 +212,18 @@ def _in_place_of(name: str, path: Path) -> Iterator[None]:
         modules.update(held)
         for module, attribute, value in attributes:
             setattr(module, attribute, value)
+
+
+def _importers(name: str) -> list[str]:
+    """The files of helpers that import from one, directly or not. What they have compiled has its right code."""
+    found = {name}
+    for _ in _HELPERS:
+        for each in _HELPERS:
+            module = sys.modules.get(each)
+            used = {getattr(value, "__module__", None) for value in vars(module).values()} if module else set()
+            if used & found:
+                found.add(each)
+    return [each for each in _HELPERS if each in found and each != name]
 
 
 def _replaced(right: ModuleType, faulty: ModuleType) -> list[tuple[ModuleType, str, Any]]:

@@ -34,7 +34,6 @@ class Reviewed:
         return all(map(_fits, *zip(*pairs, strict=True)))
 
 
-_LARGEST = "of two equal values either is the largest, and the sign of a zero makes no difference to the exponentials"
 _ONE_THREAD = "both branches give results within the bound: the size only decides how many threads there are"
 _PARTS = "one part fewer only decides how many threads there are"
 _WRAPPED = "an index below zero counts from the end of the block, which has four quarters: it is the same element"
@@ -49,9 +48,6 @@ REVIEWED: tuple[Reviewed, ...] = (
     Reviewed("cumsum", "arithmetic", "i + 2 * QUARTER", "i - 2 * QUARTER", _WRAPPED),
     Reviewed("pairwise_distances", "operands", "a[j] - ai", "ai - a[j]", _SQUARED),
     Reviewed("numba_cpu_blocks", "index", "x[i]", "x[i - 1]", _ROTATED),
-    Reviewed("numba_cpu_blocks", "compare", "x[i...] > ...", "x[i...] >= ...", _LARGEST),
-    Reviewed("numba_cpu_blocks", "compare", "... > a", "... >= a", _LARGEST),
-    Reviewed("numba_cpu_blocks", "compare", "d > c", "d >= c", _LARGEST),
 )
 """All of them."""
 

@@ -37,7 +37,11 @@ def vectors(dtype: str) -> dict[str, Array]:
         "tiny": [info.tiny, -info.tiny, info.tiny * 1.5, info.tiny * 3, -info.tiny * 2, info.tiny],
         "huge": [info.max, info.max / 2, info.max / 4, info.max / 8, info.max / 16, info.max / 32],
     }
-    return cases | {name: np.array(vector, dtype) for name, vector in special.items()}
+    # A kernel that keeps several maxima or sums has to look for NaN in each, not only in the last ones.
+    among_many = values(dtype, cases["odd"].size, random)
+    among_many[[3, 600]] = np.nan
+    named = {name: np.array(vector, dtype) for name, vector in special.items()}
+    return cases | named | {"nan_among_many": among_many}
 
 
 def values(dtype: str, size: int, random: np.random.Generator) -> Array:

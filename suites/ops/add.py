@@ -23,8 +23,16 @@ from suites import (
 )
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import (
+    aligned,
+    kernel,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    store_neighbours,
+    widened,
+)
+from suites.backends.warp import per_stream_tile, scalar, stream, wp
 
 
 @numba.njit
@@ -48,14 +56,14 @@ def add_parallel(x, y, out):
 
 @kernel
 def add_cuda(x, y, out):
-    i, step, full = tile(out.size)
-    if full:
-        a, b = load(x, i, step), load(y, i, step)
-        store(out, i, step, (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]))
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(x) and aligned(y) and aligned(out):
+        a, b = neighbours(x, i), neighbours(y, i)
+        store_neighbours(out, i, (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             out[i] = widened(x[i]) + widened(y[i])
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -74,6 +82,21 @@ def _launch_warp(inputs, outs):
     if inputs[0].shape != inputs[1].shape:
         raise ValueError("add: x and y must have one length")
     return {}
+
+
+def _launch_tiles(inputs, outs):
+    return _launch_warp(inputs, outs) | per_stream_tile(inputs, outs)
+
+
+@functools.cache
+def add_tiles(dtype):
+    element = scalar(dtype)
+
+    @wp.func
+    def total(a: element, b: element):
+        return a + b
+
+    return stream(total, dtype, 2)
 
 
 def _truth(x, y):
@@ -102,8 +125,9 @@ OPERATOR = Operator(
     kernels={
         "numba": add,
         "numba_parallel": add_parallel,
-        "numba_cuda": CudaKernel(add_cuda, tiles),
+        "numba_cuda": CudaKernel(add_cuda, neighbour_tiles),
         "warp": WarpKernel(add_warp, _launch_warp),
+        "warp_tile": WarpKernel(add_tiles, _launch_tiles),
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
         "pallas": pallas.elementwise(lambda x, y: [x + y]),
     },
@@ -119,6 +143,7 @@ OPERATOR = Operator(
                 "numba": Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
                 "numba_parallel": Failure(jax.errors.JaxRuntimeError, "ValueError: add: x and y must have one length"),
                 "warp": Failure(ValueError, "add: x and y must have one length"),
+                "warp_tile": Failure(ValueError, "add: x and y must have one length"),
             },
         ),
     ),

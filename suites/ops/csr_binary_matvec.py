@@ -14,6 +14,7 @@ import numpy as np
 from suites import (
     SOME_LONG_ROWS,
     CudaKernel,
+    Gathers,
     Gradient,
     Operator,
     Sizes,
@@ -28,6 +29,7 @@ from suites import (
     vectors,
     wide,
 )
+from suites.backends import peers
 from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
 from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
 from suites.backends.warp import LANES, scalar, wp, zeros
@@ -185,6 +187,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(csr_binary_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(csr_binary_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
+    peers=peers.CSR_BINARY_MATVEC,
     dtypes=("float32", "float64"),
     sample=_sample,
     after_csr=_spikes,
@@ -193,5 +196,6 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, spikes: data.size,
+    gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, spikes: spikes),
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

@@ -31,8 +31,9 @@ from suites import (
     vectors,
     wide,
 )
+from suites.backends import peers
 from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda import LOADS, LONG, THREADS, cuda, device, kernel
+from suites.backends.numba_cuda import csr_product_narrow, product_kernel, product_launch
 from suites.backends.warp import LANES, scalar, wp
 
 COLUMNS = 8
@@ -83,102 +84,6 @@ def csr_matmat_parallel(data, indices, indptr, X, out):
         for part in numba.prange(parts):
             first, last = rows_of_part(indptr, part, parts)
             csr_product_rows(data, indices, indptr, X, out, first, last)
-
-
-@device
-def product_part(data, indices, X, j, first, stop, step):
-    """One lane's part of a row's sum for column j, in four independent chains."""
-    a = b = c = d = data.dtype.type(0)
-    k = first
-    while k + step * np.uint64(3) < stop:
-        k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
-        a += data[k] * X[np.uint64(indices[k]), j]
-        b += data[k1] * X[np.uint64(indices[k1]), j]
-        c += data[k2] * X[np.uint64(indices[k2]), j]
-        d += data[k3] * X[np.uint64(indices[k3]), j]
-        k += step * np.uint64(4)
-    while k < stop:
-        a += data[k] * X[np.uint64(indices[k]), j]
-        k += step
-    return (a + b) + (c + d)
-
-
-@device
-def sum_columns(shared, value, lane, lanes):
-    """For each column the sum of ``value`` over consecutive lanes. All threads of a block must call it.
-
-    ``lanes`` is a power of two, the same for all threads. ``lane`` is the number of this lane. ``shared`` has an
-    element per thread.
-    """
-    width = cuda.blockDim.x
-    place = (cuda.threadIdx.z * cuda.blockDim.y + cuda.threadIdx.y) * width + cuda.threadIdx.x
-    shared[place] = value
-    cuda.syncthreads()
-    half = lanes // 2
-    while half > 0:
-        if lane < half:
-            shared[place] += shared[place + half * width]
-        cuda.syncthreads()
-        half //= 2
-    total = shared[place - lane * width]
-    cuda.syncthreads()  # a slower thread must have read its sum before the next call overwrites it
-    return total
-
-
-@kernel
-def csr_matmat_cuda(data, indices, indptr, X, out):
-    """Threads along x take columns: neighbours read neighbours of X. Along y lanes share a row; along z lie rows.
-
-    All lanes of a block share a row that is far longer, as in csr_row_sums.
-    """
-    shared = cuda.shared.array(THREADS, out.dtype)
-    rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
-    lane, lanes, height = np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y), np.uint64(cuda.blockDim.z)
-    first_column = np.uint64(cuda.blockIdx.y) * np.uint64(cuda.blockDim.x)
-    # Both loops are the same for all threads of a block: they synchronise in sum_columns.
-    while first_column < columns:
-        column = first_column + np.uint64(cuda.threadIdx.x)
-        j = min(column, columns - np.uint64(1))  # beyond the last column, threads add it up again and do not store it
-        first = np.uint64(cuda.blockIdx.x) * height
-        while first < rows:
-            row = first + np.uint64(cuda.threadIdx.z)
-            start, stop = np.uint64(0), np.uint64(0)
-            if row < rows:
-                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-            is_long = stop - start > lanes * np.uint64(LONG)
-            total = data.dtype.type(0)
-            if not is_long:
-                total = product_part(data, indices, X, j, start + lane, stop, lanes)
-            total = sum_columns(shared, total, cuda.threadIdx.y, cuda.blockDim.y)
-            if lane == np.uint64(0) and row < rows and column < columns and not is_long:
-                out[row, column] = total
-            if cuda.syncthreads_or(1 if is_long else 0):
-                all_lanes = cuda.blockDim.y * cuda.blockDim.z
-                own = cuda.threadIdx.z * cuda.blockDim.y + cuda.threadIdx.y
-                row = first
-                while row < rows and row < first + height:
-                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-                    if stop - start > lanes * np.uint64(LONG):
-                        total = product_part(data, indices, X, j, start + np.uint64(own), stop, np.uint64(all_lanes))
-                        total = sum_columns(shared, total, own, all_lanes)
-                        if own == 0 and column < columns:
-                            out[row, column] = total
-                    row += np.uint64(1)
-            first += np.uint64(cuda.gridDim.x) * height
-        first_column += np.uint64(cuda.gridDim.y) * np.uint64(cuda.blockDim.x)
-
-
-def _launch(inputs, outs):
-    """Threads for as many columns as a warp has lanes, but for at least four: a block has at most 64 along z."""
-    rows, columns = outs[0].shape
-    width, lanes = 4, 1
-    while width < 32 and width < columns:
-        width *= 2
-    while width * lanes < THREADS and lanes * LOADS * rows < inputs[0].shape[0]:
-        lanes *= 2
-    height = THREADS // (width * lanes)
-    grid = (min(-(-rows // height), 1 << 20), min(-(-columns // width), 65535))
-    return {"grid": grid, "block": (width, lanes, height)}
 
 
 GROUP = 8
@@ -274,6 +179,7 @@ def _edges(dtype):
         "no_columns": matrices([5, 7, 3], columns=0),
         "one_column": matrices([5, 0, 700, 3], columns=1),
         "odd_columns": matrices([5, 0, 300, 3], columns=37),
+        "long_row_and_many_columns": matrices([1, 1200, 3], columns=40),
     }
     data, indices, indptr, X = matrices([5, 7, 3])
     cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, X)
@@ -309,9 +215,10 @@ OPERATOR = Operator(
     kernels={
         "numba": csr_matmat,
         "numba_parallel": csr_matmat_parallel,
-        "numba_cuda": CudaKernel(csr_matmat_cuda, _launch),
+        "numba_cuda": CudaKernel(csr_product_narrow, product_launch, select=product_kernel),
         "warp": WarpCallable(csr_matmat_in_groups, calls=1, atomic=True),
     },
+    peers=peers.CSR_MATMAT,
     dtypes=("float32", "float64"),
     sample=_sample,
     after_csr=_dense,

@@ -16,6 +16,7 @@ from suites import (
     CudaKernel,
     ErrorCase,
     Failure,
+    Gathers,
     Gradient,
     Operator,
     Sizes,
@@ -31,8 +32,9 @@ from suites import (
     vectors,
     wide,
 )
+from suites.backends import peers
 from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
-from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
+from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device, streamed
 from suites.backends.warp import LANES, scalar, wp, zeros
 
 
@@ -75,20 +77,23 @@ def csr_matvec_parallel(data, indices, indptr, x, out):
 
 @device
 def sparse_part(data, indices, x, first, stop, step):
-    """One lane's part of a row's sum, in four independent chains, because loads of x take long."""
-    a = b = c = d = data.dtype.type(0)
+    """One lane's part of a row's sum. It loads four terms at once, at the end of a row too: each takes long."""
+    total = zero = data.dtype.type(0)
     k = first
     while k + step * np.uint64(3) < stop:
         k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
-        a += data[k] * x[np.uint64(indices[k])]
-        b += data[k1] * x[np.uint64(indices[k1])]
-        c += data[k2] * x[np.uint64(indices[k2])]
-        d += data[k3] * x[np.uint64(indices[k3])]
+        i, i1, i2, i3 = streamed(indices, k), streamed(indices, k1), streamed(indices, k2), streamed(indices, k3)
+        a, b, c, d = streamed(data, k), streamed(data, k1), streamed(data, k2), streamed(data, k3)
+        total += (a * x[np.uint64(i)] + b * x[np.uint64(i1)]) + (c * x[np.uint64(i2)] + d * x[np.uint64(i3)])
         k += step * np.uint64(4)
-    while k < stop:
-        a += data[k] * x[np.uint64(indices[k])]
-        k += step
-    return (a + b) + (c + d)
+    if k < stop:
+        k1, k2, last = k + step, k + step * np.uint64(2), stop - np.uint64(1)
+        l1, l2 = min(k1, last), min(k2, last)  # beyond the end the last term is loaded again and does not count
+        i, i1, i2 = streamed(indices, k), streamed(indices, l1), streamed(indices, l2)
+        a, b, c = streamed(data, k), streamed(data, l1), streamed(data, l2)
+        p, q, r = a * x[np.uint64(i)], b * x[np.uint64(i1)], c * x[np.uint64(i2)]
+        total += p + ((q if k1 < stop else zero) + (r if k2 < stop else zero))
+    return total
 
 
 csr_matvec_cuda = csr_row_sums(sparse_part)
@@ -194,6 +199,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(csr_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(csr_matvec_warp, _launch_warp, initial=zeros, atomic=True),
     },
+    peers=peers.CSR_MATVEC,
     dtypes=("float32", "float64"),
     sample=_sample,
     after_csr=_vector,
@@ -214,5 +220,6 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,
+    gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, x: x),
     sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
 )

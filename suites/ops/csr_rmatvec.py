@@ -33,8 +33,9 @@ from suites import (
     vectors,
     wide,
 )
+from suites.backends import peers
 from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to, rows_of_part
-from suites.backends.numba_cuda import LONG, cuda, kernel, rows_of
+from suites.backends.numba_cuda import LONG, csr_launch, cuda, kernel, scatter_terms
 from suites.backends.warp import LANES, scalar, wp
 
 
@@ -82,35 +83,29 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
 def csr_rmatvec_cuda(data, indices, indptr, x, y, out):
     """Adds to ``out``, which is in the memory of ``y``. Threads share rows as in csr_row_sums."""
     rows, lanes, height = np.uint64(x.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    lane = np.uint64(cuda.threadIdx.x)
+    place = np.uint64(cuda.threadIdx.y) * lanes + lane
     first = np.uint64(cuda.blockIdx.x) * height
-    place = np.uint64(cuda.threadIdx.y) * lanes + np.uint64(cuda.threadIdx.x)
     while first < rows:  # the same for all threads of a block: they synchronise in syncthreads_or
         row = first + np.uint64(cuda.threadIdx.y)
-        k, stop = np.uint64(0), np.uint64(0)
+        start, stop = np.uint64(0), np.uint64(0)
         if row < rows:
-            k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-        is_long = stop - k > lanes * np.uint64(LONG)
-        if not is_long:
-            k += np.uint64(cuda.threadIdx.x)
-            while k < stop:
-                cuda.atomic.add(out, np.uint64(indices[k]), data[k] * x[row])
-                k += lanes
+            start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+        is_long = stop - start > lanes * np.uint64(LONG)
+        if stop > start and not is_long:
+            scatter_terms(data, indices, x[row], out, start + lane, stop, lanes)
         if cuda.syncthreads_or(1 if is_long else 0):
             row = first
             while row < rows and row < first + height:
-                k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
-                if stop - k > lanes * np.uint64(LONG):
-                    k += place
-                    while k < stop:
-                        cuda.atomic.add(out, np.uint64(indices[k]), data[k] * x[row])
-                        k += lanes * height
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                if stop - start > lanes * np.uint64(LONG):
+                    scatter_terms(data, indices, x[row], out, start + place, stop, lanes * height)
                 row += np.uint64(1)
         first += np.uint64(cuda.gridDim.x) * height
 
 
 def _launch(inputs, outs):
-    rows = inputs[3].shape[0]
-    launch = rows_of(max(rows, 1), inputs[0].shape[0] / max(rows, 1))
+    launch = csr_launch(max(inputs[3].shape[0], 1), inputs[0].shape[0])
     # At least one block: without rows the result is y, which a launch of no block would not write.
     return launch | {"input_output_aliases": {4: 0}}
 
@@ -228,6 +223,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(csr_rmatvec_cuda, _launch, atomic=True),
         "warp": WarpKernel(csr_rmatvec_warp, _launch_warp, atomic=True),
     },
+    peers=peers.CSR_RMATVEC,
     dtypes=("float32", "float64"),
     sample=_sample,
     after_csr=_vectors,

@@ -11,7 +11,7 @@ import numpy as np
 from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, values, vectors, wide
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.numba_cuda import aligned, kernel, neighbour_tile, neighbour_tiles, neighbours, store_neighbours
 from suites.backends.warp import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
@@ -38,14 +38,14 @@ def exp_decay_parallel(x, decay, out):
 @kernel
 def exp_decay_cuda(x, decay, out):
     factor = math.exp(-decay[0])
-    i, step, full = tile(out.size)
-    if full:
-        a, b, c, d = load(x, i, step)
-        store(out, i, step, (a * factor, b * factor, c * factor, d * factor))
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(x) and aligned(out):
+        a, b, c, d = neighbours(x, i)
+        store_neighbours(out, i, (a * factor, b * factor, c * factor, d * factor))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             out[i] = x[i] * factor
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -91,7 +91,7 @@ OPERATOR = Operator(
     kernels={
         "numba": exp_decay,
         "numba_parallel": exp_decay_parallel,
-        "numba_cuda": CudaKernel(exp_decay_cuda, tiles),
+        "numba_cuda": CudaKernel(exp_decay_cuda, neighbour_tiles),
         "warp": WarpKernel(exp_decay_warp, per_tile),
         "cuda_raw": cuda_raw.elementwise(
             "out[i] = x[i] * factor;", ("x", "decay"), constants="const T factor = exp(-decay[0]);"

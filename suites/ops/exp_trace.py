@@ -11,7 +11,7 @@ import numpy as np
 from suites import CudaKernel, Gradient, Operator, Sizes, Truth, WarpKernel, bounded, total_bytes, vectors, wide
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles
+from suites.backends.numba_cuda import aligned, kernel, neighbour_tile, neighbour_tiles, neighbours, store_neighbours
 from suites.backends.warp import TILE, per_tile, scalar, wp
 
 _EXP_ROUNDINGS = 4
@@ -38,14 +38,14 @@ def exp_trace_parallel(trace, spikes, tau_inv, out):
 @kernel
 def exp_trace_cuda(trace, spikes, tau_inv, out):
     decay = math.exp(-tau_inv[0])
-    i, step, full = tile(out.size)
-    if full:
-        a, b = load(trace, i, step), load(spikes, i, step)
-        store(out, i, step, (a[0] * decay + b[0], a[1] * decay + b[1], a[2] * decay + b[2], a[3] * decay + b[3]))
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(trace) and aligned(spikes) and aligned(out):
+        a, b = neighbours(trace, i), neighbours(spikes, i)
+        store_neighbours(out, i, (a[0] * decay + b[0], a[1] * decay + b[1], a[2] * decay + b[2], a[3] * decay + b[3]))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             out[i] = trace[i] * decay + spikes[i]
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -97,7 +97,7 @@ OPERATOR = Operator(
     kernels={
         "numba": exp_trace,
         "numba_parallel": exp_trace_parallel,
-        "numba_cuda": CudaKernel(exp_trace_cuda, tiles),
+        "numba_cuda": CudaKernel(exp_trace_cuda, neighbour_tiles),
         "warp": WarpKernel(exp_trace_warp, per_tile),
         "cuda_raw": cuda_raw.elementwise(
             "out[i] = trace[i] * decay + spikes[i];",

@@ -25,7 +25,7 @@ from suites import (
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
 from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel, widened
-from suites.backends.warp import scalar, wp
+from suites.backends.warp import per_stream_tile, scalar, stream, wp
 
 
 @numba.njit
@@ -100,6 +100,24 @@ def _flat(inputs, outs):
     return lambda A, B: [product(A.reshape(-1), B.reshape(-1))[0].reshape(A.shape)]
 
 
+@functools.cache
+def hadamard_tiles(dtype):
+    element = scalar(dtype)
+
+    @wp.func
+    def product(a: element, b: element):
+        return a * b
+
+    return stream(product, dtype, 2)
+
+
+def _flat_tiles(inputs, outs):
+    """The matrices as vectors, as in :func:`_flat`."""
+    flat = [jax.ShapeDtypeStruct((out.size,), out.dtype) for out in outs]
+    product = bridge.jax_kernel(hadamard_tiles(str(outs[0].dtype)), **per_stream_tile(inputs, flat))
+    return lambda A, B: [product(A.reshape(-1), B.reshape(-1))[0].reshape(A.shape)]
+
+
 def _truth(A, B):
     if A.dtype.kind != "f":
         return Truth((exact(A * B),))  # integers wrap around
@@ -144,6 +162,7 @@ OPERATOR = Operator(
         "numba_parallel": hadamard_parallel,
         "numba_cuda": CudaKernel(hadamard_cuda, _launch),
         "warp": WarpCallable(_flat, calls=1),
+        "warp_tile": WarpCallable(_flat_tiles, calls=1),
         "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i];", ("a", "b")),
         "pallas": pallas.elementwise(lambda a, b: [a * b]),
     },

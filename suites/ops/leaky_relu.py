@@ -23,8 +23,8 @@ from suites import (
 )
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import aligned, kernel, neighbour_tile, neighbour_tiles, neighbours, store_neighbours
+from suites.backends.warp import per_stream_tile, scalar, stream, wp
 
 SLOPE = 0.01
 
@@ -52,16 +52,16 @@ def leaky_relu_parallel(x, out):
 def leaky_relu_cuda(x, out):
     # A float literal is float64, and every product with it would be float64 too.
     slope, zero = x.dtype.type(SLOPE), x.dtype.type(0)
-    i, step, full = tile(out.size)
-    if full:
-        a, b, c, d = load(x, i, step)
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(x) and aligned(out):
+        a, b, c, d = neighbours(x, i)
         # Takes the larger of two values: a comparison with zero would become a branch, and signs are mixed.
-        store(out, i, step, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
+        store_neighbours(out, i, (max(a, slope * a), max(b, slope * b), max(c, slope * c), max(d, slope * d)))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             value = x[i]
             out[i] = value if value > zero else slope * value
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -75,6 +75,18 @@ def leaky_relu_warp(dtype):
         out[i] = wp.where(x[i] > element(0), x[i], slope * x[i])
 
     return leaky_relu
+
+
+@functools.cache
+def leaky_relu_tiles(dtype):
+    element = scalar(dtype)
+    slope = element(SLOPE)
+
+    @wp.func
+    def leaky(x: element):
+        return wp.where(x > element(0), x, slope * x)
+
+    return stream(leaky, dtype, 1)
 
 
 def _truth(x):
@@ -93,8 +105,9 @@ OPERATOR = Operator(
     kernels={
         "numba": leaky_relu,
         "numba_parallel": leaky_relu_parallel,
-        "numba_cuda": CudaKernel(leaky_relu_cuda, tiles),
+        "numba_cuda": CudaKernel(leaky_relu_cuda, neighbour_tiles),
         "warp": WarpKernel(leaky_relu_warp),
+        "warp_tile": WarpKernel(leaky_relu_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise(f"out[i] = x[i] > T(0) ? x[i] : T({SLOPE}) * x[i];", ("x",)),
         "pallas": pallas.elementwise(lambda x: [jnp.where(x > 0, x, SLOPE * x)]),
     },

@@ -13,8 +13,16 @@ import numpy as np
 from suites import CudaKernel, Expected, Operator, Truth, WarpKernel, bounded, exact, total_bytes, vectors, wide
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import device, kernel, load, store, tile, tiles
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import (
+    aligned,
+    device,
+    kernel,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    store_neighbours,
+)
+from suites.backends.warp import STREAM_TILE, kernel_with, per_stream_tile, scalar, wp
 
 
 @numba.njit
@@ -46,23 +54,23 @@ def integrated(v, current, leak, rest, step):
 @kernel
 def lif_step_cuda(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
     threshold, rest, leak, step = V_th[0], V_rest[0], tau_inv[0], dt[0]
-    i, stride, full = tile(V.size)
-    if full:
-        v, j = load(V, i, stride), load(current, i, stride)
+    i, stop, full = neighbour_tile(V.size)
+    if full and aligned(V) and aligned(current) and aligned(spikes) and aligned(V_out):
+        v, j = neighbours(V, i), neighbours(current, i)
         a = integrated(v[0], j[0], leak, rest, step)
         b = integrated(v[1], j[1], leak, rest, step)
         c = integrated(v[2], j[2], leak, rest, step)
         d = integrated(v[3], j[3], leak, rest, step)
         fires = a >= threshold, b >= threshold, c >= threshold, d >= threshold
-        store(spikes, i, stride, fires)
+        store_neighbours(spikes, i, fires)
         reset = rest if fires[0] else a, rest if fires[1] else b, rest if fires[2] else c, rest if fires[3] else d
-        store(V_out, i, stride, reset)
+        store_neighbours(V_out, i, reset)
     else:
-        while i < np.uint64(V.size):
+        while i < stop:
             a = integrated(V[i], current[i], leak, rest, step)
             spikes[i] = a >= threshold
             V_out[i] = rest if a >= threshold else a
-            i += stride
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -87,6 +95,51 @@ def lif_step_warp(dtype):
             fires = v >= V_th[0]
             V_out[i] = wp.where(fires, V_rest[0], v)
             spikes[i] = wp.where(fires, 1, 0)
+
+    return lif_step
+
+
+@functools.cache
+def lif_step_tiles(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.func
+    def integrated_by(v: element, current: element, leak: element, rest: element, step: element):
+        return v + step * (-(v - rest) * leak + current)
+
+    @wp.func
+    def reached(v: element, threshold: element):
+        return wp.where(v >= threshold, 1, 0)
+
+    @wp.func
+    def after_reset(v: element, threshold: element, rest: element):
+        return wp.where(v >= threshold, rest, v)
+
+    @kernel_with(integrated_by, reached, after_reset, enable_backward=False)
+    def lif_step(
+        V: vector,
+        current: vector,
+        tau_inv: vector,
+        V_th: vector,
+        V_rest: vector,
+        dt: vector,
+        V_out: vector,
+        spikes: wp.array(dtype=wp.int32),
+    ):
+        first = wp.tid() * STREAM_TILE
+        if first + STREAM_TILE <= V.shape[0]:
+            potential = wp.tile_load(V, shape=STREAM_TILE, offset=first, bounds_check=False)
+            drive = wp.tile_load(current, shape=STREAM_TILE, offset=first, bounds_check=False)
+            v = wp.tile_map(integrated_by, potential, drive, tau_inv[0], V_rest[0], dt[0])
+            wp.tile_store(V_out, wp.tile_map(after_reset, v, V_th[0], V_rest[0]), offset=first, bounds_check=False)
+            wp.tile_store(spikes, wp.tile_map(reached, v, V_th[0]), offset=first, bounds_check=False)
+        else:
+            last_potential = wp.tile_load(V, shape=STREAM_TILE, offset=first)
+            last_drive = wp.tile_load(current, shape=STREAM_TILE, offset=first)
+            last_v = wp.tile_map(integrated_by, last_potential, last_drive, tau_inv[0], V_rest[0], dt[0])
+            wp.tile_store(V_out, wp.tile_map(after_reset, last_v, V_th[0], V_rest[0]), offset=first)
+            wp.tile_store(spikes, wp.tile_map(reached, last_v, V_th[0]), offset=first)
 
     return lif_step
 
@@ -156,8 +209,9 @@ OPERATOR = Operator(
     kernels={
         "numba": lif_step,
         "numba_parallel": lif_step_parallel,
-        "numba_cuda": CudaKernel(lif_step_cuda, tiles),
+        "numba_cuda": CudaKernel(lif_step_cuda, neighbour_tiles),
         "warp": WarpKernel(lif_step_warp),
+        "warp_tile": WarpKernel(lif_step_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise(
             "const T v = V[i] + step * (-(V[i] - rest) * leak + current[i]);"
             "spikes[i] = v >= threshold;"

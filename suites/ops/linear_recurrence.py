@@ -29,7 +29,7 @@ from suites import (
     wide,
 )
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import LOADS, THREADS, cuda, kernel
+from suites.backends.numba_cuda import LOADS, THREADS, WARP, cuda, device, kernel, shuffle_up
 from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
@@ -75,94 +75,112 @@ def linear_recurrence_parallel(a, b, initial, out):
             steps_of(a, b, initial, out, first, last)
 
 
-WIDTH = 8
-"""Channels of a block: this many float32 are a sector, the least that memory delivers."""
+WIDTH = 16
+"""Channels of a block: this many float32 are the 64 bytes that memory reads at once."""
 
-MOST_THREADS = 1024
-"""Threads of a block if there are few blocks."""
+MOST_THREADS = 512
+"""Threads of a block if there are few blocks: with more, each could have too few registers in float64."""
 
 MANY_BLOCKS = 264
 """Blocks above which each is small: two for each of 132 multiprocessors."""
 
-_ROW, _TILE = np.uint64(WIDTH), np.uint64(LOADS)
+SEGMENTS = WARP // WIDTH
+"""Segments of consecutive steps in a warp, one below the other."""
+
+PLACES = (2, MOST_THREADS // SEGMENTS)
+"""What warps pass on, in two rounds: an element for each channel of each warp."""
+
+
+@device
+def four_steps(x, t, c, absent):
+    """LOADS steps of a channel from step t; ``absent`` after the last step."""
+    steps, one, two, three = np.uint64(x.shape[0]), np.uint64(1), np.uint64(2), np.uint64(3)
+    if t + three < steps:
+        return x[t, c], x[t + one, c], x[t + two, c], x[t + three, c]
+    p = q = r = absent
+    if t < steps:
+        p = x[t, c]
+    if t + one < steps:
+        q = x[t + one, c]
+    if t + two < steps:
+        r = x[t + two, c]
+    return p, q, r, absent
 
 
 @kernel
 def linear_recurrence_cuda(a, b, initial, out):
-    """A block takes WIDTH channels through time. Each of its threads takes LOADS steps at a time.
+    """A block takes WIDTH channels through time. Each of its threads takes a segment of LOADS steps at a time.
 
     Consecutive steps combine to one step of the same form, with its own decay and drive. A thread combines its
-    own steps; then shared memory combines them with the steps of all threads before it.
+    own steps, shuffles combine the SEGMENTS of a warp, and shared memory passes the state from warp to warp.
+
+    Memory has always something to do: the steps of the next round are loaded before this round's are combined. There
+    are two places in shared memory that rounds use in turn. So one barrier a round is enough: who writes to a place
+    has passed the barrier of the round between, and whoever read it before had to arrive there.
     """
-    decays = cuda.shared.array(MOST_THREADS, out.dtype)
-    drives = cuda.shared.array(MOST_THREADS, out.dtype)
+    decays = cuda.shared.array(PLACES, out.dtype)
+    drives = cuda.shared.array(PLACES, out.dtype)
     one, zero = out.dtype.type(1), out.dtype.type(0)
     i1, i2, i3 = np.uint64(1), np.uint64(2), np.uint64(3)
-    steps, channels = np.uint64(a.shape[0]), np.uint64(a.shape[1])
-    segment, segments = np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y)
-    lane = np.uint64(cuda.threadIdx.x)
-    place, last = segment * _ROW + lane, (segments - i1) * _ROW + lane
-    channel = np.uint64(cuda.blockIdx.x) * _ROW + lane
+    steps, channels, width = np.uint64(a.shape[0]), np.uint64(a.shape[1]), np.uint64(WIDTH)
+    segment, lane = np.uint64(cuda.threadIdx.y), np.uint64(cuda.threadIdx.x)
+    warp, own = segment // np.uint64(SEGMENTS), segment % np.uint64(SEGMENTS)
+    warps = np.uint64(cuda.blockDim.y) // np.uint64(SEGMENTS)
+    channel = np.uint64(cuda.blockIdx.x) * width + lane
     inside = channel < channels
     c = min(channel, channels - i1)  # beyond the last channel, threads repeat its work and write nothing
     state = initial[c]
-    t = segment * _TILE
-    first = np.uint64(0)
+    t, stride = segment * np.uint64(LOADS), np.uint64(cuda.blockDim.y) * np.uint64(LOADS)
+    next_a, next_b = four_steps(a, t, c, one), four_steps(b, t, c, zero)
+    first, place = np.uint64(0), np.uint64(0)
     while first < steps:  # the same for all threads of a block: they synchronise in the loop
-        a0 = a1 = a2 = a3 = one
-        b0 = b1 = b2 = b3 = zero
-        if t + i3 < steps:
-            a0, a1, a2, a3 = a[t, c], a[t + i1, c], a[t + i2, c], a[t + i3, c]
-            b0, b1, b2, b3 = b[t, c], b[t + i1, c], b[t + i2, c], b[t + i3, c]
-        elif t < steps:
-            a0, b0 = a[t, c], b[t, c]
-            if t + i1 < steps:
-                a1, b1 = a[t + i1, c], b[t + i1, c]
-            if t + i2 < steps:
-                a2, b2 = a[t + i2, c], b[t + i2, c]
-        decay = (a0 * a1) * (a2 * a3)
-        drive = ((b0 * a1 + b1) * a2 + b2) * a3 + b3
-        decays[place], drives[place] = decay, drive
-        cuda.syncthreads()
-        reach = i1
-        while reach < segments:
-            earlier_decay, earlier_drive = one, zero
-            if segment >= reach:
-                earlier_decay, earlier_drive = decays[place - reach * _ROW], drives[place - reach * _ROW]
-            cuda.syncthreads()
-            if segment >= reach:
+        now_a, now_b = next_a, next_b
+        next_a, next_b = four_steps(a, t + stride, c, one), four_steps(b, t + stride, c, zero)
+        decay = (now_a[0] * now_a[1]) * (now_a[2] * now_a[3])
+        drive = ((now_b[0] * now_a[1] + now_b[1]) * now_a[2] + now_b[2]) * now_a[3] + now_b[3]
+        reach = 1
+        while reach < SEGMENTS:
+            earlier_decay, earlier_drive = shuffle_up(decay, reach * WIDTH), shuffle_up(drive, reach * WIDTH)
+            if own >= np.uint64(reach):
                 drive = earlier_drive * decay + drive
                 decay = earlier_decay * decay
-                decays[place], drives[place] = decay, drive
-            cuda.syncthreads()
-            reach *= i2
+            reach *= 2
+        if own == np.uint64(SEGMENTS - 1):
+            decays[place, warp * width + lane], drives[place, warp * width + lane] = decay, drive
+        cuda.syncthreads()
         h = state
-        if segment > np.uint64(0):
-            h = decays[place - _ROW] * state + drives[place - _ROW]
-        state = decays[last] * state + drives[last]
-        cuda.syncthreads()  # a slower thread must have read these steps before the next ones overwrite them
+        other = np.uint64(0)
+        while other < warps:
+            if other == warp:
+                h = state
+            state = decays[place, other * width + lane] * state + drives[place, other * width + lane]
+            other += i1
+        decay, drive = shuffle_up(decay, WIDTH), shuffle_up(drive, WIDTH)
+        if own > np.uint64(0):
+            h = decay * h + drive
         if inside:
-            h = a0 * h + b0
+            h = now_a[0] * h + now_b[0]
             if t < steps:
                 out[t, c] = h
-            h = a1 * h + b1
+            h = now_a[1] * h + now_b[1]
             if t + i1 < steps:
                 out[t + i1, c] = h
-            h = a2 * h + b2
+            h = now_a[2] * h + now_b[2]
             if t + i2 < steps:
                 out[t + i2, c] = h
             if t + i3 < steps:
-                out[t + i3, c] = a3 * h + b3
-        t += segments * _TILE
-        first += segments * _TILE
+                out[t + i3, c] = now_a[3] * h + now_b[3]
+        t += stride
+        first += stride
+        place = i1 - place
 
 
 def _launch(inputs, outs):
-    """Only threads with work share the steps; a block has more threads if there are few blocks."""
+    """Only threads with work share the steps, at least a warp; a block has more threads if there are few blocks."""
     steps, channels = outs[0].shape
     blocks = -(-channels // WIDTH)
     most = (THREADS if blocks > MANY_BLOCKS else MOST_THREADS) // WIDTH
-    segments = 1
+    segments = SEGMENTS
     while segments < most and segments * LOADS < steps:
         segments *= 2
     return {"grid": blocks if steps else 0, "block": (WIDTH, segments)}

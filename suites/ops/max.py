@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
-from numba.extending import overload
 
 import bridge
 from suites import (
@@ -24,85 +23,39 @@ from suites import (
     vectors,
     wide,
 )
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import THREADS, cuda, device, kernel, load, partial_count
+from suites.backends import peers
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, largest_element
+from suites.backends.numba_cuda import (
+    NEIGHBOURS,
+    THREADS,
+    WARPS,
+    aligned,
+    cuda,
+    device,
+    kernel,
+    lanes_combined,
+    neighbours,
+    partial_count,
+)
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
-# LLVM vectorises a maximum of integers, but not a float maximum that respects NaN. The bits of positive floats are in
-# the order of the floats; the bits of negative floats are in the opposite order. So a key is the bits of a float;
-# for a negative float all bits but the sign are flipped. A NaN with a positive sign has a key above infinity, but a NaN
-# with a negative sign has a key below all others. So the kernel also tracks the largest magnitude: it is above
-# infinity's if there is any NaN.
 
-
-def largest_key(x):
-    """The largest element of a non-empty vector as a key, and the largest magnitude as bits (0 for integers)."""
-    raise NotImplementedError("for kernels only")
-
-
-def value_of(key, magnitude, out):
-    """The element that a key stands for; NaN if the magnitude is above infinity."""
-    raise NotImplementedError("for kernels only")
-
-
-@overload(largest_key)
-def _largest_key(x):
-    if not isinstance(x.dtype, numba.types.Float):
-
-        def of_integers(x):
-            largest = x[0]
-            for i in range(x.size):
-                largest = x[i] if x[i] > largest else largest
-            return largest, x.dtype.type(0)
-
-        return of_integers
-
-    integer, shift, magnitude_bits = _layout(x.dtype)
-
-    def of_floats(x):
-        bits = x.view(integer)
-        largest, magnitude = ~magnitude_bits, integer(0)
-        for i in range(bits.size):
-            word = bits[i]
-            key = word ^ ((word >> shift) & magnitude_bits)
-            largest = key if key > largest else largest
-            unsigned = word & magnitude_bits
-            magnitude = unsigned if unsigned > magnitude else magnitude
-        return largest, magnitude
-
-    return of_floats
-
-
-@overload(value_of)
-def _value_of(key, magnitude, out):
-    if not isinstance(out.dtype, numba.types.Float):
-        return lambda key, magnitude, out: key
-
-    integer, shift, magnitude_bits = _layout(out.dtype)
-    infinity = np.array(np.inf, str(out.dtype)).view(integer)[()]
-
-    def of_floats(key, magnitude, out):
-        if magnitude > infinity:
-            return out.dtype.type(np.nan)
-        word = np.empty(1, integer)
-        word[0] = key ^ ((key >> shift) & magnitude_bits)  # this function is its own inverse
-        return word.view(out.dtype)[0]
-
-    return of_floats
-
-
-def _layout(dtype):
-    """For a Numba float type: the integer type of its width, the place of the sign, and the mask of the other bits."""
-    integer = getattr(np, f"int{dtype.bitwidth}")
-    return integer, integer(dtype.bitwidth - 1), integer(np.iinfo(integer).max)
+@numba.njit(error_model="numpy")
+def largest_of_part(x):
+    """The largest element of a non-empty vector; +0 if it is zero and any is +0: comparisons see no difference."""
+    value = largest_element(x)
+    if value == 0:
+        for i in range(x.size):
+            if x[i] == 0 and 1 / x[i] > 0:
+                return x[i]
+    return value
 
 
 @numba.njit
 def largest(x, out):
     if x.size == 0:
         raise ValueError("max: x has no elements")
-    key, magnitude = largest_key(x)
-    out[0] = value_of(key, magnitude, out)
+    out[0] = largest_of_part(x)
 
 
 @numba.njit(parallel=True)
@@ -111,11 +64,10 @@ def largest_parallel(x, out):
         largest(x, out)
     else:
         parts = numba.get_num_threads()
-        key, magnitude = largest_key(x[:1])
+        maxima = np.empty(parts, x.dtype)
         for part in numba.prange(parts):
-            own_key, own_magnitude = largest_key(x[x.size * part // parts : x.size * (part + 1) // parts])
-            key, magnitude = max(key, own_key), max(magnitude, own_magnitude)
-        out[0] = value_of(key, magnitude, out)
+            maxima[part] = largest_of_part(x[x.size * part // parts : x.size * (part + 1) // parts])
+        out[0] = largest_of_part(maxima)
 
 
 @device
@@ -124,29 +76,38 @@ def larger(a, b):
     return a if a > b or a != a else b
 
 
+@device
+def largest_of_four(found):
+    return larger(larger(found[0], found[1]), larger(found[2], found[3]))
+
+
+largest_of_lanes = lanes_combined(larger)
+
+
 @kernel
 def largest_of(x, maxima):
     """``maxima[b]`` becomes the largest element of x that block b takes. x has at least one element."""
-    shared = cuda.shared.array(THREADS, x.dtype)
-    i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
+    shared = cuda.shared.array(WARPS, x.dtype)
+    size, each = np.uint64(x.size), np.uint64(NEIGHBOURS)
     best = x[0]  # taking an element twice changes nothing
-    while i + step * np.uint64(3) < size:
-        a, b, c, d = load(x, i, step)
-        best = larger(best, larger(larger(a, b), larger(c, d)))
+    whole = size // each if aligned(x) else np.uint64(0)
+    i, step = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1))
+    while i + step * np.uint64(3) < whole:
+        p, q = neighbours(x, i * each), neighbours(x, (i + step) * each)
+        r, s = neighbours(x, (i + step * np.uint64(2)) * each), neighbours(x, (i + step * np.uint64(3)) * each)
+        best = larger(best, larger(larger(largest_of_four(p), largest_of_four(q)), largest_of_four(r)))
+        best = larger(best, largest_of_four(s))
         i += step * np.uint64(4)
+    while i < whole:
+        best = larger(best, largest_of_four(neighbours(x, i * each)))
+        i += step
+    i = whole * each + np.uint64(cuda.grid(1))
     while i < size:
         best = larger(best, x[i])
         i += step
-    lane = cuda.threadIdx.x
-    shared[lane] = best
-    width = THREADS // 2
-    while width > 0:
-        cuda.syncthreads()
-        if lane < width:
-            shared[lane] = larger(shared[lane], shared[lane + width])
-        width //= 2
-    if lane == 0:
-        maxima[cuda.blockIdx.x] = shared[0]
+    best = largest_of_lanes(shared, best, THREADS)
+    if cuda.threadIdx.x == 0:
+        maxima[cuda.blockIdx.x] = best
 
 
 def largest_cuda(x, out, stream):
@@ -226,6 +187,7 @@ OPERATOR = Operator(
         "numba_cuda_replay": CudaCallable(largest_cuda),
         "warp": WarpCallable(largest_warp_in_two_passes, calls=2),
     },
+    peers=peers.MAX,
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items() if vector.size},

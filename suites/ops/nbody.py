@@ -107,23 +107,39 @@ def _launch(inputs, outs):
     return {"grid": -(-outs[0].shape[0] // _BODIES), "block": (_LANES, _BODIES)}
 
 
+PULL_THREADS = 64
+"""Warp threads that share the work for one body: with one each, a few thousand bodies would leave a GPU idle."""
+
+
 @functools.cache
 def nbody_warp(dtype):
+    """A block for each body. Its threads take turns at the other bodies."""
     real = scalar(dtype)
     vector = wp.types.vector(3, real)
 
-    @wp.kernel(module="unique")
-    def nbody(positions: wp.array(dtype=vector), masses: wp.array(dtype=real), out: wp.array(dtype=vector)):
-        i = wp.tid()
-        here = positions[i]
+    # The loop is in a function of its own: the adjoint of a kernel does not know the result of a loop in it.
+    @wp.func
+    def pull_of_share(positions: wp.array(dtype=vector), masses: wp.array(dtype=real), here: vector, lane: int):
         total = vector()
-        for j in range(masses.shape[0]):
+        for j in range(lane, masses.shape[0], wp.block_dim()):
             d = positions[j] - here
             distance2 = wp.dot(d, d) + real(_SQUARED)
             total += (masses[j] / (distance2 * wp.sqrt(distance2))) * d
-        out[i] = total
+        return total
+
+    @wp.kernel(module="unique")
+    def nbody(positions: wp.array(dtype=vector), masses: wp.array(dtype=real), out: wp.array(dtype=vector)):
+        body, lane = wp.tid() // PULL_THREADS, wp.tid() % PULL_THREADS
+        if lane < wp.block_dim():  # a block is one thread on the CPU
+            total = pull_of_share(positions, masses, positions[body], lane)
+            wp.tile_store(out, wp.tile_sum(wp.tile(total, preserve_type=True)), offset=body)
 
     return nbody
+
+
+def _launch_warp(inputs, outs):
+    bodies = outs[0].shape[0]
+    return {"launch_dims": bodies * PULL_THREADS, "block_dim": PULL_THREADS, "output_dims": bodies}
 
 
 def _reference(positions, masses):
@@ -226,7 +242,7 @@ OPERATOR = Operator(
         "numba": nbody,
         "numba_parallel": nbody_parallel,
         "numba_cuda": CudaKernel(nbody_cuda, _launch),
-        "warp": WarpKernel(nbody_warp),
+        "warp": WarpKernel(nbody_warp, _launch_warp),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

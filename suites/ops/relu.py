@@ -24,8 +24,16 @@ from suites import (
 )
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import (
+    aligned,
+    kernel,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    store_neighbours,
+    widened,
+)
+from suites.backends.warp import per_stream_tile, scalar, stream, wp
 
 
 @numba.njit
@@ -51,13 +59,12 @@ def relu_parallel(x, out):
 @kernel
 def relu_cuda(x, out):
     zero = widened(x.dtype.type(0))
-    i, step, full = tile(out.size)
-    if full:
-        a, b, c, d = load(x, i, step)
-        store(
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(x) and aligned(out):
+        a, b, c, d = neighbours(x, i)
+        store_neighbours(
             out,
             i,
-            step,
             (
                 zero if a <= zero else a,
                 zero if b <= zero else b,
@@ -66,10 +73,10 @@ def relu_cuda(x, out):
             ),
         )
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             value = widened(x[i])
             out[i] = zero if value <= zero else value
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -82,6 +89,17 @@ def relu_warp(dtype):
         out[i] = wp.where(x[i] <= element(0), element(0), x[i])
 
     return relu
+
+
+@functools.cache
+def relu_tiles(dtype):
+    element = scalar(dtype)
+
+    @wp.func
+    def rectified(x: element):
+        return wp.where(x <= element(0), element(0), x)
+
+    return stream(rectified, dtype, 1)
 
 
 def _truth(x):
@@ -100,8 +118,9 @@ OPERATOR = Operator(
     kernels={
         "numba": relu,
         "numba_parallel": relu_parallel,
-        "numba_cuda": CudaKernel(relu_cuda, tiles),
+        "numba_cuda": CudaKernel(relu_cuda, neighbour_tiles),
         "warp": WarpKernel(relu_warp),
+        "warp_tile": WarpKernel(relu_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] <= T(0) ? T(0) : x[i];", ("x",)),
         "pallas": pallas.elementwise(lambda x: [jnp.where(x <= 0, jnp.zeros_like(x), x)]),
     },

@@ -25,8 +25,16 @@ from suites import (
 )
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles, widened
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import (
+    aligned,
+    kernel,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    store_neighbours,
+    widened,
+)
+from suites.backends.warp import STREAM_TILE, per_stream_tile, scalar, wp
 
 
 @numba.njit
@@ -50,14 +58,14 @@ def scale_add_parallel(a, b, c, out):
 
 @kernel
 def scale_add_cuda(a, b, c, out):
-    i, step, full = tile(out.size)
-    if full:
-        x, y, z = load(a, i, step), load(b, i, step), load(c, i, step)
-        store(out, i, step, (x[0] * y[0] + z[0], x[1] * y[1] + z[1], x[2] * y[2] + z[2], x[3] * y[3] + z[3]))
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(a) and aligned(b) and aligned(c) and aligned(out):
+        x, y, z = neighbours(a, i), neighbours(b, i), neighbours(c, i)
+        store_neighbours(out, i, (x[0] * y[0] + z[0], x[1] * y[1] + z[1], x[2] * y[2] + z[2], x[3] * y[3] + z[3]))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             out[i] = widened(a[i]) * widened(b[i]) + widened(c[i])
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -68,6 +76,27 @@ def scale_add_warp(dtype):
     def scale_add(a: wp.array(dtype=real), b: wp.array(dtype=real), c: wp.array(dtype=real), out: wp.array(dtype=real)):
         i = wp.tid()
         out[i] = a[i] * b[i] + c[i]
+
+    return scale_add
+
+
+@functools.cache
+def scale_add_tiles(dtype):
+    vector = wp.array(dtype=scalar(dtype))
+
+    @wp.kernel(module="unique")
+    def scale_add(a: vector, b: vector, c: vector, out: vector):
+        first = wp.tid() * STREAM_TILE
+        if first + STREAM_TILE <= out.shape[0]:
+            x = wp.tile_load(a, shape=STREAM_TILE, offset=first, bounds_check=False)
+            y = wp.tile_load(b, shape=STREAM_TILE, offset=first, bounds_check=False)
+            z = wp.tile_load(c, shape=STREAM_TILE, offset=first, bounds_check=False)
+            wp.tile_store(out, wp.tile_map(wp.mul, x, y) + z, offset=first, bounds_check=False)
+        else:
+            last_x = wp.tile_load(a, shape=STREAM_TILE, offset=first)
+            last_y = wp.tile_load(b, shape=STREAM_TILE, offset=first)
+            last_z = wp.tile_load(c, shape=STREAM_TILE, offset=first)
+            wp.tile_store(out, wp.tile_map(wp.mul, last_x, last_y) + last_z, offset=first)
 
     return scale_add
 
@@ -114,8 +143,9 @@ OPERATOR = Operator(
     kernels={
         "numba": scale_add,
         "numba_parallel": scale_add_parallel,
-        "numba_cuda": CudaKernel(scale_add_cuda, tiles),
+        "numba_cuda": CudaKernel(scale_add_cuda, neighbour_tiles),
         "warp": WarpKernel(scale_add_warp),
+        "warp_tile": WarpKernel(scale_add_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise("out[i] = a[i] * b[i] + c[i];", ("a", "b", "c")),
         "pallas": pallas.elementwise(lambda a, b, c: [a * b + c]),
     },

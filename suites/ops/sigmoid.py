@@ -22,17 +22,28 @@ from suites import (
     vectors,
     wide,
 )
-from suites.backends import cuda_raw, pallas
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import device, kernel, load, quotient, store, tile, tiles, widened
-from suites.backends.warp import scalar, wp
+from suites.backends import cuda_raw, pallas, peers
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, exponential
+from suites.backends.numba_cuda import (
+    aligned,
+    device,
+    kernel,
+    neighbour_tile,
+    neighbour_tiles,
+    neighbours,
+    quotient,
+    store_neighbours,
+    widened,
+)
+from suites.backends.warp import per_stream_tile, scalar, stream, wp
+from suites.backends.warp import quotient as warp_quotient
 
 
 @numba.njit(error_model="numpy")
 def sigmoid(x, out):
     one = x.dtype.type(1)
     for i in range(out.size):
-        out[i] = one / (one + math.exp(-x[i]))
+        out[i] = one / (one + exponential(-x[i]))
 
 
 @numba.njit(parallel=True, error_model="numpy")
@@ -42,7 +53,7 @@ def sigmoid_parallel(x, out):
     else:
         one = x.dtype.type(1)
         for i in numba.prange(out.size):
-            out[i] = one / (one + math.exp(-x[i]))
+            out[i] = one / (one + exponential(-x[i]))
 
 
 @device
@@ -53,14 +64,14 @@ def logistic(value, one):
 @kernel
 def sigmoid_cuda(x, out):
     one = widened(x.dtype.type(1))
-    i, step, full = tile(out.size)
-    if full:
-        a, b, c, d = load(x, i, step)
-        store(out, i, step, (logistic(a, one), logistic(b, one), logistic(c, one), logistic(d, one)))
+    i, stop, full = neighbour_tile(out.size)
+    if full and aligned(x) and aligned(out):
+        a, b, c, d = neighbours(x, i)
+        store_neighbours(out, i, (logistic(a, one), logistic(b, one), logistic(c, one), logistic(d, one)))
     else:
-        while i < np.uint64(out.size):
+        while i < stop:
             out[i] = logistic(widened(x[i]), one)
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -75,6 +86,21 @@ def sigmoid_warp(dtype):
         out[i] = element(wider(1) / (wider(1) + wp.exp(-wider(x[i]))))
 
     return sigmoid
+
+
+@functools.cache
+def sigmoid_tiles(dtype):
+    element = scalar(dtype)
+
+    @wp.func
+    def logistic_of(x: element):
+        return element(1) / (element(1) + wp.exp(-x))
+
+    @wp.func
+    def logistic_in_float32(x: element):
+        return element(warp_quotient(wp.float32(1), wp.float32(1) + wp.exp(-wp.float32(x))))
+
+    return stream(logistic_of if dtype == "float64" else logistic_in_float32, dtype, 1)
 
 
 def _truth(x):
@@ -105,11 +131,13 @@ OPERATOR = Operator(
     kernels={
         "numba": sigmoid,
         "numba_parallel": sigmoid_parallel,
-        "numba_cuda": CudaKernel(sigmoid_cuda, tiles),
+        "numba_cuda": CudaKernel(sigmoid_cuda, neighbour_tiles),
         "warp": WarpKernel(sigmoid_warp),
-        "cuda_raw": cuda_raw.elementwise("out[i] = T(1) / (T(1) + exp(-x[i]));", ("x",)),
+        "warp_tile": WarpKernel(sigmoid_tiles, per_stream_tile),
+        "cuda_raw": cuda_raw.elementwise("out[i] = quotient(T(1), T(1) + exp(-x[i]));", ("x",)),
         "pallas": pallas.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
+    peers=peers.SIGMOID,
     dtypes=("float32", "float64", "float16"),
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},

@@ -25,15 +25,30 @@ from suites import (
     vectors,
     wide,
 )
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, block_largest
-from suites.backends.numba_cuda import THREADS, cuda, device, kernel, quotient, rows_of, sum_lanes
+from suites.backends import peers
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, largest_element
+from suites.backends.numba_cuda import (
+    NEIGHBOURS,
+    WARP,
+    WARPS,
+    aligned,
+    cuda,
+    device,
+    kernel,
+    lanes_combined,
+    neighbours,
+    quotient,
+    store_neighbours,
+    sum_of_lanes,
+)
 from suites.backends.warp import TILE_THREADS, scalar, wp
 
 
 @numba.njit
 def softmax_row(x, out):
-    """The maximum ignores NaN, but the exponential of NaN is NaN, and so is the sum."""
-    largest = block_largest(x)
+    if x.size == 0:
+        return
+    largest = largest_element(x)
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
         total += block_exp(x[start : start + BLOCK], largest, out[start : start + BLOCK])
@@ -62,28 +77,123 @@ def larger(a, b):
     return a if a > b else b
 
 
+largest_of_lanes = lanes_combined(larger)
+
+KEPT = 8
+"""Vectors of its row that a CUDA thread keeps in registers: two times four."""
+
+MOST_LANES = 512
+"""The most threads that share a row: with more, each could have only half of the registers."""
+
+FILLED = 1 << 15
+"""Threads with KEPT loads each that keep a GPU busy. If there are fewer, more of them share a row."""
+
+FEW = 64
+"""Threads of a block, unless a row has more: small blocks spread evenly over the multiprocessors."""
+
+
 @device
-def largest_of_lanes(shared, value, lanes):
-    """Like :func:`suites.backends.numba_cuda_blocks.sum_lanes`, for the largest value."""
-    place = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
-    lane = place % lanes
-    shared[place] = value
-    cuda.syncthreads()
-    width = lanes // 2
-    while width > 0:
-        if lane < width:
-            shared[place] = larger(shared[place], shared[place + width])
-        cuda.syncthreads()
-        width //= 2
-    largest = shared[place - lane]
-    cuda.syncthreads()
-    return largest
+def row_vector(x, first, j, columns, absent):
+    """NEIGHBOURS elements of a row that begins at element ``first``, from column j; ``absent`` beyond its end."""
+    if j < columns:
+        return neighbours(x, first + j)
+    return absent, absent, absent, absent
 
 
-@kernel
-def softmax_cuda(x, out):
+@device
+def largest_of_four(v):
+    return larger(larger(v[0], v[1]), larger(v[2], v[3]))
+
+
+@device
+def exp_of_four(v, center):
+    return math.exp(v[0] - center), math.exp(v[1] - center), math.exp(v[2] - center), math.exp(v[3] - center)
+
+
+@device
+def sum_of_four(v):
+    return (v[0] + v[1]) + (v[2] + v[3])
+
+
+@device
+def store_row_vector(out, first, j, columns, v, scale):
+    if j < columns:
+        store_neighbours(out, first + j, (v[0] * scale, v[1] * scale, v[2] * scale, v[3] * scale))
+
+
+@device
+def four_vectors(x, first, j, step, columns, absent):
+    """Four vectors of a row, ``step`` columns apart."""
+    return (
+        row_vector(x, first, j, columns, absent),
+        row_vector(x, first, j + step, columns, absent),
+        row_vector(x, first, j + step * np.uint64(2), columns, absent),
+        row_vector(x, first, j + step * np.uint64(3), columns, absent),
+    )
+
+
+@device
+def largest_of_vectors(v):
+    return larger(
+        larger(largest_of_four(v[0]), largest_of_four(v[1])), larger(largest_of_four(v[2]), largest_of_four(v[3]))
+    )
+
+
+@device
+def exp_of_vectors(v, center):
+    return exp_of_four(v[0], center), exp_of_four(v[1], center), exp_of_four(v[2], center), exp_of_four(v[3], center)
+
+
+@device
+def sum_of_vectors(v):
+    return (sum_of_four(v[0]) + sum_of_four(v[1])) + (sum_of_four(v[2]) + sum_of_four(v[3]))
+
+
+@device
+def store_vectors(out, first, j, step, columns, v, scale):
+    store_row_vector(out, first, j, columns, v[0], scale)
+    store_row_vector(out, first, j + step, columns, v[1], scale)
+    store_row_vector(out, first, j + step * np.uint64(2), columns, v[2], scale)
+    store_row_vector(out, first, j + step * np.uint64(3), columns, v[3], scale)
+
+
+@device
+def softmax_kept(x, out):
+    """Reads each row once, and keeps it in registers: at most KEPT vectors for each of the threads that share it.
+
+    An element beyond the end of a row is minus infinity: its exponential is zero.
+    """
+    shared = cuda.shared.array(WARPS, out.dtype)
+    rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
+    row = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.y) + np.uint64(cuda.threadIdx.y)
+    absent = out.dtype.type(-np.inf)
+    stop = columns if row < rows else np.uint64(0)
+    first, step = row * columns, np.uint64(cuda.blockDim.x) * np.uint64(NEIGHBOURS)
+    j = np.uint64(cuda.threadIdx.x) * np.uint64(NEIGHBOURS)
+    further = j + step * np.uint64(4)
+    is_long = columns > step * np.uint64(4)  # the same for all threads: they skip what no row has
+    u = four_vectors(x, first, j, step, stop, absent)
+    gap = absent, absent, absent, absent
+    v = gap, gap, gap, gap
+    if is_long:
+        v = four_vectors(x, first, further, step, stop, absent)
+    best = larger(largest_of_vectors(u), largest_of_vectors(v))
+    center = largest_of_lanes(shared, best, cuda.blockDim.x)
+    u = exp_of_vectors(u, center)
+    total = sum_of_vectors(u)
+    if is_long:
+        v = exp_of_vectors(v, center)
+        total += sum_of_vectors(v)
+    scale = quotient(out.dtype.type(1), sum_of_lanes(shared, total, cuda.blockDim.x))
+    store_vectors(out, first, j, step, stop, u, scale)
+    if is_long:
+        store_vectors(out, first, further, step, stop, v, scale)
+
+
+@device
+def softmax_in_passes(x, out):
     """The threads of one ``threadIdx.y`` read a row three times, but only once from memory if the cache holds it."""
-    shared = cuda.shared.array(THREADS, out.dtype)
+    shared = cuda.shared.array(WARPS, out.dtype)
     one, nothing = out.dtype.type(1), out.dtype.type(0)
     rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
     lanes, height = np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
@@ -113,7 +223,7 @@ def softmax_cuda(x, out):
         while j < stop:
             a += math.exp(x[row, j] - largest)
             j += lanes
-        scale = quotient(one, sum_lanes(shared, (a + b) + (c + d), cuda.blockDim.x))
+        scale = quotient(one, sum_of_lanes(shared, (a + b) + (c + d), cuda.blockDim.x))
         j = lane
         while j + three < stop:
             v0, v1, v2, v3 = x[row, j], x[row, j + lanes], x[row, j + two], x[row, j + three]
@@ -128,9 +238,27 @@ def softmax_cuda(x, out):
         first += np.uint64(cuda.gridDim.x) * height
 
 
+@kernel
+def softmax_cuda(x, out):
+    """A row that is a whole number of vectors, and not too long for the registers of its threads, is read once."""
+    lanes = np.uint64(cuda.blockDim.x) * np.uint64(NEIGHBOURS)
+    columns = np.uint64(x.shape[1])
+    fits = columns <= lanes * np.uint64(KEPT) and columns % np.uint64(NEIGHBOURS) == np.uint64(0)
+    if fits and aligned(x) and aligned(out):
+        softmax_kept(x, out)
+    else:
+        softmax_in_passes(x, out)
+
+
 def _launch(inputs, outs):
+    """As many threads share a row as it has KEPT vectors, at least a warp; more if there are few rows."""
     rows, columns = outs[0].shape
-    return rows_of(rows if columns else 0, columns)
+    vectors = -(-columns // NEIGHBOURS)
+    lanes = 1
+    while lanes < MOST_LANES and lanes < vectors and (lanes * KEPT < vectors or lanes < WARP or rows * lanes < FILLED):
+        lanes *= 2
+    height = max(FEW // lanes, 1)
+    return {"grid": -(-rows // height) if columns else 0, "block": (lanes, height)}
 
 
 @functools.cache
@@ -270,6 +398,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(softmax_cuda, _launch),
         "warp": WarpKernel(softmax_warp, _launch_warp),
     },
+    peers=peers.SOFTMAX,
     dtypes=("float32", "float64"),
     sample=_sample,
     edges=_edges,

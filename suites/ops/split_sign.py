@@ -23,8 +23,8 @@ from suites import (
     wide,
 )
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import kernel, load, store, tile, tiles
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda import aligned, kernel, neighbour_tile, neighbour_tiles, neighbours, store_neighbours
+from suites.backends.warp import STREAM_TILE, kernel_with, per_stream_tile, scalar, wp
 
 
 @numba.njit
@@ -51,19 +51,19 @@ def split_sign_parallel(x, positive, negative):
 @kernel
 def split_sign_cuda(x, positive, negative):
     zero = x.dtype.type(0)
-    i, step, full = tile(x.size)
-    if full:
-        a, b, c, d = load(x, i, step)
+    i, stop, full = neighbour_tile(x.size)
+    if full and aligned(x) and aligned(positive) and aligned(negative):
+        a, b, c, d = neighbours(x, i)
         above = zero if a <= zero else a, zero if b <= zero else b, zero if c <= zero else c, zero if d <= zero else d
         below = zero if a >= zero else a, zero if b >= zero else b, zero if c >= zero else c, zero if d >= zero else d
-        store(positive, i, step, above)
-        store(negative, i, step, below)
+        store_neighbours(positive, i, above)
+        store_neighbours(negative, i, below)
     else:
-        while i < np.uint64(x.size):
+        while i < stop:
             value = x[i]
             positive[i] = zero if value <= zero else value
             negative[i] = zero if value >= zero else value
-            i += step
+            i += np.uint64(1)
 
 
 @functools.cache
@@ -77,6 +77,34 @@ def split_sign_warp(dtype):
         value = x[i]
         positive[i] = wp.where(value <= element(0), element(0), value)
         negative[i] = wp.where(value >= element(0), element(0), value)
+
+    return split_sign
+
+
+@functools.cache
+def split_sign_tiles(dtype):
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
+
+    @wp.func
+    def positive_part(x: element):
+        return wp.where(x <= element(0), element(0), x)
+
+    @wp.func
+    def negative_part(x: element):
+        return wp.where(x >= element(0), element(0), x)
+
+    @kernel_with(positive_part, negative_part)
+    def split_sign(x: vector, positive: vector, negative: vector):
+        first = wp.tid() * STREAM_TILE
+        if first + STREAM_TILE <= x.shape[0]:
+            tile = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
+            wp.tile_store(positive, wp.tile_map(positive_part, tile), offset=first, bounds_check=False)
+            wp.tile_store(negative, wp.tile_map(negative_part, tile), offset=first, bounds_check=False)
+        else:
+            last_tile = wp.tile_load(x, shape=STREAM_TILE, offset=first)
+            wp.tile_store(positive, wp.tile_map(positive_part, last_tile), offset=first)
+            wp.tile_store(negative, wp.tile_map(negative_part, last_tile), offset=first)
 
     return split_sign
 
@@ -97,8 +125,9 @@ OPERATOR = Operator(
     kernels={
         "numba": split_sign,
         "numba_parallel": split_sign_parallel,
-        "numba_cuda": CudaKernel(split_sign_cuda, tiles),
+        "numba_cuda": CudaKernel(split_sign_cuda, neighbour_tiles),
         "warp": WarpKernel(split_sign_warp),
+        "warp_tile": WarpKernel(split_sign_tiles, per_stream_tile),
     },
     dtypes=("float32", "float64", "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),

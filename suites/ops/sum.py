@@ -23,6 +23,7 @@ from suites import (
     vectors,
     wide,
 )
+from suites.backends import peers
 from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
 from suites.backends.numba_cuda import THREADS, add_up, cuda, partial_count
 from suites.backends.warp import PARTS_THREADS, add_up_parts, blocks, part_count
@@ -86,6 +87,7 @@ OPERATOR = Operator(
         "numba_cuda_replay": CudaCallable(total_cuda),
         "warp": WarpCallable(total_warp, calls=2),
     },
+    peers=peers.SUM,
     dtypes=("float32", "float64", "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},

@@ -27,7 +27,7 @@ from suites import (
     vectors,
     wide,
 )
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, index_of_largest
 from suites.backends.numba_cuda import THREADS, cuda, device, kernel, rows_of
 from suites.backends.warp import scalar, wp
 
@@ -36,22 +36,6 @@ EXPERTS = 16
 
 WIDTH = 8
 """Columns of the table in a sample."""
-
-
-@numba.njit
-def index_of_largest(scores):
-    """The index of the largest score of a non-empty vector. The loop has no branches: they could not be predicted."""
-    best, index, any_nan = scores[0], 0, False
-    for j in range(1, scores.size):
-        larger = scores[j] > best
-        best = scores[j] if larger else best
-        index = j if larger else index
-        any_nan |= scores[j] != scores[j]
-    if any_nan:
-        index = 0
-        while scores[index] == scores[index]:
-            index += 1
-    return index
 
 
 @numba.njit

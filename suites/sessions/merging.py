@@ -42,10 +42,14 @@ def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult
 def _with_facts(result: CellResult, known: Sequence[CellResult]) -> CellResult:
     """Adds what only one of the processes measured."""
     facts = {}
-    for name in ("accuracy", "stages", "resources", "hlo", "bytes", "flops"):
+    for name in ("accuracy", "stages", "resources", "hlo", "bytes", "flops", "remarks"):
         values = [value for each in known if (value := getattr(each, name)) is not None]
         facts[name] = values[0] if values else None
     roof = max(known, key=lambda each: each.bandwidth_limit or 0.0)
     facts |= {"bandwidth_limit": roof.bandwidth_limit, "bandwidth_limit_kind": roof.bandwidth_limit_kind}
+    roofs = [each for each in known if each.roof_ns is not None]
+    if roofs:
+        fastest = min(roofs, key=lambda each: each.roof_ns or 0.0)
+        facts |= {"roof_ns": fastest.roof_ns, "roof_kind": fastest.roof_kind}
     shapes = next((each for each in known if each.shapes), result)
     return msgspec.structs.replace(result, **facts, shapes=shapes.shapes, dtypes=shapes.dtypes)

@@ -9,7 +9,7 @@ from suites.cells.selection import SelectionError
 
 PREFIX = "KERNEL_BRIDGE_"
 
-KNOWN = ("BACKEND", "CACHE_DIR", "CHECKS", "COMMAND", "DEBUG", "EVENTS", "EXPECT", "MACHINE", "RUNS")
+KNOWN = ("BACKEND", "CACHE_DIR", "CHECKS", "COMMAND", "DEBUG", "EVENTS", "EXPECT", "FFI_TRIAL", "MACHINE", "RUNS")
 """The names that follow the prefix."""
 
 

@@ -256,6 +256,20 @@ def _dispatch(options: argparse.Namespace) -> Exit:
     return Exit(dispatch(options))
 
 
+def _endure(options: argparse.Namespace) -> Exit:
+    _announce(f"running trials of endurance on {options.device}; each has a process of its own")
+    from suites.endurance.endure_command import endure
+
+    return endure(options)
+
+
+def _scale(options: argparse.Namespace) -> Exit:
+    _announce(f"measuring how a spiking network scales over devices on {options.device}")
+    from suites.scale.scale_command import scale
+
+    return scale(options)
+
+
 def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
     """Shows the tables of the run that a session recorded, and returns its exit code.
 
@@ -333,6 +347,8 @@ def parser() -> Parser:
     listing = add("list", _list, "list operators, their backends, and why cells are skipped")
     sanitize = add("sanitize", _sanitize, "run the kernels on a GPU under compute-sanitizer: memory, races, barriers")
     dispatch = add("dispatch", _dispatch, "measure what one call costs, beside a C++ handler and other ways to call")
+    endure = add("endure", _endure, "make millions of calls, thousands of kernels, and calls from 16 threads")
+    scaling = add("scale", _scale, "time a spiking network on several devices: weak and strong scaling")
     compare = add("compare", _compare, "compare two recorded runs, or time two git revisions in turns")
     gate = add(
         "gate", _gate, "decide whether a change passes: nothing is slower or wrong, by [tool.kernel-bridge.gate]"
@@ -341,7 +357,8 @@ def parser() -> Parser:
     _add_keeping(add("keep", _keep, "keep recorded runs on a branch of the repository, and bring kept runs back"))
     for each in (bench, validate, special, listing, sanitize):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
-    for each in (bench, validate, mutants, mutate, special, listing, dispatch):
+    _add_scaling(scaling)
+    for each in (bench, validate, mutants, mutate, special, listing, dispatch, endure, scaling):
         each.add_argument(
             "--device", "--platform", choices=("cpu", "cuda"), default="cpu", help="where the cells run (default: cpu)"
         )
@@ -369,6 +386,9 @@ def parser() -> Parser:
         "--mode", action="append", default=[], choices=("forward", "forward+backward"),
         help="only this direction; may be repeated (default: forward; full: both)",
     )  # fmt: skip
+    bench.add_argument(
+        "--peers", action="store_true", help="time functions of other libraries beside the kernels (default: none)"
+    )
     bench.add_argument(
         "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
     )
@@ -410,7 +430,21 @@ def parser() -> Parser:
     )
     dispatch.add_argument("--rounds", type=whole(1), default=100, help="samples per cell (default %(default)s)")
     dispatch.add_argument("--sample-ms", type=seconds, default=5.0, help="length of one sample (default %(default)s)")
-    for each in (bench, validate, mutants, mutate, special, listing, sanitize, dispatch, compare, gate):
+    _add_amounts(endure)
+    for each in (
+        bench,
+        validate,
+        mutants,
+        mutate,
+        special,
+        listing,
+        sanitize,
+        dispatch,
+        endure,
+        scaling,
+        compare,
+        gate,
+    ):
         add_output(each)
     for each in (compare, gate):
         add_export(each)
@@ -419,6 +453,38 @@ def parser() -> Parser:
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
     return main_parser
+
+
+def _add_amounts(endure: argparse.ArgumentParser) -> None:
+    """Adds what only ``endure`` has: its trials, and how much each does."""
+    text = "only trials of this kind; may be repeated"
+    endure.add_argument("--trial", action="append", choices=("calls", "kernels", "threads"), help=text)
+    endure.add_argument("--backend", action="append", metavar="NAME", help="only this trial; may be repeated")
+    for name, count in (("calls", 1_000_000), ("kernels", 100)):
+        endure.add_argument(f"--{name}", type=whole(1), default=count, metavar="N", help=f"(default: {count:,})")
+    text = "of a trial of threads (default: %(default)s)"
+    endure.add_argument("--seconds", type=seconds, default=20.0, metavar="S", help=text)
+    text = "seconds for a trial at most; then it shows the stacks of its threads (default: %(default)s)"
+    endure.add_argument("--timeout", type=seconds, default=1800.0, metavar="S", help=text)
+
+
+def _add_scaling(scaling: argparse.ArgumentParser) -> None:
+    """Adds what only ``scale`` has: the devices, the processes and the network."""
+    scaling.add_argument(
+        "--devices", action="append", type=whole(1), metavar="N", help="only this number of devices; may be repeated "
+        "(default: 1, 2, 4 and so on, and all)",
+    )  # fmt: skip
+    scaling.add_argument("--processes", type=whole(1), default=1, metavar="N", help="processes (default %(default)s)")
+    text = "on each device; on all of them together for strong scaling (default: 1000000 on cuda, 20000 on cpu)"
+    scaling.add_argument("--neurons", type=whole(1), metavar="N", help=text)
+    text = "synapses of a neuron, of each of two kinds (default %(default)s)"
+    scaling.add_argument("--synapses", type=whole(1), default=128, metavar="N", help=text)
+    scaling.add_argument("--backend", metavar="NAME", help="backend of the kernels (default: numba, numba_cuda)")
+    scaling.add_argument("--steps", type=whole(1), default=100, help="steps of a timed call (default %(default)s)")
+    scaling.add_argument("--rounds", type=whole(1), default=7, help="timed calls (default %(default)s)")
+    scaling.add_argument(
+        "--timeout", type=seconds, default=900.0, metavar="S", help="seconds in all at most (default %(default)s)"
+    )
 
 
 def _add_keeping(keep: argparse.ArgumentParser) -> None:

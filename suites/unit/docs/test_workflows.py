@@ -72,7 +72,8 @@ def problem(words):
     if words[0] == "kernel-bridge":
         return refused(words[1:])
     if words[0] == "nox":
-        name, ours = words[2], words[4:]
+        # A session for several versions of Python is named with one of them, and with its parameters.
+        name, ours = re.sub(r"-[\w.]+\(.*\)$", "", words[2]), words[4:]
         if words[1] != "-s" or name not in sessions():
             return f"there is no nox session {name}"
         if "command(session" in sessions()[name]:
@@ -108,6 +109,8 @@ def test_a_command_that_does_not_exist_is_seen():
     assert "refuses" in problem(["kernel-bridge", "gat"])
     assert "refuses" in problem(["nox", "-s", "gate", "--", "origin/main", "--minute", "x"])
     assert "no nox session" in problem(["nox", "-s", "lnt"])
+    assert "no nox session" in problem(["nox", "-s", "version-3.13(newest)"])
+    assert problem(["nox", "-s", "versions-3.13(newest)"]) is None
     assert "there is no suites/test_jit.py" in problem(["nox", "-s", "tests", "--", "suites/test_{jit,errors}.py"])
     assert problem(["nox", "-s", "tests", "--", "suites/checks/test_{jit,errors}.py"]) is None
     assert list(commands('a "$X" || code=$?\nb c  # d\n')) == [["a", "name"], ["code=$?"], ["b", "c"]]
@@ -151,7 +154,7 @@ def test_what_actionlint_says_is_understood(tmp_path, monkeypatch, said, code, c
 
 def test_the_workflows_are_found():
     assert {Path(name).name.partition(":")[0] for name in WORKFLOWS} == {
-        "ci.yml", "speed.yml", "gpu.yml", "nightly.yml", PAGE.name
+        "ci.yml", "speed.yml", "gpu.yml", "nightly.yml", "versions.yml", PAGE.name
     }  # fmt: skip
     assert {param.values[0].job for param in STEPS} >= {"cpu", "cuda", "keep", "lint", "tests"}
 

@@ -7,6 +7,7 @@ import pytest
 
 from reports.pages.columns import FACTS, documentation
 from reports.pages.data_frame import to_frame
+from reports.records.endured import Endurance, MemorySample
 from reports.records.header import Source
 from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages
 from reports.records.status import Status
@@ -27,6 +28,7 @@ FULL_RUN = make_run(
     host=msgspec.structs.replace(HOST, load=0.5, memory_bytes=2, machine="m"),
     source=Source(commit="c", dirty=False, digest="d"),
     selection={"operator": ["lif_step"]},
+    peers={"numba": "NumPy 2.0"},
 )
 PROCESS = ProcessTimes(
     samples_ns=[10.0, 11.0],
@@ -53,6 +55,14 @@ def full(**changes):
             max_ulp=1.0, budget_used=0.25, worst_index=[3], got=1.0, truth=2.0, reference_budget_used=0.5
         ),
         "resources": Resources(host_bytes=1, device_bytes=2, energy_j=3.0),
+        "endurance": Endurance(
+            unit="call",
+            samples=[MemorySample(count=count, seconds=1.0, resident_bytes=9, device_bytes=7) for count in (0, 10)],
+            allowed_bytes=5,
+        ),
+        "roof_ns": 5.0,
+        "roof_kind": "scattered reads of 4 bytes (95 G/s)",
+        "remarks": "two passes by design",
         "hlo": ["ROOT %a = f32[4] custom-call(%b)"],
     }
     return make_record(**{**fields, **changes})

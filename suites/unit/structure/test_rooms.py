@@ -9,6 +9,7 @@ from suites.unit.structure.house import arrows, circle, folders, imports, module
 ROOMS = {
     "bridge": {
         "__init__": "debug errors ffi languages openmp operator source xla_custom_kernel",
+        "ffi_trial": "__init__",
         "xla_custom_kernel": "languages operator",
         "operator": "agreement cached_files debug environment errors ffi languages signature source",
         "languages": "debug errors ffi signature source",
@@ -21,11 +22,13 @@ ROOMS = {
     "suites": {
         "__main__": "sessions",
         "plugin": "bench checks sessions",
-        "sessions": "backends bench cells checks declare dispatch errors keeping mutants mutation "
-        "numerics ops revisions sanitize",
+        "sessions": "backends bench cells checks declare dispatch endurance errors keeping mutants mutation "
+        "numerics ops revisions sanitize scale",
         "keeping": "cells errors revisions",
         "revisions": "cells errors",
         "sanitize": "cells checks mutants numerics",
+        "endurance": "backends bench cells checks dispatch",
+        "scale": "backends bench cells declare ops",
         "dispatch": "backends bench cells",
         "mutants": "backends declare ops",
         "mutation": "backends cells declare numerics ops",

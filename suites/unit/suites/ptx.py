@@ -6,6 +6,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from suites.backends.numba_cuda import CudaKernel
@@ -14,37 +15,34 @@ SIZE = 1 << 20
 """Enough for reductions to take two passes."""
 
 
-class _Recorded:
-    """Stands in for a dispatcher, and notes the arguments of its launches."""
-
-    def __init__(self, dispatcher: Any, launches: list[Any]):
-        self._dispatcher, self._launches = dispatcher, launches
-
-    def __getitem__(self, launch: Any) -> Any:
-        grid, block, _ = launch
-        assert grid > 0
-        assert block > 0
-        return lambda *arrays: self._launches.append((self._dispatcher, arrays))
-
-
 def launches_of(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns the dispatchers that an operator launches, each with its arrays and how many of them are read-only."""
     inputs = operator.sample(dtype, SIZE, 0)
     outs = operator.outputs(*inputs)
     if isinstance(kernel, CudaKernel):
         assert kernel.launch(inputs, outs)["grid"]
-        return [(kernel.dispatcher, (*inputs, *outs), len(inputs))]
+        return [(kernel.kernel_of(inputs, outs), (*inputs, *outs), len(inputs))]
+    from numba import cuda
+    from numba.cuda.dispatcher import CUDADispatcher
+
     launches: list[Any] = []
-    function = kernel.function
-    dispatchers = {name: value for name, value in function.__globals__.items() if hasattr(value, "py_func")}
-    for name, dispatcher in dispatchers.items():
-        if name in function.__code__.co_names:
-            monkeypatch.setitem(function.__globals__, name, _Recorded(dispatcher, launches))
-    fake = SimpleNamespace(device_array=lambda size, dtype: SimpleNamespace(shape=(size,), dtype=dtype))
-    monkeypatch.setitem(function.__globals__, "cuda", fake)
-    function(*inputs, *[SimpleNamespace(shape=out.shape, dtype=out.dtype) for out in outs], None)
-    monkeypatch.undo()
-    return [(dispatcher, arrays, 0) for dispatcher, arrays in launches]
+
+    def configured(dispatcher: Any, configuration: Any) -> Any:
+        grid, block, _ = configuration
+        assert grid > 0
+        assert block > 0
+        return lambda *arrays: launches.append((dispatcher, arrays, 0))
+
+    def array_without_memory(size: int, dtype: Any) -> Any:
+        return SimpleNamespace(shape=(size,), dtype=np.dtype(dtype))
+
+    # Replaced in Numba itself: the function may launch, and make arrays, in helpers of any module.
+    with monkeypatch.context() as replaced:
+        replaced.setattr(CUDADispatcher, "__getitem__", configured)
+        replaced.setattr(cuda, "device_array", array_without_memory)
+        kernel.function(*inputs, *[SimpleNamespace(shape=out.shape, dtype=out.dtype) for out in outs], None)
+    assert launches, f"{operator.name} launches no kernel"
+    return launches
 
 
 @functools.cache
@@ -68,7 +66,10 @@ def ptx_of(dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, i
     monkeypatch.setattr(dispatchers, "get_current_device", lambda: _driverless(capability))
     _forget(function)
     try:
-        ptx, _ = cuda.compile(function, types, device=False, abi="numba", cc=capability, output="ptx")
+        bounds = dispatcher.targetoptions.get("launch_bounds")
+        ptx, _ = cuda.compile(
+            function, types, device=False, abi="numba", cc=capability, output="ptx", launch_bounds=bounds
+        )
     finally:
         _forget(function)
     return str(ptx)

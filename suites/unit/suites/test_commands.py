@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import suites
 from reports import Status, find_run, read_run
 from reports.options import Exit
 from suites.cells import catalogue
@@ -282,6 +283,16 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
     assert not left
+
+
+def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
+    tree = Path(suites.__file__).parents[1]
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('an older installation')\n")
+    variables = environment() | {"PYTHONPATH": os.pathsep.join([str(tree), str(tmp_path)])}
+    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
+    done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])

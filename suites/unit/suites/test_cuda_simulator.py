@@ -12,18 +12,39 @@ pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cud
 
 GROUPS = {
     "shared_memory": ["block_sum", "sum", "max", "mean_std", "matvec", "softmax"],
-    "rows": ["csr_matvec", "csr_binary_matvec", "csr_matmat", "top1_gather"],
+    "rows": ["csr_matvec", "csr_binary_matvec", "top1_gather"],
+    "rows_and_columns": ["csr_matmat"],
     "pairs": ["nbody", "pairwise_distances"],
     "scans": ["cumsum", "linear_recurrence"],
-    "atomics": ["scatter_add", "csr_rmatvec", "histogram"],
+    "atomics": ["scatter_add", "csr_rmatvec", "csr_binary_rmatvec", "histogram"],
     "several_kernels": ["abs_two_pass", "spike_reset"],
+    "streams": ["add", "lif_step", "split_sign"],
     "two_dimensions": ["hadamard", "stencil"],
 }
 
 
+MUTANTS = (
+    "csr_matvec~full_groups",
+    "csr_matvec~half_of_the_group",
+    "csr_binary_matvec~swapped_bits",
+    "csr_binary_rmatvec~one_spike_of_a_warp",
+    "csr_matmat~repeated_last_term",
+)
+"""Broken kernels whose faults do not depend on which thread is faster."""
+
+
+def simulated(*names):
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "suites.unit.suites.cuda_simulation", *names]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_simulated_kernels_are_right(group):
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", "suites.unit.suites.cuda_simulation", *GROUPS[group]]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = simulated(*GROUPS[group])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_simulated_mutants_are_wrong():
+    done = simulated(*MUTANTS)
+    assert {line.partition(" ")[0] for line in done.stdout.splitlines() if "WRONG" in line} == set(MUTANTS), done.stderr

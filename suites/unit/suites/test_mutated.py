@@ -110,6 +110,15 @@ def test_a_fault_in_a_helper_reaches_the_operators_that_call_it(on_cpu, tmp_path
     assert "total += x[i]" in inspect.getsource(right.py_func)
 
 
+def test_a_fault_in_a_helper_reaches_the_helpers_that_import_it(on_cpu, tmp_path):
+    right = ops.operators()["softmax"]
+    assert same_results(right, right, Backend.NUMBA, "cpu")  # the right helpers are compiled now
+    mutant = one(on_cpu, "numba_cpu_math", "arithmetic", "value * rest - coefficient")
+    assert ("softmax", "numba") in mutant.targets
+    faulty = built(mutant, ("softmax", "numba"), tmp_path)
+    assert "other bits for" in same_results(right, faulty, Backend.NUMBA, "cpu")
+
+
 def test_a_fault_in_a_warp_kernel(on_cpu, tmp_path):
     mutant = one(on_cpu, "leaky_relu", "compare", "x[i] < element(0)")
     kernel = built(mutant, ("leaky_relu", "warp"), tmp_path).kernel(Backend.WARP).kernel("float32")

@@ -47,12 +47,14 @@ def test_edge_cases_have_the_dtype_asked_for(operator):
 
 @OPERATORS
 def test_declared_work_grows_with_size(operator):
-    small, large = (operator.sample("float32", size, 0) for size in (1000, 4000))
+    small, large = (operator.sample("float32", size, 0) for size in (100_000, 400_000))
     moved = [operator.bytes_read(*inputs) + operator.bytes_written(*inputs) for inputs in (large, small)]
     assert 3 < moved[0] / moved[1] < 5
     growth = operator.flops(*large) / operator.flops(*small)
     assert 3 < growth < 5 or (operator.name == "nbody" and growth == 16)  # pairs of bodies
-    assert operator.bytes_read(*small) == sum(array.nbytes for array in small)
+    given = sum(array.nbytes for array in small)
+    event_driven = operator.name == "csr_binary_rmatvec"  # reads the rows with a spike alone
+    assert operator.bytes_read(*small) < given if event_driven else operator.bytes_read(*small) == given
     outputs = [np.empty(out.shape, out.dtype) for out in operator.outputs(*small)]
     assert operator.bytes_written(*small) == sum(array.nbytes for array in outputs)
 

@@ -46,7 +46,7 @@ def test_an_operator_imports_from_the_package_and_from_the_files_of_backends_alo
         if node.module == "suites":
             assert names <= set(suites.__all__)
         elif node.module == "suites.backends":
-            assert names <= {"cuda_raw", "pallas"}
+            assert names <= {"cuda_raw", "pallas", "peers"}
         else:
             backend = importlib.import_module(str(node.module))
             assert str(node.module).startswith("suites.backends.")

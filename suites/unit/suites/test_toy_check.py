@@ -52,7 +52,7 @@ def test_a_file_in_a_folder_of_checks_is_a_check(folder):
     assert done.returncode == 0, done.stdout + done.stderr
     records = read_run(find_run("latest", folder / "runs"))
     found = {(record.cell.backend, record.status) for record in records if record.cell.mode == "toy"}
-    assert found == {(backend, Status.PASSED) for backend in ("numba", "numba_parallel", "warp")}
+    assert found == {(backend, Status.PASSED) for backend in ("numba", "numba_parallel", "warp", "warp_tile")}
     shown = [line.partition("│")[0].strip() for line in done.stdout.splitlines() if "│" in line]
     names = [name for name in shown if name in ("eager", "grad eager", "toy")]
     assert names == ["eager", "grad eager", "toy"]  # without an order it comes last

@@ -1,0 +1,231 @@
+"""Gives Numba CPU kernels vector registers: a fixed number of elements that one instruction works on.
+
+LLVM vectorises most loops by itself. It does not where the order of operations shows (a sum without fast-math, a
+maximum with NaN), nor well where a loop is short. A kernel that says itself which lanes it keeps has no such limits.
+LLVM splits lanes that are wider than the registers of a processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, overload, register_model
+
+LANES_BYTES = 64
+"""Size of the lanes: the widest registers of x86."""
+
+
+class _Lanes(types.Type):  # type: ignore[misc]
+    """Numba's type of lanes of a dtype."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.count = LANES_BYTES * 8 // dtype.bitwidth
+        super().__init__(f"lanes({dtype} x {self.count})")
+
+
+class _Mask(types.Type):  # type: ignore[misc]
+    """Numba's type of a truth value for each of a number of lanes."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(f"mask({count})")
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, lanes: _Lanes) -> None:
+        element = manager.lookup(lanes.dtype).get_data_type()
+        super().__init__(manager, lanes, ir.VectorType(element, lanes.count))
+
+
+@register_model(_Mask)
+class _MaskModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, mask: _Mask) -> None:
+        super().__init__(manager, mask, ir.IntType(mask.count))
+
+
+def lane_count(x):  # type: ignore[no-untyped-def]
+    """How many elements of the vector x are in one set of lanes: 16 of 4 bytes, 8 of 8 bytes."""
+    raise NotImplementedError("for kernels only")
+
+
+@overload(lane_count)
+def _lane_count(x):  # type: ignore[no-untyped-def]
+    count = _Lanes(x.dtype).count
+    return lambda x: count
+
+
+@intrinsic
+def load_lanes(typingctx, x, start):  # type: ignore[no-untyped-def]
+    """The elements of the contiguous vector x from ``start`` on. Nothing checks that they all lie in x."""
+    lanes = _Lanes(x.dtype)
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.load(_place(context, builder, signature, args), align=x.dtype.bitwidth // 8)
+
+    return lanes(x, types.intp), codegen
+
+
+@intrinsic
+def load_first_lanes(typingctx, x, start, count, others):  # type: ignore[no-untyped-def]
+    """The ``count`` elements of x from ``start`` on, then the number ``others`` in the other lanes.
+
+    They are all elements if there are more, and none if ``count`` is not positive: then nothing is read.
+    """
+    lanes = _Lanes(x.dtype)
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = context.get_value_type(lanes)
+        count = builder.trunc(args[2], ir.IntType(32))
+        numbers = ir.VectorType(ir.IntType(32), lanes.count)
+        inside = builder.icmp_signed("<", numbers(list(range(lanes.count))), _in_all(builder, count, lanes.count))
+        size = x.dtype.bitwidth // 8
+        pointer = _place(context, builder, signature, args)
+        rest = _in_all(builder, args[3], lanes.count)
+        letter = "f" if isinstance(x.dtype, types.Float) else "i"
+        name = f"llvm.masked.load.v{lanes.count}{letter}{x.dtype.bitwidth}.p0"
+        prototype = ir.FunctionType(kind, [pointer.type, ir.IntType(32), inside.type, kind])
+        function = cgutils.get_or_insert_function(builder.module, prototype, name)
+        return builder.call(function, [pointer, ir.IntType(32)(size), inside, rest])
+
+    return lanes(x, types.intp, types.intp, x.dtype), codegen
+
+
+@intrinsic
+def larger_lanes(typingctx, a, b):  # type: ignore[no-untyped-def]
+    """In each lane the larger of two elements; where a or b is NaN, the one of a."""
+    return a(a, a), lambda context, builder, signature, args: _larger(builder, a, *args)
+
+
+@intrinsic
+def largest_lane(typingctx, a):  # type: ignore[no-untyped-def]
+    """The largest element of lanes without NaN."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _folded(builder, a, args[0], lambda one, other: _larger(builder, a, one, other))
+
+    return a.dtype(a), codegen
+
+
+@intrinsic
+def nan_lanes(typingctx, a, b):  # type: ignore[no-untyped-def]
+    """The lanes in which a or b is NaN. Integers are never NaN."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        if not isinstance(a.dtype, types.Float):
+            return ir.IntType(a.count)(0)
+        return _bits(builder, builder.fcmp_unordered("uno", *args), a.count)
+
+    return _Mask(a.count)(a, a), codegen
+
+
+@intrinsic
+def equal_lanes(typingctx, a, number):  # type: ignore[no-untyped-def]
+    """The lanes that are equal to a number."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        compare = builder.fcmp_ordered if isinstance(a.dtype, types.Float) else builder.icmp_signed
+        return _bits(builder, compare("==", args[0], _in_all(builder, args[1], a.count)), a.count)
+
+    return _Mask(a.count)(a, a.dtype), codegen
+
+
+@intrinsic
+def first_lane(typingctx, mask):  # type: ignore[no-untyped-def]
+    """The first of the lanes in a mask; the number of lanes if there is none."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.zext(builder.cttz(args[0], ir.IntType(1)(0)), ir.IntType(64))
+
+    return types.intp(mask), codegen
+
+
+@intrinsic
+def either_mask(typingctx, mask, other):  # type: ignore[no-untyped-def]
+    """The lanes that are in one of two masks."""
+    return mask(mask, mask), lambda context, builder, signature, args: builder.or_(*args)
+
+
+@intrinsic
+def zero_lanes(typingctx, x):  # type: ignore[no-untyped-def]
+    """Zero in each lane, of the dtype of the vector x."""
+    lanes = _Lanes(x.dtype)
+    return lanes(x), lambda context, builder, signature, args: context.get_value_type(lanes)(None)
+
+
+@intrinsic
+def add_lanes(typingctx, a, b):  # type: ignore[no-untyped-def]
+    """``a + b`` in each lane."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fadd(*args) if isinstance(a.dtype, types.Float) else builder.add(*args)
+
+    return a(a, a), codegen
+
+
+@intrinsic
+def add_products(typingctx, total, a, b):  # type: ignore[no-untyped-def]
+    """``total + a * b`` in each lane; the product may be rounded or not, as the processor likes it best."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        total, a, b = args
+        if not isinstance(signature.return_type.dtype, types.Float):
+            return builder.add(total, builder.mul(a, b))
+        return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
+
+    return total(total, total, total), codegen
+
+
+@intrinsic
+def sum_of_lanes(typingctx, a):  # type: ignore[no-untyped-def]
+    """The sum of all lanes: halves are added, then their halves."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        add = builder.fadd if isinstance(a.dtype, types.Float) else builder.add
+        return _folded(builder, a, args[0], add)
+
+    return a.dtype(a), codegen
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """A pointer to the lanes of the first argument, an array, that start at the second."""
+    array = signature.args[0]
+    data = context.make_array(array)(context, builder, args[0]).data
+    kind = context.get_value_type(_Lanes(array.dtype))
+    return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+
+
+def _larger(builder: Any, lanes: Any, a: Any, b: Any) -> Any:
+    if isinstance(lanes.dtype, types.Float):
+        return builder.select(builder.fcmp_ordered(">", b, a), b, a)
+    compare = builder.icmp_signed if lanes.dtype.signed else builder.icmp_unsigned
+    return builder.select(compare(">", b, a), b, a)
+
+
+def _folded(builder: Any, lanes: Any, value: Any, combine: Any) -> Any:
+    """Combines the upper half of the lanes with the lower half, until one lane is left."""
+    width = lanes.count
+    numbers = ir.IntType(32)
+    while width > 1:
+        width //= 2
+        halves = [
+            builder.shuffle_vector(value, value, ir.VectorType(numbers, width)([start + k for k in range(width)]))
+            for start in (0, width)
+        ]
+        value = combine(*halves)
+    return builder.extract_element(value, numbers(0))
+
+
+def _in_all(builder: Any, number: Any, count: Any) -> Any:
+    """A number in each of ``count`` lanes."""
+    kind = ir.VectorType(number.type, count)
+    one = builder.insert_element(kind(ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, kind(ir.Undefined), ir.VectorType(ir.IntType(32), count)(None))
+
+
+def _bits(builder: Any, truths: Any, count: Any) -> Any:
+    """Truth values as bits, lane 0 in the lowest."""
+    return builder.bitcast(truths, ir.IntType(count))

@@ -1,0 +1,268 @@
+"""Gives Numba-CUDA kernels of sparse matrices in CSR form the sums, products and scatters of rows.
+
+What limits them: each non-zero loads an element of x from a place that nobody can foresee. On an H200 an x of 800 KB
+comes from the L2 cache, in sectors of 32 bytes: 40 million non-zeros move 1.3 GB there, four times the bytes of the
+matrix itself. So these building blocks do two things.
+
+* Threads of a warp share a row, as many as keep :data:`LANE_TERMS` terms each under way at once, see
+  :mod:`suites.backends.numba_cuda_blocks`. They add up their parts in registers, by shuffles: no barrier, and no
+  shared memory.
+* The matrix is loaded with a hint that nobody needs it again (:func:`streamed`), so that it does not drive x out of
+  the L1 cache.
+
+Warps must stay together where they shuffle. Loops around a shuffle are the same for all lanes of a warp, and loops
+around a barrier for all threads of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from suites.backends.numba_cuda_blocks import LONG, MISSING, THREADS, cuda, device, kernel
+from suites.backends.numba_cuda_warps import WARP, WARPS, shuffle_from, shuffle_xor, sum_of_lanes
+
+LANE_TERMS = 4
+"""Terms of a row that a lane loads at once."""
+
+
+# Launches: functions of specs or arrays that return the launch arguments of bridge.numba_cuda_kernel.
+
+
+def lane_count(terms: float) -> int:
+    """How many lanes of a warp share a row of so many terms: a power of two."""
+    lanes = 1
+    while lanes < WARP and lanes * LANE_TERMS < terms:
+        lanes *= 2
+    return lanes
+
+
+def csr_launch(rows: int, terms: int) -> dict[str, Any]:
+    """The launch for rows of a matrix: the threads with one ``threadIdx.y`` share a row.
+
+    Args:
+        rows: How many rows there are.
+        terms: How many non-zeros there are.
+    """
+    lanes = lane_count(terms / max(rows, 1))
+    # With rows for more than a million blocks, each block goes on to further rows.
+    return {"grid": min(-(-rows // (THREADS // lanes)), 1 << 20), "block": (lanes, THREADS // lanes)}
+
+
+def csr_rows_of(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of a kernel of :func:`csr_row_sums` for the arrays of a call, of which ``data`` is the first."""
+    return csr_launch(outs[0].shape[0], inputs[0].shape[0])
+
+
+# Parts of kernels.
+
+
+def streamed(array, i):
+    """Element i of an array that no thread loads again: the caches give it up first (PTX, ``ld.global.cs``)."""
+    return array[i]
+
+
+if MISSING is None and hasattr(cuda, "extending"):  # the simulator calls the Python function
+
+    @cuda.extending.overload(streamed)
+    def _streamed(array, i):
+        return lambda array, i: cuda.ldcs(array, i)
+
+
+def csr_row_sums(part: Callable[..., Any]) -> Any:
+    """Makes the kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
+
+    A few lanes share a row, as many as a row of mean length keeps busy (:func:`csr_rows_of`). The whole block shares
+    a far longer row. A warp for each row would leave most threads idle on short rows. A single thread for a long
+    row would hold up its block.
+
+    Args:
+        part: The device function of ``(data, indices, x, first, stop, step)`` that sums these elements of a row.
+    """
+
+    @kernel
+    def row_sums(data, indices, indptr, x, out):
+        shared = cuda.shared.array(WARPS, out.dtype)
+        rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+        lane = np.uint64(cuda.threadIdx.x)
+        first = np.uint64(cuda.blockIdx.x) * height
+        while first < rows:
+            row = first + np.uint64(cuda.threadIdx.y)
+            start, stop = np.uint64(0), np.uint64(0)
+            if row < rows:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+            is_long = stop - start > lanes * np.uint64(LONG)
+            total = data.dtype.type(0)
+            if not is_long:
+                total = part(data, indices, x, start + lane, stop, lanes)
+            total = sum_of_lanes(shared, total, cuda.blockDim.x)
+            if lane == np.uint64(0) and row < rows and not is_long:
+                out[row] = total
+            if cuda.syncthreads_or(1 if is_long else 0):
+                place = np.uint64(cuda.threadIdx.y) * lanes + lane
+                row = first
+                while row < rows and row < first + height:
+                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                    if stop - start > lanes * np.uint64(LONG):
+                        total = part(data, indices, x, start + place, stop, np.uint64(THREADS))
+                        total = sum_of_lanes(shared, total, THREADS)
+                        if place == np.uint64(0):
+                            out[row] = total
+                    row += np.uint64(1)
+            first += np.uint64(cuda.gridDim.x) * height
+
+    return row_sums
+
+
+@device
+def scatter_terms(data, indices, factor, out, first, stop, step):
+    """Adds these elements of a row times ``factor`` to the elements of ``out`` that their indices name.
+
+    It loads :data:`LANE_TERMS` terms before it adds the first: the compiler may not move a load before an addition.
+    """
+    k = first
+    while k + step * np.uint64(3) < stop:
+        k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
+        i, i1 = np.uint64(streamed(indices, k)), np.uint64(streamed(indices, k1))
+        i2, i3 = np.uint64(streamed(indices, k2)), np.uint64(streamed(indices, k3))
+        a, b, c, d = streamed(data, k), streamed(data, k1), streamed(data, k2), streamed(data, k3)
+        cuda.atomic.add(out, i, a * factor)
+        cuda.atomic.add(out, i1, b * factor)
+        cuda.atomic.add(out, i2, c * factor)
+        cuda.atomic.add(out, i3, d * factor)
+        k += step * np.uint64(4)
+    while k < stop:
+        cuda.atomic.add(out, np.uint64(streamed(indices, k)), streamed(data, k) * factor)
+        k += step
+
+
+def csr_product(both: bool) -> Any:
+    """Makes the kernel of ``(data, indices, indptr, X, out)`` for the product of a CSR matrix and a dense one.
+
+    A warp has a row. Its lanes load 32 non-zeros at once, then pass them on by shuffles: so each non-zero is loaded
+    once, whatever the number of columns. Lanes along x take columns, so that they read neighbours in a row of X, a
+    few terms under way at once. With few columns, groups of lanes along y take different terms, and are added up at
+    the end. All warps of a block share a row that is far longer.
+
+    Args:
+        both: Whether each lane takes two columns, 32 apart. Then ``blockDim.x`` is 32.
+    """
+
+    @device
+    def part(data, indices, X, j, j32, first, stop, step):
+        """This lane's sums for its columns: chunks of 32 non-zeros from ``first`` on, ``step`` apart."""
+        total = other = zero = data.dtype.type(0)
+        groups, group = cuda.blockDim.y, cuda.threadIdx.y
+        lane = np.uint64(group * cuda.blockDim.x + cuda.threadIdx.x)
+        while first < stop:
+            k = min(first + lane, stop - np.uint64(1))
+            value, index = streamed(data, k), streamed(indices, k)
+            count = np.int32(min(stop - first, np.uint64(WARP)))
+            t = group
+            while t - group < count:  # the same for all lanes: they shuffle
+                t1, t2, t3 = np.int32(t + groups), np.int32(t + 2 * groups), np.int32(t + 3 * groups)
+                a, b = shuffle_from(value, t), shuffle_from(value, t1)
+                c, d = shuffle_from(value, t2), shuffle_from(value, t3)
+                i, i1 = shuffle_from(index, t), shuffle_from(index, t1)
+                i2, i3 = shuffle_from(index, t2), shuffle_from(index, t3)
+                # Beyond the last term an element of X that it names is loaded, which may be NaN. It does not count.
+                x, x1 = X[np.uint64(i), j], X[np.uint64(i1), j]
+                x2, x3 = X[np.uint64(i2), j], X[np.uint64(i3), j]
+                total += ((a * x if t < count else zero) + (b * x1 if t1 < count else zero)) + (
+                    (c * x2 if t2 < count else zero) + (d * x3 if t3 < count else zero)
+                )
+                if both:
+                    x, x1 = X[np.uint64(i), j32], X[np.uint64(i1), j32]
+                    x2, x3 = X[np.uint64(i2), j32], X[np.uint64(i3), j32]
+                    other += ((a * x if t < count else zero) + (b * x1 if t1 < count else zero)) + (
+                        (c * x2 if t2 < count else zero) + (d * x3 if t3 < count else zero)
+                    )
+                t = np.int32(t + 4 * groups)
+            first += step
+        distance = np.int32(cuda.blockDim.x)
+        while distance < WARP:  # over the groups of lanes
+            total += shuffle_xor(total, distance)
+            distance = np.int32(distance * 2)
+        return total, other
+
+    @kernel
+    def product(data, indices, indptr, X, out):
+        shared = cuda.shared.array(THREADS, out.dtype)
+        rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
+        warp, warps = np.uint64(cuda.threadIdx.z), np.uint64(cuda.blockDim.z)
+        width = np.uint64(cuda.blockDim.x)
+        each = width * np.uint64(2) if both else width
+        limit, last = np.uint64(WARP * LONG), columns - np.uint64(1)
+        first_column = np.uint64(cuda.blockIdx.y) * each
+        while first_column < columns:
+            column = first_column + np.uint64(cuda.threadIdx.x)
+            second = column + np.uint64(WARP)
+            j, j32 = min(column, last), min(second, last)  # beyond the last column, it is taken again and not stored
+            stores = cuda.threadIdx.y == 0 and column < columns
+            first = np.uint64(cuda.blockIdx.x) * warps
+            while first < rows:
+                row = first + warp
+                start, stop = np.uint64(0), np.uint64(0)
+                if row < rows:
+                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                is_long = stop - start > limit
+                if row < rows and not is_long:  # the same for all lanes of a warp
+                    total, other = part(data, indices, X, j, j32, start, stop, np.uint64(WARP))
+                    if stores:
+                        out[row, column] = total
+                        if both and second < columns:
+                            out[row, second] = other
+                if cuda.syncthreads_or(1 if is_long else 0):
+                    chunk = np.uint64(WARP)
+                    row = first
+                    while row < rows and row < first + warps:
+                        start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                        if stop - start > limit:
+                            total, other = part(data, indices, X, j, j32, start + warp * chunk, stop, warps * chunk)
+                            total = sum_over_warps(shared, total)
+                            if stores and warp == np.uint64(0):
+                                out[row, column] = total
+                            if both:
+                                other = sum_over_warps(shared, other)
+                                if stores and warp == np.uint64(0) and second < columns:
+                                    out[row, second] = other
+                        row += np.uint64(1)
+                first += np.uint64(cuda.gridDim.x) * warps
+            first_column += np.uint64(cuda.gridDim.y) * each
+
+    return product
+
+
+@device
+def sum_over_warps(shared, value):
+    """For each lane the sum of ``value`` over the warps of a block, which lie along z. All threads must call it."""
+    lane = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    shared[cuda.threadIdx.z * WARP + lane] = value
+    cuda.syncthreads()
+    total = shared[lane]
+    for warp in range(1, cuda.blockDim.z):
+        total += shared[warp * WARP + lane]
+    cuda.syncthreads()  # a slower thread must have read it before the next call overwrites it
+    return total
+
+
+csr_product_narrow, csr_product_wide = csr_product(both=False), csr_product(both=True)
+
+
+def product_kernel(inputs: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """The kernel for the number of columns of a call: a lane takes two where a warp has too few lanes."""
+    return csr_product_wide if outs[0].shape[1] > WARP else csr_product_narrow
+
+
+def product_launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The launch of :func:`product_kernel`. At least four lanes lie along x: a lane takes four terms of 32 at once."""
+    rows, columns = outs[0].shape
+    width = 4
+    while width < WARP and width < columns:
+        width *= 2
+    warps = THREADS // WARP
+    each = 2 * width if columns > WARP else width
+    grid = (min(-(-rows // warps), 1 << 20), min(-(-columns // each), 65535))
+    return {"grid": grid, "block": (width, WARP // width, warps)}

@@ -1,0 +1,153 @@
+"""Run in a process of its own, with NUMBA_ENABLE_CUDASIM=1: building blocks of CUDA kernels in Numba's simulator."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from suites.backends.numba_cuda import (
+    NEIGHBOURS,
+    WARP,
+    WARPS,
+    aligned,
+    cuda,
+    device,
+    first_neighbour,
+    kernel,
+    lanes_combined,
+    neighbour_tiles,
+    neighbours,
+    place_in_block,
+    store_neighbours,
+    sum_of_lanes,
+    widened,
+)
+from suites.backends.numba_cuda_look_back import look_back_words, publish, sum_before, sums_up_to_lane
+from suites.ops.matvec import ROWS, matvec_cuda, matvec_long_rows
+
+
+def copy_neighbours(x, out):
+    """Copies a vector, by whole vectors of both arrays if they begin where vectors may begin."""
+    i, size = first_neighbour(), np.uint64(out.size)
+    if i + np.uint64(NEIGHBOURS) <= size and aligned(x) and aligned(out):
+        store_neighbours(out, i, neighbours(x, i))
+    else:
+        stop = min(i + np.uint64(NEIGHBOURS), size)
+        while i < stop:
+            out[i] = widened(x[i])
+            i += np.uint64(1)
+
+
+def _vectors() -> None:
+    copy = kernel(copy_neighbours)
+    buffer = np.arange(64, dtype=np.float32)
+    start = next(i for i in range(4) if buffer[i:].ctypes.data % 16 == 0)
+    for first in (start, start + 1):
+        for size in (1, 3, 4, 5, 31):
+            x, out = buffer[first : first + size], np.full(size + 4, -1, np.float32)
+            launch = neighbour_tiles([x], [out[:size]])
+            device = cuda.to_device(out)
+            copy[launch["grid"], launch["block"]](x, device[:size])
+            found = device.copy_to_host()
+            assert np.array_equal(found[:size], x), (first, size, found)
+            assert (found[size:] == -1).all(), "wrote after the end"
+
+
+@device
+def _larger(a, b):
+    return max(a, b)
+
+
+_largest_of_lanes = lanes_combined(_larger)
+
+
+def combine_lanes(x, sums, largest):
+    """Combines the values of each group of threads with one ``threadIdx.y``, two times with one array."""
+    shared = cuda.shared.array(WARPS, np.float32)
+    place = place_in_block()
+    sums[place] = sum_of_lanes(shared, x[place], cuda.blockDim.x)
+    largest[place] = _largest_of_lanes(shared, x[place], cuda.blockDim.x)
+
+
+def scan_lanes(x, out):
+    """The running sums of a warp."""
+    out[cuda.threadIdx.x] = sums_up_to_lane(x[cuda.threadIdx.x])
+
+
+def _lanes() -> None:
+    for lanes, height in ((1, 32), (8, 8), (32, 2), (64, 2), (256, 1)):
+        x = np.random.default_rng(lanes).integers(-99, 99, lanes * height).astype(np.float32)
+        sums, largest = (cuda.to_device(np.zeros_like(x)) for _ in range(2))
+        kernel(combine_lanes)[1, (lanes, height)](x, sums, largest)
+        groups = x.reshape(height, lanes)
+        assert np.array_equal(sums.copy_to_host(), groups.sum(1).repeat(lanes)), lanes
+        assert np.array_equal(largest.copy_to_host(), groups.max(1).repeat(lanes)), lanes
+    whole = np.arange(WARP, dtype=np.int64) % 7 - 3
+    out = cuda.to_device(np.zeros_like(whole))
+    kernel(scan_lanes)[1, WARP](whole, out)
+    assert np.array_equal(out.copy_to_host(), np.cumsum(whole))
+
+
+def look_back(words, tile, tiles, totals, out):
+    """A warp that looks for the sum before one tile."""
+    nothing = totals.dtype.type(0)
+    out[cuda.threadIdx.x] = sum_before(words, np.uint64(tile), np.uint64(tiles), totals[tile], nothing)
+
+
+def _look_back() -> None:
+    """Tiles at the ends of groups and regions, each when exactly the sums that it may wait for are there."""
+    tiles, region = 2 * WARP * WARP + 3 * WARP + 7, WARP * WARP
+    totals = np.random.default_rng(0).integers(-99, 99, tiles)
+    sums = np.cumsum(totals)
+    groups = -(-tiles // WARP)
+    for dtype in (np.float32, np.int64):
+        values = totals.astype(dtype)
+        for tile in (0, 1, WARP - 1, WARP, region - 1, region, 2 * region - 1, tiles - 1):
+            words = np.zeros(look_back_words(tiles, dtype), np.uint64)
+            for other in range(tile // WARP * WARP, tile):
+                publish(words, other, values[other])
+            for group in range(tile // region * WARP, tile // WARP):
+                publish(words, tiles + group, dtype(totals[group * WARP : (group + 1) * WARP].sum()))
+            if tile >= region:
+                publish(words, tiles + groups + tile // region - 1, dtype(sums[tile // region * region - 1]))
+            shared, out = cuda.to_device(words), cuda.to_device(np.zeros(WARP, dtype))
+            kernel(look_back)[1, WARP](shared, tile, tiles, values, out)
+            assert (out.copy_to_host() == sums[tile] - totals[tile]).all(), (dtype, tile)
+            publish(words, tile, values[tile])
+            if tile % WARP == WARP - 1:
+                publish(words, tiles + tile // WARP, dtype(totals[tile - WARP + 1 : tile + 1].sum()))
+            if tile % region == region - 1:
+                publish(words, tiles + groups + tile // region, dtype(sums[tile]))
+            assert np.array_equal(shared.copy_to_host(), words), (dtype, tile)
+
+
+def _rows() -> None:
+    """Groups of threads with several rows each, which only large matrices have otherwise."""
+    for rows, columns, lanes in ((13, 32, 8), (3, 256, 64), (9, 30, 8)):
+        A, x = (
+            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
+            for shape in ((rows, columns), columns)
+        )
+        out = cuda.to_device(np.zeros(rows, np.float32))
+        matvec_cuda[-(-rows // (ROWS * (64 // lanes))), (lanes, 64 // lanes)](A, x, out)
+        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
+
+
+def _long_rows() -> None:
+    """Rows that end with a batch of loads, with a few vectors after it, and within a vector."""
+    for rows, columns, lanes in ((13, 32, 8), (3, 256, 8), (9, 30, 8), (2, 1028, 64), (3, 1096, 64)):
+        A, x = (
+            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
+            for shape in ((rows, columns), columns)
+        )
+        out = cuda.to_device(np.zeros(rows, np.float32))
+        matvec_long_rows[-(-rows // (64 // lanes)), (lanes, 64 // lanes)](A, x, out)
+        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
+
+
+PARTS = {"vectors": _vectors, "rows": _rows, "long_rows": _long_rows, "lanes": _lanes, "look_back": _look_back}
+
+
+if __name__ == "__main__":
+    PARTS[sys.argv[1]]()

@@ -1,0 +1,50 @@
+"""Building blocks of Numba-CUDA kernels: neighbouring elements move by one instruction, others one by one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from suites.backends import numba_cuda_blocks as cuda_kernels
+from suites.backends.numba_cuda import kernel
+from suites.unit.suites import cuda_block_simulation as simulation
+from suites.unit.suites.ptx import ptx_of
+
+pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
+
+INSTRUCTIONS = {
+    "float32": ("ld.global.v4.f32", "st.global.v4.f32"),
+    "int32": ("ld.global.v4.u32", "st.global.v4.u32"),
+    "float64": ("ld.global.v2.f64", "st.global.v2.f64"),
+    "float16": ("ld.global.v4.u16", "st.global.v4.u16"),
+    "bfloat16": ("ld.global.v4.u16", "st.global.v4.u16"),
+    "bool": ("ld.global.v4.u8", "st.global.v4.u8"),
+}
+
+
+@pytest.mark.parametrize("dtype", INSTRUCTIONS)
+def test_neighbours_move_by_vector_instructions(dtype, monkeypatch):
+    arrays = [SimpleNamespace(dtype=dtype, shape=(9,))] * 2
+    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0), monkeypatch)
+    assert {*INSTRUCTIONS[dtype]} <= {*re.findall(r"(?:ld|st)\.global\.v[\w.]+", ptx)}
+
+
+@pytest.mark.parametrize("dtype", ["complex64"])
+def test_elements_without_vectors_move_one_by_one(dtype, monkeypatch):
+    arrays = [SimpleNamespace(dtype=dtype, shape=(9,))] * 2
+    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0), monkeypatch)
+    assert "st.global.f32" in ptx
+    assert ".global.v4" not in ptx
+
+
+@pytest.mark.parametrize("part", simulation.PARTS)
+def test_simulated_blocks_are_right(part):
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "suites.unit.suites.cuda_block_simulation", part]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

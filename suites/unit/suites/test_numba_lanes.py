@@ -1,0 +1,134 @@
+"""The exponential function is as exact as its derivation says, and LLVM vectorises it; lanes hold what they should."""
+
+import math
+import re
+from decimal import Decimal, localcontext
+
+import numba
+import numpy as np
+import pytest
+
+from suites.backends.numba_cpu import exponential, index_of_largest, largest_element, short_dots
+from suites.backends.numba_cpu_math import Reduction, interpolated
+
+DTYPES = ("float32", "float64")
+
+
+@numba.njit
+def exponentials(x, out):
+    for i in range(x.size):
+        out[i] = exponential(x[i])
+
+
+@numba.njit
+def largest_elements(x, out):
+    out[0] = largest_element(x)
+
+
+def exp(x):
+    out = np.empty_like(x)
+    exponentials(x, out)
+    return out
+
+
+def ulps(x):
+    """The error of ``exponential`` in units in the last place of the true value, by 64 bits of significand or more."""
+    if np.finfo(np.longdouble).nmant <= np.finfo(x.dtype).nmant:
+        pytest.skip(f"NumPy has no float more exact than {x.dtype} here")
+    truth = np.exp(x.astype(np.longdouble))
+    unit = np.spacing(truth.astype(x.dtype)).astype(np.longdouble)
+    return np.abs(exp(x) - truth) / unit
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestExponential:
+    def test_it_is_off_by_at_most_one_and_a_half_units(self, dtype):
+        info, random = np.finfo(dtype), np.random.default_rng(0)
+        everywhere = random.uniform(np.log(info.smallest_normal), np.log(info.max), 200_000)
+        small = random.normal(size=100_000)
+        halves = (np.arange(-100, 100) + 0.5) * np.log(2)  # where the reduced argument is largest
+        near = halves[:, None] * (1 + info.eps * np.arange(-8, 9))
+        x = np.concatenate([everywhere, small, small * 1e-6, near.ravel()]).astype(dtype)
+        assert ulps(x[(x > np.log(info.smallest_normal)) & (x < np.log(info.max))]).max() <= 1.5
+
+    def test_subnormal_results_are_rounded_once_more(self, dtype):
+        info = np.finfo(dtype)
+        x = np.linspace(np.log(info.smallest_subnormal), np.log(info.smallest_normal), 50_000).astype(dtype)
+        assert 0 < exp(x).max() < 1.001 * info.smallest_normal
+        assert ulps(x).max() <= 1.5
+
+    def test_limits_and_special_values(self, dtype):
+        info = np.finfo(dtype)
+        high, low = np.log(info.max), np.log(info.smallest_subnormal)
+        x = np.array([0, -0.0, np.nan, np.inf, -np.inf, info.max, -info.max, high * 1.001, low * 1.01], dtype)
+        expected = np.array([1, 1, np.nan, np.inf, 0, np.inf, 0, np.inf, 0], dtype)
+        np.testing.assert_array_equal(exp(x), expected)
+        assert np.isfinite(exp(np.nextafter(np.array([high], dtype), 0, dtype=dtype)))
+
+    def test_the_polynomial_is_as_close_as_the_theorem_says(self, dtype):
+        degree = len(Reduction.of(dtype).coefficients) - 1
+        with localcontext() as context:
+            context.prec = 50
+            half = Decimal(2).ln() / 2
+            bound = (2 * half).exp() * half ** (degree + 1) / (2**degree * math.factorial(degree + 1))
+            assert bound < Decimal(float(np.finfo(dtype).epsneg)) / 10  # a tenth of a rounding
+            coefficients = interpolated(degree, half)
+            for step in range(-500, 501):
+                r, value = half * step / 500, Decimal(0)
+                for coefficient in coefficients:
+                    value = value * r + coefficient
+                assert abs(value / r.exp() - 1) <= bound
+
+    def test_llvm_vectorises_a_loop_of_it(self, dtype):
+        x = np.ones(100, dtype)
+        exp(x)
+        code = exponentials.inspect_llvm((numba.typeof(x), numba.typeof(x)))
+        kind = {"float32": "float", "float64": "double"}[dtype]
+        assert re.search(rf"fmul contract <\d+ x {kind}>", code)
+        assert not re.search(r"call.*@(exp|expf|llvm\.exp)\b", code)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+class TestLanes:
+    SIZES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 128, 150)
+
+    def test_largest_element_at_each_place(self, dtype):
+        for size in self.SIZES:
+            numbers = np.random.default_rng(size).permutation(size).astype(dtype)
+            for place in range(size):
+                x, out = numbers.copy(), np.empty(1, dtype)
+                x[place] = 200
+                largest_elements(x, out)
+                assert out[0] == 200
+                assert index_of_largest(x) == place
+
+    def test_elements_beyond_the_end_do_not_count(self, dtype):
+        for size in self.SIZES:
+            x, out = np.full(size + 200, 100, dtype), np.empty(1, dtype)
+            x[:size] = np.arange(size) % 10
+            largest_elements(x[:size], out)
+            assert out[0] == x[:size].max()
+            assert index_of_largest(x[:size]) == x[:size].argmax()
+
+    def test_short_dots(self, dtype):
+        for size in self.SIZES:
+            random = np.random.default_rng(size)
+            # Products and sums are whole numbers, and so exact in any order.
+            A, x = random.integers(0, 4, (7, size)).astype(dtype), random.integers(0, 4, size).astype(dtype)
+            for first, last in ((0, 7), (2, 5), (3, 3), (6, 7)):
+                out = np.full(7, 77, dtype)
+                short_dots(A, x, first, last, out)
+                np.testing.assert_array_equal(out[first:last], (A @ x)[first:last])
+                assert (out[:first] == 77).all()
+                assert (out[last:] == 77).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_at_each_place_is_the_largest_element(dtype):
+    for size in TestLanes.SIZES:
+        for place in range(size):
+            x, out = np.arange(size).astype(dtype), np.empty(1, dtype)
+            x[place:] = [np.nan, *[np.inf] * (size - place - 1)]
+            largest_elements(x, out)
+            assert np.isnan(out[0])
+            assert index_of_largest(x) == place

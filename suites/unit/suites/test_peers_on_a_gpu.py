@@ -1,0 +1,103 @@
+"""What only a GPU can show: CuPy works on XLA's stream and memory, is right, and is timed as a kernel."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from reports import Status
+from suites import Backend, ops
+from suites.backends import cupy_library
+from suites.bench.cuda_measurement import CudaMeasurement
+from suites.bench.library_cells import judge_library, library_programs
+from suites.cells.case import Case
+from suites.cells.marks import missing_device
+from suites.checks.judging.refilled_memory import RefilledMemory
+from suites.numerics.precision import precision
+
+MISSING = missing_device("cuda")
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+PEERS = [
+    Case(operator, backend, dtype, size, "cuda")
+    for operator in ops.operators().values()
+    for backend in operator.peers
+    for dtype in operator.dtypes
+    for size in ((4096, 100_003) if dtype == operator.dtypes[0] else (4096,))
+    if operator.unsupported(backend, "cuda", dtype) is None
+]
+
+
+@pytest.fixture(scope="module")
+def device():
+    return jax.devices("cuda")[0]
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    return pytest.importorskip("cupy", reason="CuPy is not installed")
+
+
+@pytest.mark.parametrize("case", PEERS, ids=lambda case: case.id)
+def test_the_peers_of_the_built_in_operators_compute_what_these_compute(case):
+    with precision(case.dtype), jax.default_device(case.device):
+        verdict = judge_library(case, case.inputs())
+    assert verdict.status is Status.PASSED, verdict.reason
+
+
+def test_cupy_shares_the_memory_and_the_stream_of_xla(cupy, device):
+    x = jax.device_put(jnp.arange(5.0), device)
+    borrowed = cupy_library._borrowed(x)
+    assert borrowed.data.ptr == x.unsafe_buffer_pointer()
+    assert borrowed.get().tolist() == [0, 1, 2, 3, 4]
+    assert cupy_library.xla_stream().ptr != 0
+    assert cupy_library._stream_of_a_program() == cupy_library.xla_stream().ptr
+
+
+def test_work_of_cupy_waits_for_the_work_of_xla(cupy, device):
+    slow = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, x: jnp.sin(x) + 1, x))
+    x = jax.device_put(jnp.ones(1 << 22, jnp.float32), device)
+    expected = np.asarray(slow(x)).sum(dtype=np.float64)
+    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 1 << 22, "cuda")
+    program = library_programs(case, case.inputs()).single
+    for _ in range(3):
+        (result,) = program(slow(x))  # queued, and not waited for
+        assert float(np.asarray(result)[0]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_cupy_waits_for_inputs_that_are_on_their_way_from_the_host(cupy, device):
+    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 4096, "cuda")
+    program = library_programs(case, case.inputs()).single
+    ones = np.ones(1 << 25, np.float32)
+    program(jax.device_put(ones, device))  # compiles, which would hide a call that is too early
+    for factor in range(2, 6):
+        (result,) = program(jax.device_put(factor * ones, device))
+        assert float(np.asarray(result)[0]) == pytest.approx(factor * ones.size, rel=1e-5)
+
+
+def test_memory_that_cupy_has_read_can_be_given_away(cupy, device):
+    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 4096, "cuda")
+    inputs = case.inputs()
+    memory = RefilledMemory(inputs, device)
+    program = library_programs(case, inputs).single
+    for factor in (1, 2, 3):
+        arguments = memory.fill(tuple(factor * each for each in inputs))  # fails if the memory is in use
+        (result,) = program(*arguments)
+        expected = factor * inputs[0].sum(dtype=np.float64)
+        assert float(np.asarray(result)[0]) == pytest.approx(expected, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+@pytest.mark.parametrize("name", ["sum", "csr_matvec"])
+def test_a_call_of_cupy_takes_at_least_the_time_to_read_its_inputs(cupy, device, name, cache):
+    case = Case(ops.operators()[name], Backend.CUPY, "float32", 1 << 22, "cuda", cache=cache)
+    inputs = case.inputs()
+    arguments = [jax.device_put(array, device) for array in inputs]
+    programs = library_programs(case, inputs)
+    measurement = CudaMeasurement(programs.single, arguments, device, cache, case.operator.bytes_read(*inputs))
+    for _ in range(3):
+        measurement.round()
+    times = measurement.times()
+    least = case.operator.bytes_read(*inputs) / 20e12  # faster than any cache or memory of today's GPUs
+    assert min(times.samples_ns) > 1e9 * least
+    assert max(times.samples_ns) < 1e7
