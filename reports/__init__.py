@@ -30,6 +30,7 @@ from reports.pages.compare import Comparison, compare
 from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
+from reports.records.endured import Endurance, MemorySample
 from reports.records.header import Device, Host, Run, Source
 from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages, Timing
 from reports.records.quantiles import median_relative_error
@@ -58,9 +59,11 @@ __all__ = [
     "Device",
     "DispatchFacts",
     "End",
+    "Endurance",
     "GeometricMean",
     "Host",
     "Judgement",
+    "MemorySample",
     "NewerSchema",
     "ProcessTimes",
     "Record",

@@ -41,7 +41,12 @@ def judge(
         records: The records that count; all of them by default.
         selects: Tells whether a cell counts, which may be missing.
         has_ended: Whether to take the session for ended: it asks before it writes its last line.
+
+    Raises:
+        TypeError: ``run`` is no run file.
     """
+    if not isinstance(run, RunFile):
+        raise TypeError(f"judge got a {type(run).__name__}, expected what load_run returns.")
     counting = last_by_cell(run.records if records is None else records)
     wrong = any(record.status.wrong for record in counting)
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
@@ -90,7 +95,8 @@ def _idle_operators(counting: Sequence[Record]) -> list[str]:
     for record in counting:
         selection = record.run.selection or {}
         is_users |= bool(selection.get("source"))
-        is_kernel = record.cell.backend != REFERENCE or REFERENCE in selection.get("backend", [])
+        backend, named = record.cell.backend, selection.get("backend", [])
+        is_kernel = backend in named or (backend != REFERENCE and backend not in record.run.peers)
         operator = record.cell.operator
         ran[operator] = ran.get(operator, False) or (is_kernel and record.status is not Status.SKIPPED)
     idle = [operator for operator, has_run in ran.items() if not has_run]

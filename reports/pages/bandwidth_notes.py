@@ -27,6 +27,15 @@ def roofs_text(rows: Sequence[CellRow]) -> str:
     return "; ".join(texts)
 
 
+def limits_text(rows: Sequence[CellRow]) -> str:
+    """Returns what limits the cells, such as `scattered reads of 4 bytes (95 G/s): csr_matvec; copy, memory: add`."""
+    limited: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.record.roof_share is not None:
+            limited[str(row.record.roof_kind)].add(row.cell.operator)
+    return "; ".join(f"{kind}: {', '.join(sorted(limited[kind]))}" for kind in sorted(limited))
+
+
 def overrun_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns warnings about cells above the measured bandwidth."""
     notes = []

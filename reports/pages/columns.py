@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from reports.pages.bandwidth_notes import OVER, roofs_text
+from reports.pages.bandwidth_notes import OVER, limits_text, roofs_text
 from reports.pages.cell_texts import (
     budget_text,
     bytes_of,
@@ -17,7 +17,16 @@ from reports.pages.cell_texts import (
     time_of,
 )
 from reports.pages.fact import Fact, Kind, Shown, TableKind
-from reports.pages.readers import json_text, of_accuracy, of_dispatch, of_resources, of_stages, of_timing
+from reports.pages.grown import grown_bytes, samples_of
+from reports.pages.readers import (
+    json_text,
+    of_accuracy,
+    of_dispatch,
+    of_endurance,
+    of_resources,
+    of_stages,
+    of_timing,
+)
 from reports.pages.rows import BASELINE, CellRow
 from reports.records.measurements import Stages, Timing
 from reports.records.quantiles import quantile
@@ -39,6 +48,10 @@ def _clock(timing: Timing) -> float | None:
 
 def _bandwidth_hint(rows: Sequence[CellRow]) -> str:
     return f"bw%: declared bytes per second, in percent of the bandwidth measured in this run: {roofs_text(rows)}"
+
+
+def _roof_hint(rows: Sequence[CellRow]) -> str:
+    return f"roof%: time at the measured rate of what limits the call, in percent of its own time: {limits_text(rows)}"
 
 
 SPREAD = f"low{DASH}high"
@@ -74,6 +87,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
     "Outcome": (
         Fact("status", "how the cell ended", lambda r: str(r.status)),
         Fact("reason", "why it did not pass", lambda r: r.record.reason),
+        Fact("remarks", "what the operator's author says about its rows", lambda r: r.record.remarks),
         Fact(
             "budget_used",
             "largest share of the error budget that an element used; 1 is the limit",
@@ -384,6 +398,27 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         ),
         Fact("bandwidth_limit_kind", "what was measured for it", lambda r: r.record.bandwidth_limit_kind),
         Fact(
+            "roof_share",
+            "`roof_ns` divided by `median_ns`",
+            lambda r: r.record.roof_share,
+            kind=Kind.NUMBER,
+            shown=Shown(
+                table=TableKind.TIMES,
+                header="roof%",
+                text=lambda r: share_text(r.record.roof_share, OVER),
+                hint=_roof_hint,
+                drop=1,
+            ),
+        ),
+        Fact(
+            "roof_ns",
+            "least time of a call: of its bytes, operations and scattered reads at measured rates, what takes longest",
+            lambda r: r.record.roof_ns,
+            unit="ns",
+            kind=Kind.NUMBER,
+        ),
+        Fact("roof_kind", "what takes it", lambda r: r.record.roof_kind),
+        Fact(
             "flop_rate",
             "floating-point operations per second at the median time",
             lambda r: r.record.flop_rate,
@@ -402,6 +437,38 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             kind=Kind.JSON,
         ),
     ),
+    "Endurance": (
+        Fact("endured", "how many calls or kernels a trial did", of_endurance(lambda e: e.done), kind=Kind.INTEGER),
+        Fact("endured_unit", "what is counted", of_endurance(lambda e: e.unit)),
+        Fact("endured_s", "how long it took", of_endurance(lambda e: e.seconds), unit="s", kind=Kind.NUMBER),
+        Fact(
+            "resident_growth",
+            "growth of resident memory for each of them: the median of the slopes of all pairs of samples",
+            of_endurance(lambda e: grown_bytes(e, "resident_bytes")),
+            unit="B",
+            kind=Kind.NUMBER,
+        ),
+        Fact(
+            "device_growth",
+            "the same for the memory of the GPU",
+            of_endurance(lambda e: grown_bytes(e, "device_bytes")),
+            unit="B",
+            kind=Kind.NUMBER,
+        ),
+        Fact(
+            "allowed_growth",
+            "growth over the whole trial that is no leak",
+            of_endurance(lambda e: e.allowed_bytes),
+            unit="B",
+            kind=Kind.INTEGER,
+        ),
+        Fact(
+            "memory_samples",
+            "count, seconds, resident bytes and bytes of the GPU at each sample",
+            of_endurance(lambda e: json_text(samples_of(e))),
+            kind=Kind.JSON,
+        ),
+    ),
     "Run": (
         Fact("started", "when the run started: ISO 8601, UTC", lambda r: r.run.started),
         Fact("profile", "name of the selection that ran", lambda r: r.run.profile),
@@ -412,6 +479,13 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
             "selection",
             "the cells that were asked for, by option",
             lambda r: None if r.run.selection is None else json_text(r.run.selection),
+            kind=Kind.JSON,
+        ),
+        Fact("library", "other library that was timed beside the kernels, with its version", lambda r: r.library),
+        Fact(
+            "peers",
+            "other libraries that the run timed beside the kernels, by backend",
+            lambda r: json_text(r.run.peers) if r.run.peers else None,
             kind=Kind.JSON,
         ),
         Fact("versions", "versions of the libraries, by name", lambda r: json_text(r.run.versions), kind=Kind.JSON),

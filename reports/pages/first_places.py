@@ -26,12 +26,12 @@ class Contest:
 def contests(rows: Iterable[CellRow]) -> dict[CellKey, Contest]:
     """Returns the contests that have a winner, by the key of a cell without its backend.
 
-    A contest is two cells or more, timed in the same way. It has no winner if its fastest time is impossible, or if a
-    cell whose time the program around the calls decides may be faster.
+    A contest is two cells or more, timed in the same way. Other libraries take no part. It has no winner if its
+    fastest time is impossible, or if a cell whose time the program around the calls decides may be faster.
     """
     contenders: dict[CellKey, list[tuple[CellRow, Timing]]] = {}
     for row in rows:
-        if row.timing:
+        if row.timing and row.library is None:
             cell = row.cell
             key = cell.operator, cell.operator_version, cell.mode, cell.params_text, cell.dtype, cell.size
             contenders.setdefault(key, []).append((row, row.timing))

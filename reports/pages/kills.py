@@ -22,6 +22,7 @@ LETTERS = {
     Status.CRASHED: "x",
     Status.TIMEOUT: "t",
     Status.OOM: "o",
+    Status.LEAKED: "l",
     Status.UNCHECKED: "?",
 }
 """The letter of each failure in a matrix."""

@@ -16,6 +16,12 @@ def count_note(rows: Sequence[CellRow]) -> str:
     return "cells: " + ", ".join(f"{count_text(count)} {name}" for name, count in counts.items())
 
 
+def remark_notes(rows: Sequence[CellRow]) -> list[str]:
+    """Returns what the authors of operators say about their rows."""
+    said = dict.fromkeys((row.cell.operator, row.record.remarks) for row in rows if row.record.remarks)
+    return [f"{operator}: {remark}" for operator, remark in said]
+
+
 def method_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns how times were taken, in how many processes, and why sampling stopped."""
     timed = [(row.cell.id, row.timing) for row in rows if row.timing]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from reports.pages.fact import Read, Value
+from reports.records.endured import Endurance
 from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
 
 
@@ -30,6 +31,11 @@ def of_resources(read: Callable[[Resources], Value]) -> Read:
 def of_dispatch(read: Callable[[DispatchFacts], Value]) -> Read:
     """Returns a reader of the facts of the dispatch benchmark. A cell of another run has None."""
     return lambda row: None if row.record.dispatch is None else read(row.record.dispatch)
+
+
+def of_endurance(read: Callable[[Endurance], Value]) -> Read:
+    """Returns a reader of what a trial of endurance found. A cell of another run has None."""
+    return lambda row: None if row.record.endurance is None else read(row.record.endurance)
 
 
 def json_text(value: object) -> str:

@@ -57,6 +57,11 @@ class CellRow:
         return self.record.status
 
     @property
+    def library(self) -> str | None:
+        """The library that the cell called, with its version; None for a kernel and for the code of XLA."""
+        return self.run.peers.get(self.cell.backend)
+
+    @property
     def timing(self) -> Timing | None:
         """Its times, if it passed and was timed."""
         return self.record.timing
@@ -82,9 +87,21 @@ def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
     return [parts[key] for key in sorted(parts)]
 
 
+def without_peers(rows: Iterable[CellRow]) -> list[CellRow]:
+    """Returns the rows of kernels and of the baseline: the cells that are compared with each other."""
+    return [row for row in rows if row.library is None]
+
+
 def backends_of(rows: Sequence[CellRow]) -> list[str]:
     """Returns the names of the backends, the baseline first, the others sorted."""
     return sorted({row.cell.backend for row in rows}, key=lambda backend: (backend != BASELINE, backend))
+
+
+def is_timed_alike(one: CellRow, other: CellRow) -> bool:
+    """Returns whether two cells were timed on the same inputs, by the same method, with the same state of caches."""
+    if one.timing is None or other.timing is None:
+        return False
+    return not _doubt(one.record, one.timing, other.record, other.timing)
 
 
 def _contest(record: Record) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from reports.pages.call_costs import call_cost_tables, is_dispatch
 from reports.pages.cell_list import cell_table
 from reports.pages.data_frame import JSON_COLUMNS, rows_to_frame, to_frame
 from reports.pages.details import accuracy_tables, stage_tables
+from reports.pages.endurance_table import endurance_tables, is_endurance
 from reports.pages.rows import by_run_and_platform, cell_rows
 from reports.pages.times import benchmark_tables
 from reports.pages.verdicts import is_validation, validation_tables
@@ -18,7 +19,8 @@ from reports.render.page import Page
 def page_of(
     records: Sequence[Record], accuracy: bool = False, stages: bool = False, doubts: Sequence[str] = ()
 ) -> Page:
-    """Returns the page of one run: verdicts for a validation, call costs for the dispatch benchmark, else times.
+    """Returns the page of one run: verdicts for a validation, call costs for the dispatch benchmark, growth for trials
+    of endurance, else times.
 
     Args:
         records: The records of the run.
@@ -30,6 +32,8 @@ def page_of(
         tables = validation_tables(records)
     elif is_dispatch(records):
         tables = call_cost_tables(records)
+    elif is_endurance(records):
+        tables = endurance_tables(records)
     else:
         tables = benchmark_tables(records)
         tables += accuracy_tables(records) if accuracy else []

@@ -7,8 +7,9 @@ from reports.pages.bandwidth_notes import overrun_notes
 from reports.pages.columns import facts_of
 from reports.pages.fact import TableKind
 from reports.pages.first_places import contests
-from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes
-from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
+from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes, remark_notes
+from reports.pages.peer_table import peer_tables
+from reports.pages.rows import CellRow, by_run_and_platform, cell_rows, without_peers
 from reports.pages.run_notes import platform_name
 from reports.pages.summary import summary_table
 from reports.records.record import Record
@@ -23,11 +24,15 @@ def benchmark_tables(records: Iterable[Record]) -> list[Table]:
     """Returns, for each run and platform, the table of times, what else was recorded of calls, and a summary.
 
     A cell that did not pass shows its status instead of a time. The notes say why. What a single call costs, and what a
-    call needs beside time, have tables of their own, if any cell has such facts.
+    call needs beside time, have tables of their own, if any cell has such facts. So have other libraries that were
+    timed beside the kernels.
     """
     tables = []
-    for rows in by_run_and_platform(cell_rows(records)):
-        tables += [_times(rows), *_others(rows), summary_table(rows)]
+    for every in by_run_and_platform(cell_rows(records)):
+        rows = without_peers(every)
+        tables += [_times(rows), *_others(rows)] if rows else []
+        tables += peer_tables(every)
+        tables += [summary_table(rows)] if rows else []
     return tables
 
 
@@ -37,6 +42,7 @@ def _times(rows: Sequence[CellRow]) -> Table:
     tied = {row for contest in found if contest.is_tie for row in contest.winners}
     columns, lines = backend_grid(rows, TableKind.TIMES, best, tied)
     notes = (
+        *remark_notes(rows),
         *overrun_notes(rows),
         *method_notes(rows),
         *process_notes(rows),

@@ -2,6 +2,7 @@
 
 from reports.errors import RecordError
 from reports.records.cell import Cell
+from reports.records.endured import Endurance
 from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
 from reports.records.part import Part, require_not_negative, require_rates
 from reports.records.status import Status
@@ -22,6 +23,7 @@ class CellResult(Part, frozen=True, kw_only=True):
         stages: Time before the steady state.
         resources: Memory and energy of a call.
         dispatch: For a cell of the dispatch benchmark, its names and targets.
+        endurance: For a trial of endurance, its memory and its time, sample by sample.
         hlo: Lines of the program that XLA compiled: the calls of kernels, or the program's first lines if it has none.
             They show what ran.
         bytes: Bytes that one call must read and write, as the operator declares.
@@ -29,6 +31,10 @@ class CellResult(Part, frozen=True, kw_only=True):
         bandwidth_limit: Bytes per second that this device reached with the working set of the cell and its mix of
             reads and writes, measured in the same run.
         bandwidth_limit_kind: What was measured for it, such as `copy, memory` or `read, L2 cache`. A limit needs it.
+        roof_ns: The least time of a call: of its bytes, its operations and its scattered reads, at the rates that this
+            device reached in the same run, the one that takes longest.
+        roof_kind: What takes it, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A roof needs it.
+        remarks: What readers of a table should know about the operator, as its author declares.
 
     Raises:
         RecordError: The fields contradict each other.
@@ -45,13 +51,19 @@ class CellResult(Part, frozen=True, kw_only=True):
     stages: Stages | None = None
     resources: Resources | None = None
     dispatch: DispatchFacts | None = None
+    endurance: Endurance | None = None
     hlo: list[str] | None = None
     bytes: int | None = None
     flops: int | None = None
     bandwidth_limit: float | None = None
     bandwidth_limit_kind: str | None = None
+    roof_ns: float | None = None
+    roof_kind: str | None = None
+    remarks: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.cell, Cell):
+            raise RecordError(f"a result has the cell {self.cell!r}; expected a Cell.")
         cell_id = self.cell.id
         if self.timing is not None and self.status is not Status.PASSED:
             raise RecordError(
@@ -61,7 +73,12 @@ class CellResult(Part, frozen=True, kw_only=True):
         if self.status is not Status.PASSED and not (self.reason and self.reason.strip()):
             raise RecordError(f"{cell_id}: status {self.status} without a reason. Pass reason='...' saying why.")
         require_not_negative(cell_id, bytes=self.bytes, flops=self.flops)
-        require_rates(cell_id, bandwidth_limit=self.bandwidth_limit)
+        require_rates(cell_id, bandwidth_limit=self.bandwidth_limit, roof_ns=self.roof_ns)
+        if (self.roof_ns is None) != (not self.roof_kind):
+            raise RecordError(
+                f"{cell_id}: roof_ns={self.roof_ns!r} with roof_kind={self.roof_kind!r}. Pass both, as (5e3, 'copy,"
+                " memory'), or neither."
+            )
         if (self.bandwidth_limit is None) != (not self.bandwidth_limit_kind):
             raise RecordError(
                 f"{cell_id}: bandwidth_limit={self.bandwidth_limit!r} with"
@@ -72,6 +89,11 @@ class CellResult(Part, frozen=True, kw_only=True):
     def bandwidth(self) -> float | None:
         """Bytes per second at the median time; None without a time or declared bytes."""
         return None if self.timing is None or self.bytes is None else self.bytes / (self.timing.median_ns * 1e-9)
+
+    @property
+    def roof_share(self) -> float | None:
+        """`roof_ns` divided by the median time: 1 is a kernel that its device cannot run faster."""
+        return None if self.timing is None or self.roof_ns is None else self.roof_ns / self.timing.median_ns
 
     @property
     def bandwidth_share(self) -> float | None:

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from reports.records.part import Part, require_not_negative, require_utc
 
 Platform = Literal["cpu", "cuda"]
@@ -91,6 +93,8 @@ class Run(Part, frozen=True, kw_only=True):
             that differ in a flag are not compared.
         selection: The cells that were asked for: by option, such as `operator`, the values given. None if it was not
             recorded.
+        peers: The backends that are other libraries, timed beside the kernels: the name of the library by backend, with
+            its version if it is installed.
 
     Raises:
         RecordError: `started` is not a time in UTC.
@@ -105,6 +109,7 @@ class Run(Part, frozen=True, kw_only=True):
     versions: dict[str, str]
     flags: dict[str, str | bool | int | None]
     selection: dict[str, list[str]] | None = None
+    peers: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_utc("run: started", self.started)

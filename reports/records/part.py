@@ -15,14 +15,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def require_not_negative(where: str, **values: float | None) -> None:
     """Raises RecordError for a value that is negative or not finite. None means unknown."""
     for name, value in values.items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
+        if value is not None and not (_is_finite(value) and value >= 0):
             raise RecordError(f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown.")
 
 
 def require_rates(where: str, **rates: float | None) -> None:
     """Raises RecordError for a rate that is not finite and above zero."""
     for name, rate in rates.items():
-        if rate is not None and not (math.isfinite(rate) and rate > 0):
+        if rate is not None and not (_is_finite(rate) and rate > 0):
             raise RecordError(f"{where}: {name}={rate!r}; expected a rate above zero, or None if it was not measured.")
 
 
@@ -30,7 +30,15 @@ def require_utc(where: str, text: str) -> None:
     """Raises RecordError for a time that is not ISO 8601 in UTC."""
     try:
         offset = datetime.fromisoformat(text).utcoffset()
-    except ValueError:
+    except (TypeError, ValueError):
         offset = None
     if offset != timedelta(0):
         raise RecordError(f"{where}={text!r}; expected ISO 8601 in UTC. Pass datetime.now(UTC).isoformat().")
+
+
+def _is_finite(value: float) -> bool:
+    """Whether it is a number that a float can hold. Only JSON that is read is checked for types before."""
+    try:
+        return math.isfinite(value)
+    except (OverflowError, TypeError, ValueError):
+        return False

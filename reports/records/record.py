@@ -52,9 +52,14 @@ def last_by_cell(records: Iterable[Record]) -> list[Record]:
 
     A resumed run may try a cell again that timed out. A result that was wrong once is wrong, whatever came after it: a
     kernel that is right the second time has a race, or reads what it did not write.
+
+    Raises:
+        TypeError: Something is no record.
     """
     counting: dict[tuple[str, CellKey], Record] = {}
     for record in records:
+        if not isinstance(record, Record):
+            raise TypeError(f"got a {type(record).__name__}, expected records, as load_run(path).records has them.")
         place = (record.run.run_id, record.cell.key)
         before = counting.get(place)
         stays = before is not None and before.status.failed and before.status not in RETRYABLE

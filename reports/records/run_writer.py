@@ -1,5 +1,6 @@
 """Writes run files, one line at a time."""
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -207,7 +208,9 @@ class RunWriter:
             os.fsync(self._file)
         except OSError as error:
             if size is not None and self._file is not None:
-                os.ftruncate(self._file, size)
+                with contextlib.suppress(OSError):  # what cannot be cut off now is cut off before the next line
+                    os.ftruncate(self._file, size)
+                self._torn = max(0, os.fstat(self._file).st_size - size)
             raise RunUnwritable(f"{self.path}: cannot be written: {error.strerror or error}.") from error
 
 
@@ -232,6 +235,8 @@ def _last_line(path: Path) -> tuple[int, bool]:
 
 def _require_writable(path: Path) -> None:
     """Creates the folder of a run file. Raises RunUnwritable if that fails, or if the file cannot be written."""
+    if path.is_dir():
+        raise RunUnwritable(f"{path}: cannot be written, it is a folder. Name a file, see run_path.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(path if path.exists() else path.parent, os.W_OK) else "permission denied"

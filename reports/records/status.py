@@ -19,6 +19,7 @@ class Status(StrEnum):
     CRASHED = "CRASHED"
     TIMEOUT = "TIMEOUT"
     OOM = "OOM"
+    LEAKED = "LEAKED"
     UNCHECKED = "UNCHECKED"
     SKIPPED = "SKIPPED"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reports.errors import DamagedLineWarning, RunNotFound
+from reports.errors import DamagedLineWarning, RunNotFound, RunUnwritable
 from reports.records.cell import CellKey
 from reports.records.record import Record, last_by_cell
 from reports.records.run_file import load_run
@@ -29,7 +29,13 @@ def new_run_id() -> str:
 
 
 def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
-    """Returns the path of the file that the run with this id is written to."""
+    """Returns the path of the file that the run with this id is written to, which is always in the folder.
+
+    Raises:
+        RunUnwritable: The id is not the name of a file.
+    """
+    if not isinstance(run_id, str) or not run_id or Path(run_id).name != run_id or "\\" in run_id or "\0" in run_id:
+        raise RunUnwritable(f"the run id {run_id!r} is not the name of a file. Take one of new_run_id().")
     return runs_directory(runs_dir) / f"{run_id}{SUFFIXES[0]}"
 
 

@@ -52,7 +52,7 @@ def tiles(choice: RunChoice) -> list[Tile]:
         match run.kind:
             case RunKind.TIMES:
                 made += [_cells(run), *_speed(run), *_changes(run)]
-            case RunKind.CHECKS:
+            case RunKind.CHECKS | RunKind.ENDURANCE:
                 made.append(_cells(run))
             case RunKind.MUTANTS:
                 made.append(_mutants(run))
@@ -160,18 +160,21 @@ def _where(backend: str, found: Iterable[Contest]) -> str:
 def _cells(run: ChosenRun) -> Tile:
     counts = outcome_counts(row.status for row in run.rows)
     made = counts["passed"] + counts["failed"]
-    what = "Checks" if run.kind is RunKind.CHECKS else "Right results"
+    what = {RunKind.CHECKS: "Checks", RunKind.ENDURANCE: "Endurance"}.get(run.kind, "Right results")
     skipped = f", {count_text(counts['skipped'])} skipped" if counts["skipped"] else ""
     said = f"of {count_text(made)} passed{skipped}; {run.device}"
     if counts["failed"]:
         return Tile(what, f"{count_text(counts['failed'])} failed", f"{count_text(counts['passed'])} {said}", "bad",
                     urlencode({"at": "cells", "outcome": "failed"}))  # fmt: skip
-    return Tile(what, count_text(counts["passed"]), said, "good", "verdicts" if run.kind is RunKind.CHECKS else "cells")
+    target = {RunKind.CHECKS: "verdicts", RunKind.ENDURANCE: "endurance"}.get(run.kind, "cells")
+    return Tile(what, count_text(counts["passed"]), said, "good", target)
 
 
 def _speed(run: ChosenRun) -> list[Tile]:
     """How many cells are faster than the baseline beyond their interval, and how the contests ended."""
-    judged = [row for row in run.rows if row.cell.backend != BASELINE and row.compared and row.compared.low is not None]
+    judged = [
+        row for row in run.own_rows if row.cell.backend != BASELINE and row.compared and row.compared.low is not None
+    ]
     made = []
     if judged:
         ties = sum(row.compared.is_tie(SMALLEST[row.cell.platform]) for row in judged if row.compared)

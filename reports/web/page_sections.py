@@ -9,7 +9,9 @@ from reports.history.series import Series
 from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import call_cost_tables
 from reports.pages.compare_table import comparison_table
+from reports.pages.endurance_table import endurance_tables
 from reports.pages.kills import kill_tables
+from reports.pages.peer_table import peer_tables
 from reports.pages.repeatability import repeatability_notes
 from reports.pages.rows import BASELINE
 from reports.pages.run_notes import run_notes
@@ -66,7 +68,9 @@ def page_sections(choice: RunChoice, charts: ChartRows, mutant_facts: MutantFact
         ("times", "Times", "Time against size", _times(choice)),
         ("roofs", "Roofline", "Roofline", _roofs(choice, charts)),
         ("ratios", "Backends", "Operators and backends", _ratios(choice, charts)),
+        ("libraries", "Libraries", "Fastest kernels beside other libraries", _libraries(choice)),
         ("calls", "Calls", "What a call costs", _calls(choice, charts)),
+        ("endurance", "Endurance", "Long runs, many kernels and threads", _endurance(choice)),
         ("mutants", "Mutants", "Broken kernels: which check caught which", _mutants(choice, mutant_facts)),
         ("history", "History", "History", history_content(series, charts)),
         ("cells", "Cells", "Table of cells", _cells(choice)),
@@ -82,7 +86,7 @@ def _summary(choice: RunChoice, series: Sequence[Series]) -> list[Content]:
         found.append(slower(run))
     fastest = [one for run in choice.of_kind(RunKind.TIMES) if (one := first_places(run))]
     found.append(element("div", {"id": "fastest"}, fastest) if fastest else None)
-    found += [html_table(summary_table(run.rows)) for run in choice.of_kind(RunKind.TIMES)]
+    found += [html_table(summary_table(run.own_rows)) for run in choice.of_kind(RunKind.TIMES) if run.own_rows]
     return found
 
 
@@ -125,7 +129,7 @@ def _roofs(choice: RunChoice, charts: ChartRows) -> list[Content]:
     columns = {"label": "operator", "backend": "backend", "size_text": "elements", "time_text": "time",
                "share_text": "share of the roof", "roof": "roof"}  # fmt: skip
     for run in choice.of_kind(RunKind.TIMES):
-        points = roof_points(run.rows)
+        points = roof_points(run.own_rows)
         if points:
             said = (
                 "A point for each cell: operations a second against operations for each byte that a call must move, as"
@@ -141,7 +145,7 @@ def _ratios(choice: RunChoice, charts: ChartRows) -> list[Content]:
                "interval_text": "95% interval", "cells": "cells"}  # fmt: skip
     kinds = (RunKind.TIMES, RunKind.CHECKS)
     for number, run in enumerate(one for kind in kinds for one in choice.of_kind(kind)):
-        summaries = kernels(run.rows)
+        summaries = kernels(run.own_rows)
         content = heat_maps(summaries, run.device, KINDS[run.kind], f"map{number}")
         if content is None:
             continue
@@ -155,6 +159,10 @@ def _ratios(choice: RunChoice, charts: ChartRows) -> list[Content]:
             )
             found.append(charts.figure("ratios", f"Time relative to {BASELINE}, {run.device}", said, points, columns))
     return found
+
+
+def _libraries(choice: RunChoice) -> list[Content]:
+    return [html_table(table) for run in choice.of_kind(RunKind.TIMES) for table in peer_tables(run.rows)]
 
 
 def _calls(choice: RunChoice, charts: ChartRows) -> list[Content]:
@@ -171,6 +179,11 @@ def _calls(choice: RunChoice, charts: ChartRows) -> list[Content]:
         found.append(element("div", {"class": "chart-grid wide"}, figures))
         found += tables
     return found
+
+
+def _endurance(choice: RunChoice) -> list[Content]:
+    tables = [table for run in choice.of_kind(RunKind.ENDURANCE) for table in endurance_tables(run.records)]
+    return [html_table(table) for table in tables]
 
 
 def _mutants(choice: RunChoice, mutant_facts: MutantFacts) -> list[Content]:

@@ -25,6 +25,10 @@ def repeat_command(cell: Cell, run: Run, kind: RunKind) -> str:
     if kind is RunKind.CALLS:
         words = ["dispatch", "--backend", cell.backend]
         return _line(words + _device(cell))
+    if kind is RunKind.ENDURANCE:
+        words = ["endure", "--trial", cell.operator, "--backend", cell.backend]
+        words += [part for name, value in cell.params.items() for part in (f"--{name}", str(value))]
+        return _line(words + _device(cell))
     sources = [] if kind is RunKind.MUTANTS else selection.get("source", [])
     words = [{RunKind.TIMES: "bench", RunKind.CHECKS: "validate", RunKind.MUTANTS: "mutants"}[kind], *sources]
     words += ["--operator", cell.operator, "--backend", cell.backend, "--dtype", short_dtype(cell.dtype)]
@@ -32,6 +36,7 @@ def repeat_command(cell: Cell, run: Run, kind: RunKind) -> str:
     if kind is RunKind.TIMES:
         words += ["--size", str(cell.size)]
         words += ["--mode", cell.mode] if cell.mode != "forward" else []
+        words += ["--peers"] if cell.backend in run.peers else []
     words += _device(cell)
     words += ["--profile", profile] if profile in ("quick", "full", "deep") else []
     if kind is not RunKind.TIMES and _names_a_check(cell.mode):

@@ -10,8 +10,9 @@ from enum import StrEnum
 
 from reports.judgement import judge
 from reports.pages.call_costs import is_dispatch
+from reports.pages.endurance_table import is_endurance
 from reports.pages.first_places import Contest, contests
-from reports.pages.rows import CellRow, cell_rows
+from reports.pages.rows import CellRow, cell_rows, without_peers
 from reports.pages.run_notes import device_name
 from reports.pages.verdicts import is_validation
 from reports.records.header import Run
@@ -23,16 +24,18 @@ MUTANTS = "suites.mutants"
 
 
 class RunKind(StrEnum):
-    """What a run did: it timed kernels, checked them, checked broken ones, or measured what a call costs."""
+    """What a run did: it timed kernels, checked them, checked broken ones, measured what a call costs, or endured."""
 
     TIMES = "times"
     CHECKS = "checks"
     MUTANTS = "mutants"
     CALLS = "calls"
+    ENDURANCE = "endurance"
 
 
 KINDS = {
-    RunKind.TIMES: "timed", RunKind.CHECKS: "checked", RunKind.MUTANTS: "broken kernel", RunKind.CALLS: "cost of a call"
+    RunKind.TIMES: "timed", RunKind.CHECKS: "checked", RunKind.MUTANTS: "broken kernel",
+    RunKind.CALLS: "cost of a call", RunKind.ENDURANCE: "endured",
 }  # fmt: skip
 """The words for the cells of each kind of run."""
 
@@ -67,6 +70,11 @@ class ChosenRun:
     def records(self) -> list[Record]:
         """The records of its cells; the last of a cell counts."""
         return [row.record for row in self.rows]
+
+    @functools.cached_property
+    def own_rows(self) -> list[CellRow]:
+        """Its cells, without the cells of other libraries."""
+        return without_peers(self.rows)
 
     @functools.cached_property
     def contests(self) -> list[Contest]:
@@ -132,6 +140,8 @@ def kind_of(records: Sequence[Record]) -> RunKind:
     """Returns what the run of these records did."""
     if is_dispatch(records):
         return RunKind.CALLS
+    if is_endurance(records):
+        return RunKind.ENDURANCE
     if not is_validation(records):
         return RunKind.TIMES
     return RunKind.MUTANTS if MUTANTS in (records[0].run.selection or {}).get("source", []) else RunKind.CHECKS
