@@ -93,6 +93,18 @@ def dispatch(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def endure(session: nox.Session) -> None:
+    """Make millions of calls, thousands of kernels, and calls from 16 threads, and watch the memory."""
+    command(session, "endure")
+
+
+@nox.session(python=False)
+def scale(session: nox.Session) -> None:
+    """Time a spiking network on several devices: weak and strong scaling (`-- --device cuda --processes 2`)."""
+    command(session, "scale")
+
+
+@nox.session(python=False)
 def special(session: nox.Session) -> None:
     """Show where backends treat NaN, infinities, zeros and subnormal numbers differently."""
     command(session, "special")
@@ -176,6 +188,19 @@ def attack(session: nox.Session) -> None:
     session.run(str(programs / "python"), "-m", "suites.unit.bridge.adversary", *session.posargs, external=True)
 
 
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz the readers of recorded runs, guided by coverage (`-- --seconds 600`)."""
+    session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"))
+    # Only this session needs it, and only as a wheel: built from source, it needs a fuzzing runtime of its own.
+    command = ("python", "-m", "pip", "install", "--quiet", "--only-binary=atheris", "atheris>=3.0")
+    session.run(*command, success_codes=[0, 1])
+    found = session.run("python", "-c", "import importlib.util as u; print(u.find_spec('atheris'))", silent=True)
+    if "ModuleSpec" not in str(found):
+        session.skip("there is no wheel of atheris for this Python and platform")
+    session.run("python", "-m", "suites.unit.reports.reader_fuzzing", *session.posargs)
+
+
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
@@ -247,3 +272,33 @@ def minimums(session: nox.Session) -> None:
     constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
     session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
     session.run("pytest", *session.posargs)
+
+
+NEWEST, PRE_RELEASES = "newest", "pre-releases"
+
+JAX = [nox.param(f"jax=={version}.*", id=f"jax-{version}") for version in ("0.9", "0.10", "0.11", "0.12")]
+JAX += [nox.param(NEWEST, id=NEWEST), nox.param(PRE_RELEASES, id=PRE_RELEASES)]
+
+VERSION_TESTS = ("suites/unit/bridge", "suites/unit/suites/test_scale.py")
+"""What `versions` runs unless arguments name tests: all that touches other libraries most closely."""
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+@nox.parametrize("jax", JAX)
+def versions(session: nox.Session, jax: str) -> None:
+    """Test the bridge with each Python and each jax, and the newest of all else (`-s "versions-3.13(jax-0.12)"`).
+
+    What cannot be installed together is skipped: a new Python has no wheels of an old jax, say. `minimums` tests the
+    lowest versions, and `versions` with pre-releases those that are still to come.
+    """
+    wanted = ["-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test")]
+    if jax == PRE_RELEASES:
+        wanted += ["--pre", "--upgrade", "--upgrade-strategy", "eager"]
+    elif jax != NEWEST:
+        wanted += [jax, jax.replace("jax", "jaxlib")]
+    try:
+        session.install("--only-binary=jaxlib,numba,llvmlite,warp-lang,numpy,scipy,pandas", *wanted)
+    except nox.command.CommandFailed:
+        session.skip(f"Python {session.python} has no wheels for {jax} and what is tested with it")
+    session.run("python", "-m", "pip", "list")
+    session.run("pytest", *WORKERS, *(session.posargs or VERSION_TESTS))

@@ -29,6 +29,7 @@ PAGES = (
     "docs/own-operators.md",
     "docs/measuring.md",
     "docs/report.md",
+    "docs/endurance.md",
     "docs/commands.md",
     "docs/continuous-integration.md",
 )
@@ -131,6 +132,20 @@ EXPECTED = {
     "kernel-bridge dispatch --format markdown": Expected(
         OWN, (r"### Dispatch cost on cpu",), "--rounds 3 --backend numba --backend jnp"
     ),
+    "kernel-bridge endure": Expected(
+        OWN,
+        (r"Endurance on cpu.*calls +numba.*PASSED",),
+        "--trial calls --trial kernels --backend numba --calls 100000 --kernels 3",
+    ),
+    "kernel-bridge endure --trial calls --calls 100000000": Expected(
+        OWN, (r"Endurance on cpu.*calls +numba.*PASSED",), "--calls 100000 --backend numba"
+    ),
+    "kernel-bridge endure --trial threads --backend workqueue --seconds 60": Expected(
+        OWN, (r"Endurance on cpu.*threads +workqueue.*PASSED",), "--seconds 5"
+    ),
+    "kernel-bridge scale --device cpu --neurons 4000 --synapses 32": Expected(
+        OWN, (r"Scaling of a spiking network.*weak +1 .*strong +1 .*100\.0%",), "--steps 10 --rounds 2"
+    ),
     "kernel-bridge mutants": Expected(
         OWN,
         (r"Mutants on cpu.*[1-9]\d* mutants", r"survived: (?!.*survived: )|(?!survived)"),
@@ -149,6 +164,11 @@ EXPECTED = {
     "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,)),
     "nox -s bench -- --operator add": Expected(CLONE, (_TABLE,)),
     "kernel-bridge bench --profile full": Expected(OWN, (_TABLE,), "--operator add --dtype int32 --size 4096"),
+    "kernel-bridge bench --peers --operator cumsum": Expected(
+        OWN,
+        (_TABLE, r"Fastest kernels beside other libraries.*NumPy \d"),
+        "--size 4096 --backend jnp --backend numba --backend numpy",
+    ),
     "kernel-bridge bench --resume latest": Expected(
         OWN, (_TABLE,), "--profile full --operator add --dtype int32 --size 4096"
     ),
