@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
     from suites.numerics.partial_sums import partial_sums, partial_sums_at, running_sums
     from suites.numerics.quanta import quantum
-    from suites.numerics.sparse import SOME_LONG_ROWS, csr, row_lengths
+    from suites.numerics.sparse import EDGE_ROWS, csr, csr_sample, most_in_one_place, special_csr
 
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
@@ -58,7 +58,7 @@ _MODULES = {
     "declare.work_answers": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
     "numerics.edges": ("values", "vectors"),
-    "numerics.sparse": ("SOME_LONG_ROWS", "csr", "row_lengths"),
+    "numerics.sparse": ("EDGE_ROWS", "csr", "csr_sample", "most_in_one_place", "special_csr"),
     "numerics.blocked_sums": ("blocked_terms",),
     "numerics.derived": ("derived_truth",),
     "numerics.partial_sums": ("partial_sums", "partial_sums_at", "running_sums"),
@@ -68,7 +68,7 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "SOME_LONG_ROWS",
+    "EDGE_ROWS",
     "Backend",
     "CatalogueError",
     "CudaCallable",
@@ -95,17 +95,19 @@ __all__ = [
     "blocked_terms",
     "bounded",
     "csr",
+    "csr_sample",
     "derived_truth",
     "exact",
     "gamma",
+    "most_in_one_place",
     "no_sums",
     "operator_of",
     "partial_sums",
     "partial_sums_at",
     "quantum",
     "register_backend",
-    "row_lengths",
     "running_sums",
+    "special_csr",
     "sums_of_products",
     "total_bytes",
     "values",

@@ -20,6 +20,7 @@ from suites.backends.kernel import DeclaredDtypes, Kernel
 from suites.backends.numba_bounds import with_bounds_checks
 from suites.backends.numba_cpu_blocks import (
     ONE_THREAD_BELOW,
+    add_partials,
     block_count,
     block_dot,
     block_exp,
@@ -30,6 +31,7 @@ from suites.backends.numba_cpu_blocks import (
     blocked_sum,
     copy_to,
     index_of_largest,
+    is_csr,
     largest_element,
     rows_of_part,
     short_dots,
@@ -44,6 +46,7 @@ __all__ = [
     "NUMBA_PARALLEL",
     "ONE_THREAD_BELOW",
     "NumbaKernel",
+    "add_partials",
     "block_count",
     "block_dot",
     "block_exp",
@@ -55,6 +58,7 @@ __all__ = [
     "copy_to",
     "exponential",
     "index_of_largest",
+    "is_csr",
     "largest_element",
     "rows_of_part",
     "short_dots",

@@ -109,6 +109,22 @@ def rows_of_part(indptr, part, parts):
     return first, last
 
 
+@numba.njit
+def is_csr(data, indices, indptr, rows):
+    """Whether the lengths of the arrays fit together as a CSR matrix of so many rows."""
+    return indptr.size == rows + 1 and data.size == indices.size
+
+
+@numba.njit(parallel=True)
+def add_partials(start, partials, out):
+    """``out`` is ``start`` plus all rows of ``partials``, which threads have filled, each its own."""
+    for i in numba.prange(out.size):
+        total = start[i]
+        for part in range(partials.shape[0]):
+            total += partials[part, i]
+        out[i] = total
+
+
 @_reassociated
 def block_exp(x, center, out):
     """Exponentials of ``x - center``, see :func:`exponential`; returns their sum, in any order."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.edges import values
+from suites.numerics.edges import values, vectors
+
+Matrix = tuple[Array, Array, Array]
+"""``data``, ``indices`` and ``indptr``."""
+
+Others = Callable[[str, int, int, np.random.Generator], tuple[Array, ...]]
+"""Returns the inputs after the matrix, given a dtype, the numbers of rows and columns, and a source of numbers."""
 
 MEAN = 32
 """Non-zeros of a row on average."""
@@ -13,11 +21,15 @@ MEAN = 32
 LEAST_ROWS = 7
 """Rows of a small matrix: a matrix of one row and one column says nothing of either."""
 
-SOME_LONG_ROWS = (*[1] * 200, 31, 32, 33, 47, 64, 65, 100)
-"""Lengths of rows, some of them just above and below those that a whole block of a GPU shares.
-
-See :mod:`suites.backends.numba_cuda_blocks`.
-"""
+EDGE_ROWS = {
+    "no_rows": (),
+    "all_rows_empty": (0, 0, 0),
+    "first_and_last_empty": (0, 4, 0, 0, 3, 0),
+    "one_long_row": (1, 0, 5000, 2, 0, 1),
+    # Some are just above and below those that a whole block of a GPU shares: suites.backends.numba_cuda_sparse_blocks
+    "some_long_rows": (*[1] * 200, 31, 32, 33, 47, 64, 65, 100),
+}
+"""Lengths of rows that break careless kernels, by name."""
 
 
 def row_lengths(count: int, random: np.random.Generator) -> Array:
@@ -32,9 +44,35 @@ def row_lengths(count: int, random: np.random.Generator) -> Array:
     return random.multinomial(count, weights / weights.sum())
 
 
-def csr(dtype: str, lengths: Array, columns: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
+def csr(dtype: str, lengths: Sequence[int] | Array, columns: int, random: np.random.Generator) -> Matrix:
     """``data``, ``indices`` and ``indptr`` of a matrix; the columns of a row come in any order, some more than once."""
-    count = int(lengths.sum())
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    count = int(indptr[-1])
     indices = random.integers(0, columns, count).astype(np.int32)
     return values(dtype, count, random), indices, indptr
+
+
+def csr_sample(others: Others) -> Callable[[str, int, int], tuple[Array, ...]]:
+    """The ``sample`` of an operator: a square matrix of :func:`row_lengths`, then what ``others`` returns."""
+
+    def sample(dtype: str, size: int, seed: int) -> tuple[Array, ...]:
+        random = np.random.default_rng(seed)
+        lengths = row_lengths(size, random)
+        matrix = csr(dtype, lengths, lengths.size, random)
+        return *matrix, *others(dtype, lengths.size, lengths.size, random)
+
+    return sample
+
+
+def special_csr(dtype: str) -> dict[str, Matrix]:
+    """Matrices of three rows, the second of them empty, that hold special values, each in a column of its own."""
+    found = {}
+    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
+        data = vectors(dtype)[name]
+        found[name] = data, np.arange(data.size, dtype=np.int32), np.array([0, 1, 1, data.size], np.int32)
+    return found
+
+
+def most_in_one_place(indices: Array) -> int:
+    """How often the most frequent index occurs, such as the number of non-zeros in the fullest column."""
+    return int(np.bincount(indices).max(initial=0))

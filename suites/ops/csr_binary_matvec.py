@@ -12,8 +12,10 @@ import numba
 import numpy as np
 
 from suites import (
-    SOME_LONG_ROWS,
+    EDGE_ROWS,
     CudaKernel,
+    ErrorCase,
+    Failure,
     Gathers,
     Gradient,
     Operator,
@@ -22,20 +24,22 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    csr_sample,
     partial_sums_at,
     quantum,
-    row_lengths,
+    special_csr,
     total_bytes,
-    vectors,
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, rows_of_part
 from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device
 from suites.backends.warp import LANES, scalar, wp, zeros
 
 RATE = 0.05
 """The share of neurons that spike in a sample."""
+
+LENGTHS = "csr_binary_matvec: data and indices must have one length"
 
 
 @numba.njit
@@ -51,11 +55,15 @@ def csr_binary_rows(data, indices, indptr, spikes, out, first, last):
 
 @numba.njit
 def csr_binary_matvec(data, indices, indptr, spikes, out):
+    if not is_csr(data, indices, indptr, out.size):
+        raise ValueError(LENGTHS)
     csr_binary_rows(data, indices, indptr, spikes, out, 0, out.size)
 
 
 @numba.njit(parallel=True)
 def csr_binary_matvec_parallel(data, indices, indptr, spikes, out):
+    if not is_csr(data, indices, indptr, out.size):
+        raise ValueError(LENGTHS)
     if data.size < ONE_THREAD_BELOW:
         csr_binary_rows(data, indices, indptr, spikes, out, 0, out.size)
     else:
@@ -112,6 +120,8 @@ def csr_binary_matvec_warp(dtype):
 
 
 def _launch_warp(inputs, outs):
+    if inputs[0].shape != inputs[1].shape:
+        raise ValueError(LENGTHS)
     return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"]}
 
 
@@ -133,47 +143,32 @@ def _truth(data, indices, indptr, spikes):
     return Truth((bounded(value, data.dtype, **bound, terms=lengths, flushed=lengths + 1),))
 
 
-def _sample(dtype, size, seed):
-    random = np.random.default_rng(seed)
-    lengths = row_lengths(size, random)
-    return _inputs(dtype, lengths, lengths.size, RATE, random)
-
-
-def _inputs(dtype, lengths, columns, rate, random):
-    return *csr(dtype, lengths, columns, random), random.random(columns) < rate
-
-
-def _spikes(dtype, rows, columns, random):
-    return (random.random(columns) < RATE,)
+def _spikes(dtype, rows, columns, random, rate=RATE):
+    return (random.random(columns) < rate,)
 
 
 def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrix(lengths, columns=11, rate=0.5):
-        return _inputs(dtype, np.array(lengths, np.int64), columns, rate, random)
+        return *csr(dtype, lengths, columns, random), *_spikes(dtype, len(lengths), columns, random, rate)
 
     cases = {
-        "no_rows": matrix([]),
-        "all_rows_empty": matrix([0, 0, 0]),
-        "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
-        "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
-        "some_long_rows": matrix(SOME_LONG_ROWS),
+        **{name: matrix(lengths) for name, lengths in EDGE_ROWS.items()},
         "no_spikes": matrix([5, 7, 3], rate=-1),
         "all_spike": matrix([5, 7, 3], rate=2),
     }
     data, indices, indptr, spikes = matrix([5, 7, 3])
     cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, np.ones_like(spikes))
-    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
-        vector = vectors(dtype)[name]
-        ends = np.array([0, 1, 1, vector.size], np.int32)
-        cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, bool))
+    for name, (vector, each, ends) in special_csr(dtype).items():
+        cases[name] = (vector, each, ends, np.ones(vector.size, bool))
     # The weight of a neuron that did not spike must not matter, even if it is NaN or infinite.
-    vector = vectors(dtype)["nan"]
-    columns, ends = np.arange(vector.size, dtype=np.int32), np.array([0, vector.size], np.int32)
-    cases["silent_nan"] = (vector, columns, ends, ~np.isnan(vector))
+    vector, each, ends = special_csr(dtype)["nan"]
+    cases["silent_nan"] = (vector, each, ends, ~np.isnan(vector))
     return cases
 
+
+_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
 
 OPERATOR = Operator(
     name="csr_binary_matvec",
@@ -189,9 +184,21 @@ OPERATOR = Operator(
     },
     peers=peers.CSR_BINARY_MATVEC,
     dtypes=("float32", "float64"),
-    sample=_sample,
+    sample=csr_sample(_spikes),
     after_csr=_spikes,
     edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, bool)),
+            {
+                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+                "numba": _FAILURE,
+                "numba_parallel": _FAILURE,
+                "warp": Failure(ValueError, LENGTHS),
+            },
+        ),
+    ),
     gradient=Gradient({0: 0}, sizes=(2100,)),
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,

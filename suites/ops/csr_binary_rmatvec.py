@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from suites import (
-    SOME_LONG_ROWS,
+    EDGE_ROWS,
     CudaKernel,
     ErrorCase,
     Failure,
@@ -24,21 +24,24 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    csr_sample,
     partial_sums_at,
     quantum,
-    row_lengths,
+    special_csr,
     total_bytes,
     values,
     vectors,
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, is_csr, rows_of_part
 from suites.backends.numba_cuda import LONG, THREADS, WARP, cuda, kernel, scatter_terms, shuffle_from, votes
 from suites.backends.warp import LANES, scalar, wp
 
 RATE = 0.05
 """The share of neurons that spike in a sample."""
+
+LENGTHS = "csr_binary_rmatvec: data and indices must have one length, indptr one more element than spikes"
 
 
 @numba.njit
@@ -52,8 +55,8 @@ def scatter_active_rows(data, indices, indptr, spikes, out, first, last):
 
 @numba.njit
 def csr_binary_rmatvec(data, indices, indptr, spikes, y, out):
-    if indptr.size != spikes.size + 1 or data.size != indices.size:
-        raise ValueError("csr_binary_rmatvec: data and indices must have one length, indptr one more than spikes")
+    if not is_csr(data, indices, indptr, spikes.size):
+        raise ValueError(LENGTHS)
     copy_to(out, y)
     scatter_active_rows(data, indices, indptr, spikes, out, 0, spikes.size)
 
@@ -71,8 +74,8 @@ def active_terms(indptr, spikes):
 @numba.njit(parallel=True)
 def csr_binary_rmatvec_parallel(data, indices, indptr, spikes, y, out):
     """Each part of the rows has its own accumulator, as in csr_rmatvec, if there are enough non-zeros to add up."""
-    if indptr.size != spikes.size + 1 or data.size != indices.size:
-        raise ValueError("csr_binary_rmatvec: data and indices must have one length, indptr one more than spikes")
+    if not is_csr(data, indices, indptr, spikes.size):
+        raise ValueError(LENGTHS)
     active = active_terms(indptr, spikes)
     parts = min(numba.get_num_threads(), active // max(y.size, 1))
     if active < ONE_THREAD_BELOW or parts < 2:
@@ -82,11 +85,7 @@ def csr_binary_rmatvec_parallel(data, indices, indptr, spikes, y, out):
         for part in numba.prange(parts):
             first, last = rows_of_part(indptr, part, parts)
             scatter_active_rows(data, indices, indptr, spikes, partials[part], first, last)
-        for column in numba.prange(y.size):
-            total = y[column]
-            for part in range(parts):
-                total += partials[part, column]
-            out[column] = total
+        add_partials(y, partials, out)
 
 
 @kernel
@@ -149,7 +148,7 @@ def csr_binary_rmatvec_warp(dtype):
 
 def _launch_warp(inputs, outs):
     if inputs[0].shape != inputs[1].shape or inputs[2].shape[0] != inputs[3].shape[0] + 1:
-        raise ValueError("csr_binary_rmatvec: data and indices must have one length, indptr one more than spikes")
+        raise ValueError(LENGTHS)
     return {"launch_dims": inputs[3].shape[0] * LANES, "in_out_argnames": ["y"]}
 
 
@@ -173,16 +172,6 @@ def _truth(data, indices, indptr, spikes, y):
     return Truth((bounded(value, y.dtype, **bound, terms=count, flushed=count + 1),))
 
 
-def _sample(dtype, size, seed):
-    random = np.random.default_rng(seed)
-    lengths = row_lengths(size, random)
-    return _inputs(dtype, lengths, lengths.size, random)
-
-
-def _inputs(dtype, lengths, columns, random, rate=RATE):
-    return *csr(dtype, lengths, columns, random), *_vectors(dtype, lengths.size, columns, random, rate)
-
-
 def _vectors(dtype, rows, columns, random, rate=RATE):
     return random.random(rows) < rate, values(dtype, columns, random)
 
@@ -191,15 +180,12 @@ def _edges(dtype):
     random = np.random.default_rng(5)
 
     def call(lengths, columns=11, rate=0.5):
-        return _inputs(dtype, np.array(lengths, np.int64), columns, random, rate)
+        return *csr(dtype, lengths, columns, random), *_vectors(dtype, len(lengths), columns, random, rate)
 
     cases = {
-        "no_rows": call([]),
+        **{name: call(lengths, rate=2) for name, lengths in EDGE_ROWS.items()},
         "no_columns": call([0, 0], 0),
-        "all_rows_empty": call([0, 0, 0], rate=2),
-        "first_and_last_empty": call([0, 4, 0, 0, 3, 0], rate=2),
-        "one_long_row": call([1, 0, 5000, 2, 0, 1], rate=2),
-        "some_long_rows": call(SOME_LONG_ROWS),
+        "some_rows_spike": call(EDGE_ROWS["some_long_rows"]),
         "rows_of_more_than_a_block": call([3] * 517, 1031),
         "no_spikes": call([5, 7, 3], rate=-1),
         "all_spike": call([5, 7, 3], rate=2),
@@ -209,9 +195,7 @@ def _edges(dtype):
     cases["only_the_last_spikes"][3][-1] = True
     data, indices, indptr, spikes, y = call([5, 0, 700, 3], rate=2)
     cases["all_in_one_column"] = (data, np.full_like(indices, 2), indptr, spikes, y)
-    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
-        vector = vectors(dtype)[name]
-        ends, each = np.array([0, 1, 1, vector.size], np.int32), np.arange(vector.size, dtype=np.int32)
+    for name, (vector, each, ends) in special_csr(dtype).items():
         cases[name] = (vector, each, ends, np.ones(3, bool), vector[::-1].copy())
     # The synapses of a neuron that did not spike must not matter, even if their weights are NaN or infinite.
     vector = vectors(dtype)["nan"]
@@ -231,8 +215,7 @@ def _bytes_read(data, indices, indptr, spikes, y):
     return total_bytes(indptr, spikes, y) + terms * (data.dtype.itemsize + indices.dtype.itemsize)
 
 
-_WORDS = "csr_binary_rmatvec: data and indices must have one length, indptr one more than spikes"
-_LENGTHS = Failure(jax.errors.JaxRuntimeError, f"ValueError: {_WORDS}")
+_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
 
 OPERATOR = Operator(
     name="csr_binary_rmatvec",
@@ -248,7 +231,7 @@ OPERATOR = Operator(
     },
     peers=peers.CSR_BINARY_RMATVEC,
     dtypes=("float32", "float64"),
-    sample=_sample,
+    sample=csr_sample(_vectors),
     after_csr=_vectors,
     edges=_edges,
     errors=(
@@ -263,9 +246,9 @@ OPERATOR = Operator(
             ),
             {
                 "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-                "warp": Failure(ValueError, _WORDS),
+                "numba": _FAILURE,
+                "numba_parallel": _FAILURE,
+                "warp": Failure(ValueError, LENGTHS),
             },
         ),
     ),

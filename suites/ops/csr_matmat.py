@@ -13,7 +13,7 @@ import numpy as np
 
 import bridge
 from suites import (
-    SOME_LONG_ROWS,
+    EDGE_ROWS,
     CudaKernel,
     ErrorCase,
     Failure,
@@ -24,20 +24,23 @@ from suites import (
     WarpCallable,
     bounded,
     csr,
+    csr_sample,
+    most_in_one_place,
     quantum,
-    row_lengths,
+    special_csr,
     total_bytes,
     values,
-    vectors,
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, rows_of_part
 from suites.backends.numba_cuda import csr_product_narrow, product_kernel, product_launch
 from suites.backends.warp import LANES, scalar, wp
 
 COLUMNS = 8
 """Columns of the dense matrix in a sample."""
+
+LENGTHS = "csr_matmat: data and indices must have one length"
 
 
 @numba.njit(fastmath={"reassoc"})
@@ -68,8 +71,8 @@ def csr_product_rows(data, indices, indptr, X, out, first, last):
 
 @numba.njit
 def csr_matmat(data, indices, indptr, X, out):
-    if indptr.size != out.shape[0] + 1 or data.size != indices.size:
-        raise ValueError("csr_matmat: data and indices must have one length")
+    if not is_csr(data, indices, indptr, out.shape[0]):
+        raise ValueError(LENGTHS)
     csr_product_rows(data, indices, indptr, X, out, 0, out.shape[0])
 
 
@@ -78,8 +81,8 @@ def csr_matmat_parallel(data, indices, indptr, X, out):
     if data.size < ONE_THREAD_BELOW:
         csr_matmat(data, indices, indptr, X, out)
     else:
-        if indptr.size != out.shape[0] + 1 or data.size != indices.size:
-            raise ValueError("csr_matmat: data and indices must have one length")
+        if not is_csr(data, indices, indptr, out.shape[0]):
+            raise ValueError(LENGTHS)
         parts = numba.get_num_threads()
         for part in numba.prange(parts):
             first, last = rows_of_part(indptr, part, parts)
@@ -113,7 +116,7 @@ def csr_matmat_warp(dtype, width):
 def csr_matmat_in_groups(inputs, outs):
     """Takes columns in groups, so that the CPU computes a group with one vector instruction."""
     if inputs[0].shape != inputs[1].shape:
-        raise ValueError("csr_matmat: data and indices must have one length")
+        raise ValueError(LENGTHS)
     (rows, columns), dtype = outs[0].shape, outs[0].dtype
     width = math.gcd(columns, GROUP)
     groups = columns // width
@@ -148,16 +151,6 @@ def _truth(data, indices, indptr, X):
     return Truth((bounded(value, data.dtype, **bound, terms=lengths[:, None] + 1, flushed=lengths[:, None] + 1),))
 
 
-def _sample(dtype, size, seed):
-    random = np.random.default_rng(seed)
-    lengths = row_lengths(size, random)
-    return _inputs(dtype, lengths, lengths.size, COLUMNS, random)
-
-
-def _inputs(dtype, lengths, inner, columns, random):
-    return *csr(dtype, lengths, inner, random), *_dense(dtype, lengths.size, inner, random, columns)
-
-
 def _dense(dtype, rows, inner, random, columns=COLUMNS):
     return (values(dtype, inner * columns, random).reshape(inner, columns),)
 
@@ -167,14 +160,10 @@ def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrices(lengths, inner=11, columns=COLUMNS):
-        return _inputs(dtype, np.array(lengths, np.int64), inner, columns, random)
+        return *csr(dtype, lengths, inner, random), *_dense(dtype, len(lengths), inner, random, columns)
 
     cases = {
-        "no_rows": matrices([]),
-        "all_rows_empty": matrices([0, 0, 0]),
-        "first_and_last_empty": matrices([0, 4, 0, 0, 3, 0]),
-        "one_long_row": matrices([1, 0, 5000, 2, 0, 1]),
-        "some_long_rows": matrices(SOME_LONG_ROWS),
+        **{name: matrices(lengths) for name, lengths in EDGE_ROWS.items()},
         "one_element": matrices([1], 1, 1),
         "no_columns": matrices([5, 7, 3], columns=0),
         "one_column": matrices([5, 0, 700, 3], columns=1),
@@ -186,10 +175,7 @@ def _edges(dtype):
     unread = X.copy()
     unread[3] = np.nan
     cases["nan_that_no_index_names"] = (data, np.where(indices == 3, 4, indices).astype(np.int32), indptr, unread)
-    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
-        vector = vectors(dtype)[name]
-        ends = np.array([0, 1, 1, vector.size], np.int32)
-        each = np.arange(vector.size, dtype=np.int32)
+    for name, (vector, each, ends) in special_csr(dtype).items():
         cases[name] = (vector, each, ends, np.ones((vector.size, 3), dtype))
         # The special values are in one column of X. The results of the other columns must not change.
         X = np.ones((vector.size, 3), dtype)
@@ -198,13 +184,7 @@ def _edges(dtype):
     return cases
 
 
-_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matmat: data and indices must have one length")
-
-
-def _most_rows(indices):
-    """The number of non-zeros in the fullest column of the sparse matrix."""
-    return int(np.bincount(indices).max(initial=0))
-
+_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
 
 OPERATOR = Operator(
     name="csr_matmat",
@@ -220,7 +200,7 @@ OPERATOR = Operator(
     },
     peers=peers.CSR_MATMAT,
     dtypes=("float32", "float64"),
-    sample=_sample,
+    sample=csr_sample(_dense),
     after_csr=_dense,
     edges=_edges,
     errors=(
@@ -234,16 +214,16 @@ OPERATOR = Operator(
             ),
             {
                 "jnp": Failure(TypeError, "incompatible shapes"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-                "warp": Failure(ValueError, "csr_matmat: data and indices must have one length"),
+                "numba": _FAILURE,
+                "numba_parallel": _FAILURE,
+                "warp": Failure(ValueError, LENGTHS),
             },
         ),
     ),
     gradient=Gradient(
         {
             0: lambda data, indices, indptr, X: X.shape[1],
-            3: lambda data, indices, indptr, X: _most_rows(indices) + 1,
+            3: lambda data, indices, indptr, X: most_in_one_place(indices) + 1,
         }
     ),
     bytes_read=total_bytes,

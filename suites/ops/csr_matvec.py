@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from suites import (
-    SOME_LONG_ROWS,
+    EDGE_ROWS,
     CudaKernel,
     ErrorCase,
     Failure,
@@ -24,18 +24,21 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    csr_sample,
+    most_in_one_place,
     partial_sums_at,
     quantum,
-    row_lengths,
+    special_csr,
     total_bytes,
     values,
-    vectors,
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, rows_of_part
 from suites.backends.numba_cuda import csr_row_sums, csr_rows_of, device, streamed
 from suites.backends.warp import LANES, scalar, wp, zeros
+
+LENGTHS = "csr_matvec: data and indices must have one length"
 
 
 @numba.njit(fastmath={"reassoc"})
@@ -57,15 +60,15 @@ def csr_rows(data, indices, indptr, x, out, first, last):
 
 @numba.njit
 def csr_matvec(data, indices, indptr, x, out):
-    if indptr.size != out.size + 1 or data.size != indices.size:
-        raise ValueError("csr_matvec: data and indices must have one length")
+    if not is_csr(data, indices, indptr, out.size):
+        raise ValueError(LENGTHS)
     csr_rows(data, indices, indptr, x, out, 0, out.size)
 
 
 @numba.njit(parallel=True)
 def csr_matvec_parallel(data, indices, indptr, x, out):
-    if indptr.size != out.size + 1 or data.size != indices.size:
-        raise ValueError("csr_matvec: data and indices must have one length")
+    if not is_csr(data, indices, indptr, out.size):
+        raise ValueError(LENGTHS)
     if data.size < ONE_THREAD_BELOW:
         csr_rows(data, indices, indptr, x, out, 0, out.size)
     else:
@@ -120,7 +123,7 @@ def csr_matvec_warp(dtype):
 
 def _launch_warp(inputs, outs):
     if inputs[0].shape != inputs[1].shape:
-        raise ValueError("csr_matvec: data and indices must have one length")
+        raise ValueError(LENGTHS)
     return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"]}
 
 
@@ -142,16 +145,6 @@ def _truth(data, indices, indptr, x):
     return Truth((bounded(value, data.dtype, **bound, terms=lengths + 1, flushed=lengths + 1),))
 
 
-def _sample(dtype, size, seed):
-    random = np.random.default_rng(seed)
-    lengths = row_lengths(size, random)
-    return _inputs(dtype, lengths, lengths.size, random)
-
-
-def _inputs(dtype, lengths, columns, random):
-    return *csr(dtype, lengths, columns, random), *_vector(dtype, lengths.size, columns, random)
-
-
 def _vector(dtype, rows, columns, random):
     return (values(dtype, columns, random),)
 
@@ -160,32 +153,20 @@ def _edges(dtype):
     random = np.random.default_rng(5)
 
     def matrix(lengths, columns=11):
-        return _inputs(dtype, np.array(lengths), columns, random)
+        return *csr(dtype, lengths, columns, random), *_vector(dtype, len(lengths), columns, random)
 
     cases = {
-        "no_rows": matrix([]),
-        "all_rows_empty": matrix([0, 0, 0]),
-        "first_and_last_empty": matrix([0, 4, 0, 0, 3, 0]),
-        "one_long_row": matrix([1, 0, 5000, 2, 0, 1]),
-        "some_long_rows": matrix(SOME_LONG_ROWS),
+        **{name: matrix(lengths) for name, lengths in EDGE_ROWS.items()},
         "one_element": matrix([1], 1),
     }
     data, indices, indptr, x = matrix([5, 7, 3])
     cases["duplicate_indices"] = (data, np.full_like(indices, 2), indptr, x)
-    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
-        vector = vectors(dtype)[name]
-        ends = np.array([0, 1, 1, vector.size], np.int32)
-        cases[name] = (vector, np.arange(vector.size, dtype=np.int32), ends, np.ones(vector.size, dtype))
+    for name, special in special_csr(dtype).items():
+        cases[name] = (*special, np.ones(special[0].size, dtype))
     return cases
 
 
-_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: csr_matvec: data and indices must have one length")
-
-
-def _most_rows(indices):
-    """The number of non-zeros in the fullest column."""
-    return int(np.bincount(indices).max(initial=0))
-
+_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
 
 OPERATOR = Operator(
     name="csr_matvec",
@@ -201,7 +182,7 @@ OPERATOR = Operator(
     },
     peers=peers.CSR_MATVEC,
     dtypes=("float32", "float64"),
-    sample=_sample,
+    sample=csr_sample(_vector),
     after_csr=_vector,
     edges=_edges,
     errors=(
@@ -210,13 +191,13 @@ OPERATOR = Operator(
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, np.float32)),
             {
                 "jnp": Failure(TypeError, "incompatible shapes"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-                "warp": Failure(ValueError, "csr_matvec: data and indices must have one length"),
+                "numba": _FAILURE,
+                "numba_parallel": _FAILURE,
+                "warp": Failure(ValueError, LENGTHS),
             },
         ),
     ),
-    gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x: _most_rows(indices) + 1}),
+    gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x: most_in_one_place(indices) + 1}),
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from suites import (
-    SOME_LONG_ROWS,
+    EDGE_ROWS,
     CudaKernel,
     ErrorCase,
     Failure,
@@ -25,18 +25,20 @@ from suites import (
     WarpKernel,
     bounded,
     csr,
+    csr_sample,
     partial_sums_at,
     quantum,
-    row_lengths,
+    special_csr,
     total_bytes,
     values,
-    vectors,
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, is_csr, rows_of_part
 from suites.backends.numba_cuda import LONG, csr_launch, cuda, kernel, scatter_terms
 from suites.backends.warp import LANES, scalar, wp
+
+LENGTHS = "csr_rmatvec: data and indices must have one length, indptr one more element than x"
 
 
 @numba.njit
@@ -50,8 +52,8 @@ def scatter_rows(data, indices, indptr, x, out, first, last):
 
 @numba.njit
 def csr_rmatvec(data, indices, indptr, x, y, out):
-    if indptr.size != x.size + 1 or data.size != indices.size:
-        raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+    if not is_csr(data, indices, indptr, x.size):
+        raise ValueError(LENGTHS)
     copy_to(out, y)
     scatter_rows(data, indices, indptr, x, out, 0, x.size)
 
@@ -66,17 +68,13 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
     if data.size < ONE_THREAD_BELOW or parts < 2:
         csr_rmatvec(data, indices, indptr, x, y, out)
     else:
-        if indptr.size != x.size + 1 or data.size != indices.size:
-            raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+        if not is_csr(data, indices, indptr, x.size):
+            raise ValueError(LENGTHS)
         partials = np.zeros((parts, y.size), y.dtype)
         for part in numba.prange(parts):
             first, last = rows_of_part(indptr, part, parts)
             scatter_rows(data, indices, indptr, x, partials[part], first, last)
-        for column in numba.prange(y.size):
-            total = y[column]
-            for part in range(parts):
-                total += partials[part, column]
-            out[column] = total
+        add_partials(y, partials, out)
 
 
 @kernel
@@ -129,7 +127,7 @@ def csr_rmatvec_warp(dtype):
 
 def _launch_warp(inputs, outs):
     if inputs[0].shape != inputs[1].shape or inputs[2].shape[0] != inputs[3].shape[0] + 1:
-        raise ValueError("csr_rmatvec: data and indices must have one length, indptr one more element than x")
+        raise ValueError(LENGTHS)
     return {"launch_dims": inputs[3].shape[0] * LANES, "in_out_argnames": ["y"]}
 
 
@@ -152,23 +150,8 @@ def _truth(data, indices, indptr, x, y):
     return Truth((bounded(value, y.dtype, **bound, terms=terms, flushed=terms + 1),))
 
 
-def _most_rows(indices):
-    """The number of non-zeros in the fullest column."""
-    return int(np.bincount(indices).max(initial=0))
-
-
 def _longest(indptr):
     return int(np.diff(indptr).max(initial=0))
-
-
-def _sample(dtype, size, seed):
-    random = np.random.default_rng(seed)
-    lengths = row_lengths(size, random)
-    return _inputs(dtype, lengths, lengths.size, random)
-
-
-def _inputs(dtype, lengths, columns, random):
-    return *csr(dtype, lengths, columns, random), *_vectors(dtype, lengths.size, columns, random)
 
 
 def _vectors(dtype, rows, columns, random):
@@ -179,23 +162,17 @@ def _edges(dtype):
     random = np.random.default_rng(5)
 
     def call(lengths, columns=11):
-        return _inputs(dtype, np.array(lengths, np.int64), columns, random)
+        return *csr(dtype, lengths, columns, random), *_vectors(dtype, len(lengths), columns, random)
 
     cases = {
-        "no_rows": call([]),
+        **{name: call(lengths) for name, lengths in EDGE_ROWS.items()},
         "no_columns": call([0, 0], 0),
-        "all_rows_empty": call([0, 0, 0]),
-        "first_and_last_empty": call([0, 4, 0, 0, 3, 0]),
-        "one_long_row": call([1, 0, 5000, 2, 0, 1]),
-        "some_long_rows": call(SOME_LONG_ROWS),
         "one_element": call([1], 1),
         "most_columns_empty": call([5, 0, 7], 1031),
     }
     data, indices, indptr, x, y = call([5, 0, 700, 3])
     cases["all_in_one_column"] = (data, np.full_like(indices, 2), indptr, x, y)
-    for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
-        vector = vectors(dtype)[name]
-        ends, each = np.array([0, 1, 1, vector.size], np.int32), np.arange(vector.size, dtype=np.int32)
+    for name, (vector, each, ends) in special_csr(dtype).items():
         ones = np.ones(vector.size, dtype)
         cases[name] = (vector, each, ends, np.ones(3, dtype), vector[::-1].copy())
         # A row for each value. All are added up in column 1; the other columns must not change.
@@ -208,8 +185,13 @@ def _edges(dtype):
     return cases
 
 
-_WORDS = "csr_rmatvec: data and indices must have one length, indptr one more element than x"
-_LENGTHS = Failure(jax.errors.JaxRuntimeError, f"ValueError: {_WORDS}")
+_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
+_FAILURES = {
+    "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
+    "numba": _FAILURE,
+    "numba_parallel": _FAILURE,
+    "warp": Failure(ValueError, LENGTHS),
+}
 
 OPERATOR = Operator(
     name="csr_rmatvec",
@@ -225,7 +207,7 @@ OPERATOR = Operator(
     },
     peers=peers.CSR_RMATVEC,
     dtypes=("float32", "float64"),
-    sample=_sample,
+    sample=csr_sample(_vectors),
     after_csr=_vectors,
     edges=_edges,
     errors=(
@@ -238,12 +220,7 @@ OPERATOR = Operator(
                 np.ones(1, np.float32),
                 np.ones(3, np.float32),
             ),
-            {
-                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-                "warp": Failure(ValueError, _WORDS),
-            },
+            _FAILURES,
         ),
         ErrorCase(
             "x_too_short",
@@ -254,12 +231,7 @@ OPERATOR = Operator(
                 np.ones(1, np.float32),
                 np.ones(3, np.float32),
             ),
-            {
-                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-                "warp": Failure(ValueError, _WORDS),
-            },
+            _FAILURES,
         ),
     ),
     gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x, y: _longest(indptr) + 1, 4: 0}),

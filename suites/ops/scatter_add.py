@@ -28,7 +28,7 @@ from suites import (
     wide,
 )
 from suites import values as some_values
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to
 from suites.backends.numba_cuda import THREADS, cuda, kernel, load, tile, tile_count
 from suites.backends.warp import scalar, wp
 
@@ -67,11 +67,7 @@ def scatter_add_parallel(values, targets, scale, acc, out):
         for part in numba.prange(parts):
             first, last = values.size * part // parts, values.size * (part + 1) // parts
             scatter_part(values, targets, scale[0], partials[part], first, last)
-        for slot in numba.prange(acc.size):
-            total = acc[slot]
-            for part in range(parts):
-                total += partials[part, slot]
-            out[slot] = total
+        add_partials(acc, partials, out)
 
 
 @kernel
@@ -135,11 +131,6 @@ def _truth(values, targets, scale, acc):
     whole = np.minimum(quantum(values) * quantum(scale), quantum(acc))
     bound = {"condition": condition, "partial": partial, "quantum": whole, "terms": terms, "flushed": terms + 1}
     return Truth((bounded(value, acc.dtype, **bound),))
-
-
-def most_values(targets):
-    """The largest number of values that one element gets."""
-    return int(np.bincount(targets).max(initial=0))
 
 
 def _sample(dtype, size, seed):
