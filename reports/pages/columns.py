@@ -83,6 +83,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("shapes", "shapes of the inputs", lambda r: json_text(r.record.shapes), kind=Kind.JSON),
         Fact("dtypes", "dtypes of the inputs", lambda r: json_text(r.record.dtypes), kind=Kind.JSON),
         Fact("time", "when the cell ended: ISO 8601, UTC", lambda r: r.record.time),
+        Fact("gpu", "the GPU that ran the cell, in a session on several", lambda r: r.record.gpu),
     ),
     "Outcome": (
         Fact("status", "how the cell ended", lambda r: str(r.status)),

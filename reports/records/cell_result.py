@@ -35,6 +35,8 @@ class CellResult(Part, frozen=True, kw_only=True):
             device reached in the same run, the one that takes longest.
         roof_kind: What takes it, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A roof needs it.
         remarks: What readers of a table should know about the operator, as its author declares.
+        gpu: Identity of the GPU that ran the cell, where a session is spread over several GPUs. Elsewhere None: the
+            device of the run ran it.
 
     Raises:
         RecordError: The fields contradict each other.
@@ -60,6 +62,7 @@ class CellResult(Part, frozen=True, kw_only=True):
     roof_ns: float | None = None
     roof_kind: str | None = None
     remarks: str | None = None
+    gpu: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.cell, Cell):

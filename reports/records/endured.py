@@ -13,7 +13,7 @@ class MemorySample(Part, frozen=True, kw_only=True):
         count: How many calls or kernels were done since the warm-up.
         seconds: Seconds since the warm-up.
         resident_bytes: Resident memory of the process.
-        device_bytes: Used memory of the GPU, by all processes; None on a CPU.
+        device_bytes: Used memory of the GPUs, by all processes; None on a CPU.
     """
 
     count: int

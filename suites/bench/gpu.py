@@ -61,6 +61,13 @@ def management_of(device: jax.Device) -> DeviceManagement | None:
 
 
 @functools.cache
+def among_several(device: jax.Device) -> str | None:
+    """Returns the identity of a CUDA device; None if this process sees no other."""
+    is_alone = len(jax.local_devices(backend="cuda")) < 2
+    return None if is_alone else facts(device.local_hardware_id).get("uuid", str(device))
+
+
+@functools.cache
 def l2_bytes() -> int:
     """Returns the size of the second-level cache."""
     return int(facts(jax.devices("cuda")[0].local_hardware_id).get("l2_bytes", _DEFAULT_L2_BYTES))

@@ -16,7 +16,7 @@ from reports.render.page import show
 from reports.render.visible import visible
 from suites.bench import run_header
 from suites.cells.selection import Selection, SelectionError
-from suites.endurance.trial import KINDS, SUBJECTS, EnduranceTrial
+from suites.endurance.trial import KINDS, SUBJECTS, THREADED, EnduranceTrial
 from suites.endurance.trial_process import run_trial
 
 
@@ -67,7 +67,7 @@ def trials_of(options: argparse.Namespace) -> list[EnduranceTrial]:
         EnduranceTrial(
             kind, subject, options.device,
             count={"calls": options.calls, "kernels": options.kernels}.get(kind, 0),
-            seconds=options.seconds if kind == "threads" else 0.0,
+            seconds=options.seconds if kind in THREADED else 0.0,
             limit_s=options.timeout,
         )
         for kind in kinds

@@ -1,4 +1,4 @@
-"""Samples the memory of this process and of its GPU while a trial goes on."""
+"""Samples the memory of this process and of its GPUs while a trial goes on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import gc
 import os
 import time
 from pathlib import Path
+
+import jax
 
 from bridge.ffi.cuda import driver
 from reports import MemorySample
@@ -23,19 +25,22 @@ def resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def device_bytes(ordinal: int = 0) -> int:
-    """Returns the used memory of a GPU, by all processes: what XLA, modules and graphs hold counts."""
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    with driver.current(ordinal):
-        driver.library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-    return total.value - free.value
+def device_bytes() -> int:
+    """Returns the used memory of the GPUs, by all processes: what XLA, modules and graphs hold counts."""
+    used = 0
+    for device in jax.local_devices(backend="cuda"):
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with driver.current(device.local_hardware_id):
+            driver.library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        used += total.value - free.value
+    return used
 
 
 class MemoryUse:
     """The samples of a trial. Its clock starts with the first sample.
 
     Args:
-        platform: ``cuda`` samples the memory of the first GPU too.
+        platform: ``cuda`` samples the memory of the GPUs too.
     """
 
     def __init__(self, platform: str) -> None:

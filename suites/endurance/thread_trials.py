@@ -1,12 +1,17 @@
-"""Calls mixed kernels from 16 threads on several devices, while threads also trace, register, release and export."""
+"""Calls mixed kernels from 16 threads on several devices.
+
+In a trial of ``threads``, threads also trace, register, release and export, and every new kernel and program takes
+memory. In a trial of ``thread-calls`` they only call what was compiled before, so memory must stay as it is.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +24,19 @@ import numpy as np
 import bridge
 from reports import Endurance
 from suites.endurance.memory_use import MemoryUse
-from suites.endurance.trial import EnduranceTrial, TrialError, TrialUnavailableError
+from suites.endurance.trial import DEFINING, EnduranceTrial, TrialError, TrialUnavailableError
 
 THREADS = 16
 SIZE = 4096
 SAMPLES = 40
 LOOP = 30
 """Calls in a compiled loop."""
+
+WARM_UP = 0.1
+"""The share of a trial before its first sample of memory: each thread takes its stack and its part of the heap."""
+
+ALLOWED_BYTES = 4 << 20
+"""Growth of memory that is no leak, where nothing is defined: arenas and pools of libraries settle."""
 
 _STEP = np.float32(0.5)
 
@@ -61,12 +72,32 @@ class Op:
     call: Callable[[jax.Array], jax.Array]
     platforms: tuple[str, ...] = ("cpu",)
 
+    def in_loop(self, x: jax.Array) -> jax.Array:
+        """Calls it :data:`LOOP` times."""
+        result: jax.Array = jax.lax.fori_loop(0, LOOP, lambda _, carry: self.call(carry), x)
+        return result
+
+    @functools.cached_property
+    def compiled_loop(self) -> Callable[[jax.Array], jax.Array]:
+        """:meth:`in_loop`, compiled once for each device."""
+        return jax.jit(self.in_loop)
+
+    @functools.cached_property
+    def compiled_batch(self) -> Callable[[jax.Array], jax.Array]:
+        """A batch of two calls, compiled once for each device."""
+        return jax.jit(lambda x: jax.vmap(self.call)(jnp.stack([x, x]))[1])
+
+
+Step = Callable[[jax.Array, Op, random.Random], int]
+"""Calls a function on an input, checks the results, and returns the number of calls."""
+
 
 @dataclass
 class _Shared:
     """What all threads of a trial use.
 
     Attributes:
+        steps: What threads do, with its weight.
         ops: The functions.
         devices: The devices.
         inputs: The input on each device.
@@ -75,6 +106,7 @@ class _Shared:
         problem: What went wrong first.
     """
 
+    steps: Mapping[Step, float]
     ops: Sequence[Op]
     devices: Sequence[jax.Device]
     inputs: dict[jax.Device, jax.Array]
@@ -84,7 +116,7 @@ class _Shared:
 
 
 def endure_threads(trial: EnduranceTrial) -> Endurance:
-    """Runs a trial of threads for ``seconds``. Growth of memory is reported: every new kernel and program takes some.
+    """Runs a trial of threads for ``seconds``. Growth is only reported where threads define kernels and programs.
 
     Raises:
         TrialError: A call raised, or gave a wrong result, or another threading layer ran.
@@ -93,19 +125,23 @@ def endure_threads(trial: EnduranceTrial) -> Endurance:
     _require_layer()
     devices = jax.devices("cpu") + (jax.devices("cuda") if trial.platform == "cuda" else [])
     start = np.arange(SIZE, dtype=np.float32)
+    defines = trial.kind == DEFINING
     shared = _Shared(
-        _ops(trial.platform), devices, {device: jax.device_put(start, device) for device in devices},
+        _STEPS if defines else _CALLS, _ops(trial.platform), devices,
+        {device: jax.device_put(start, device) for device in devices},
     )  # fmt: skip
     for device in devices:
         for op in _running_on(device, shared):
             with jax.default_device(device):
-                _call(shared.inputs[device], op, random.Random(0))
+                for step in _CALLS:
+                    step(shared.inputs[device], op, random.Random(0))
     shared.end = time.monotonic() + trial.seconds
-    memory = MemoryUse(trial.platform)
-    memory.sample(0)
     threads = [threading.Thread(target=_work, args=(shared, index), daemon=True) for index in range(THREADS)]
     for thread in threads:
         thread.start()
+    time.sleep(WARM_UP * trial.seconds)
+    memory = MemoryUse(trial.platform)
+    memory.sample(sum(shared.done))
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(trial.seconds / SAMPLES / THREADS)
@@ -115,7 +151,7 @@ def endure_threads(trial: EnduranceTrial) -> Endurance:
         raise TrialError(shared.problem)
     if numba.threading_layer() != trial.subject:
         raise TrialError(f"Numba's threading layer was {numba.threading_layer()}, expected {trial.subject}")
-    return Endurance(unit="call", samples=memory.samples)
+    return Endurance(unit="call", samples=memory.samples, allowed_bytes=None if defines else ALLOWED_BYTES)
 
 
 def _require_layer() -> None:
@@ -130,7 +166,7 @@ def _require_layer() -> None:
 def _work(shared: _Shared, index: int) -> None:
     """Makes random steps until the end, or until a thread finds something wrong."""
     choose = random.Random(index)
-    steps, weights = zip(*_STEPS.items(), strict=True)
+    steps, weights = zip(*shared.steps.items(), strict=True)
     try:
         while time.monotonic() < shared.end and shared.problem is None:
             device = choose.choice(shared.devices)
@@ -160,13 +196,17 @@ def _call(x: jax.Array, op: Op, choose: random.Random) -> int:
     return _expect(op.call(op.call(x)), 2, "two calls")
 
 
+def _compiled_loop(x: jax.Array, op: Op, choose: random.Random) -> int:
+    return _expect(op.compiled_loop(x), LOOP, "a compiled loop of calls")
+
+
+def _compiled_batch(x: jax.Array, op: Op, choose: random.Random) -> int:
+    return _expect(op.compiled_batch(x), 1, "a compiled batch")
+
+
 def _loop(x: jax.Array, op: Op, choose: random.Random) -> int:
-    return _expect(_in_loop(op, x), LOOP, "a loop of calls")
-
-
-def _in_loop(op: Op, x: jax.Array) -> jax.Array:
-    result: jax.Array = jax.lax.fori_loop(0, LOOP, lambda _, carry: op.call(carry), x)
-    return result
+    """Traces a loop, and runs it."""
+    return _expect(op.in_loop(x), LOOP, "a loop of calls")
 
 
 def _trace(x: jax.Array, op: Op, choose: random.Random) -> int:
@@ -207,10 +247,11 @@ def _export(x: jax.Array, op: Op, choose: random.Random) -> int:
     return _expect(jax.export.deserialize(program.serialize()).call(x), 1, "an exported program")
 
 
-_STEPS: dict[Callable[[jax.Array, Op, random.Random], int], float] = {
-    _call: 80, _loop: 8, _trace: 3, _batch: 5, _register: 1, _release: 1, _export: 2,
-}  # fmt: skip
-"""What threads do, with its weight."""
+_CALLS: dict[Step, float] = {_call: 80, _compiled_loop: 10, _compiled_batch: 10}
+"""What threads do that only call, with its weight."""
+
+_STEPS: dict[Step, float] = {_call: 80, _loop: 8, _trace: 3, _batch: 5, _register: 1, _release: 1, _export: 2}
+"""What threads do that also define kernels and programs, with its weight."""
 
 
 def _ops(platform: str) -> list[Op]:

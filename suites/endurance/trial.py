@@ -9,8 +9,21 @@ import msgspec
 from reports import Cell
 from reports.records.cell import Parameter
 
-KINDS = ("calls", "kernels", "threads")
+DEFINING = "threads"
+"""The kind of trials whose threads also define kernels and programs."""
+
+KINDS = ("calls", "kernels", "thread-calls", DEFINING)
 """The kinds of trials."""
+
+THREADED = ("thread-calls", DEFINING)
+"""The kinds that take a time, not a count."""
+
+_LAYERS = {
+    "workqueue": "16 threads, Numba's own threading layer",
+    "omp": "16 threads, OpenMP",
+    "tbb": "16 threads, TBB",
+}
+_ALSO_ON_GPUS = {"omp": "16 threads on the CPU and on the GPUs, OpenMP"}
 
 SUBJECTS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("calls", "cpu"): {
@@ -35,12 +48,10 @@ SUBJECTS: Mapping[tuple[str, str], Mapping[str, str]] = {
         "cuda-raw": "kernels in CUDA C++",
         "warp": "Warp kernels",
     },
-    ("threads", "cpu"): {
-        "workqueue": "16 threads, Numba's own threading layer",
-        "omp": "16 threads, OpenMP",
-        "tbb": "16 threads, TBB",
-    },
-    ("threads", "cuda"): {"omp": "16 threads on the CPU and on the GPUs, OpenMP"},
+    ("thread-calls", "cpu"): _LAYERS,
+    ("thread-calls", "cuda"): _ALSO_ON_GPUS,
+    (DEFINING, "cpu"): _LAYERS,
+    (DEFINING, "cuda"): _ALSO_ON_GPUS,
 }
 """What the trials of each kind and platform are about, by the name that ``--backend`` takes, in words."""
 

@@ -22,7 +22,7 @@ from reports import CellResult, Endurance, Status
 from reports.pages.grown import leak
 from suites.checks.judging.blame import status_of
 from suites.checks.judging.reasons import described
-from suites.endurance.trial import EnduranceTrial, TrialError, TrialUnavailableError
+from suites.endurance.trial import THREADED, EnduranceTrial, TrialError, TrialUnavailableError
 
 _GRACE_S = 30.0
 """Seconds beyond the limit of a trial after which its process is killed: it should have ended itself."""
@@ -36,7 +36,7 @@ _LAST = 2000
 _HOMES = {
     "calls": ("suites.endurance.call_trials", "endure_calls"),
     "kernels": ("suites.endurance.kernel_trials", "endure_kernels"),
-    "threads": ("suites.endurance.thread_trials", "endure_threads"),
+    **dict.fromkeys(THREADED, ("suites.endurance.thread_trials", "endure_threads")),
 }
 
 
@@ -86,7 +86,7 @@ def _variables(trial: EnduranceTrial) -> dict[str, str]:
         # The memory of XLA's pool shows only if the pool takes it when it needs it.
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
-    if trial.kind == "threads":
+    if trial.kind in THREADED:
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
         found |= {"NUMBA_THREADING_LAYER": trial.subject, "XLA_FLAGS": flags.strip()}
     return found

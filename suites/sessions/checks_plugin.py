@@ -189,7 +189,7 @@ class ChecksSession:
         result = CellResult(
             cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
             reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
-            accuracy=found.accuracy,
+            accuracy=found.accuracy, gpu=found.gpu,
         )  # fmt: skip
         if self.refusal:
             return
@@ -305,7 +305,9 @@ class ChecksSession:
             write(note)
         seconds = time.monotonic() - self._begun
         place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
-        write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
+        gpus = {found.gpu for found in self._recorded.values()} - {None}
+        spread = f" on {len(gpus)} GPUs" if gpus else ""
+        write(f"{len(self._recorded)} cells in {seconds:.0f} s{spread}{place}")
         seed = self._config.option.kb_seed
         write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
         summary = self._config.option.kb_summary or (

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from reports import Accuracy, Cell, Status
+from suites.bench import gpu
 from suites.cells.case import Case, input_types
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
@@ -24,6 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str | None
     accuracy: Accuracy | None = None
+    gpu: str | None = None
     shapes: list[list[int]] = []
     dtypes: list[str] = []
 
@@ -50,6 +52,7 @@ def finding(
     found = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
         accuracy=evidence.accuracy if evidence else None,
+        gpu=gpu.among_several(case.device) if status is not Status.SKIPPED and case.platform == "cuda" else None,
     )  # fmt: skip
     return msgspec.to_builtins(found)
 

@@ -19,6 +19,7 @@ from reports.errors import ReportError
 from reports.options import EXIT_HELP, Exit, Parser, add_output, add_selection, again, minutes, percent, seconds, whole
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
+from suites.endurance.trial import KINDS
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
@@ -458,11 +459,11 @@ def parser() -> Parser:
 def _add_amounts(endure: argparse.ArgumentParser) -> None:
     """Adds what only ``endure`` has: its trials, and how much each does."""
     text = "only trials of this kind; may be repeated"
-    endure.add_argument("--trial", action="append", choices=("calls", "kernels", "threads"), help=text)
+    endure.add_argument("--trial", action="append", choices=KINDS, help=text)
     endure.add_argument("--backend", action="append", metavar="NAME", help="only this trial; may be repeated")
     for name, count in (("calls", 1_000_000), ("kernels", 100)):
         endure.add_argument(f"--{name}", type=whole(1), default=count, metavar="N", help=f"(default: {count:,})")
-    text = "of a trial of threads (default: %(default)s)"
+    text = "of a trial with threads (default: %(default)s)"
     endure.add_argument("--seconds", type=seconds, default=20.0, metavar="S", help=text)
     text = "seconds for a trial at most; then it shows the stacks of its threads (default: %(default)s)"
     endure.add_argument("--timeout", type=seconds, default=1800.0, metavar="S", help=text)

@@ -63,6 +63,7 @@ def full(**changes):
         "roof_ns": 5.0,
         "roof_kind": "scattered reads of 4 bytes (95 G/s)",
         "remarks": "two passes by design",
+        "gpu": "GPU-2",
         "hlo": ["ROOT %a = f32[4] custom-call(%b)"],
     }
     return make_record(**{**fields, **changes})

@@ -3,16 +3,18 @@
 import contextlib
 import gc
 import io
+import random
 
 import jax
 import numba
+import numpy as np
 import pytest
 
 from bridge import numba_kernel
 from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites.dispatch.path import CallPath, custom_call
-from suites.endurance import call_trials, trial_process
+from suites.endurance import call_trials, thread_trials, trial_process
 from suites.endurance.call_trials import endure_calls
 from suites.endurance.kernel_trials import endure_kernels
 from suites.endurance.trial import KINDS, SUBJECTS, EnduranceTrial, TrialError
@@ -64,6 +66,29 @@ def test_threads_call_trace_register_release_and_export_at_once():
     assert result.status is Status.PASSED, f"{result.reason}\n{said}"
     assert result.endurance is not None
     assert result.endurance.done > 16
+
+
+def test_threads_that_only_call_take_no_memory():
+    result, said = run_trial(EnduranceTrial("thread-calls", "workqueue", "cpu", seconds=2.0, limit_s=200))
+    assert result.status is Status.PASSED, f"{result.reason}\n{said}"
+    assert result.endurance is not None
+    assert result.endurance.allowed_bytes == thread_trials.ALLOWED_BYTES
+
+
+def test_what_threads_call_was_compiled_before(caplog):
+    (device, *_), start = jax.devices("cpu"), np.arange(thread_trials.SIZE, dtype=np.float32)
+    x, ops = jax.device_put(start, device), thread_trials._ops("cpu")
+
+    def compiled():
+        caplog.clear()
+        with jax.log_compiles(), jax.default_device(device):
+            for op in ops:
+                for step in thread_trials._CALLS:
+                    assert step(x, op, random.Random(0)) > 0
+        return [record.message for record in caplog.records if "ompil" in record.message or "tracing" in record.message]
+
+    assert compiled()
+    assert compiled() == []
 
 
 def test_a_trial_that_takes_too_long_ends_and_shows_its_stacks():
