@@ -22,7 +22,7 @@ import jax
 from bridge.errors import BridgeError, PlatformError
 from bridge.ffi import forked
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
-from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.addresses import c_function, words_at
 from bridge.ffi.native.table import NativeTable
 from bridge.ffi.native.trampoline import Trampoline
 
@@ -182,10 +182,10 @@ class Target:
 
     def _first_call(self, frame_address: int) -> int:
         """Stands in for the handler until it is compiled: answers XLA's questions, and compiles it when called."""
-        frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
+        frame = _at("XLA_FFI_CallFrame", frame_address)
         extension = frame.extension_start
-        if extension != header.types.NULL and extension.type == EXTENSION.METADATA_TYPE:
-            metadata = header.types.cast("XLA_FFI_Metadata_Extension*", extension).metadata
+        if extension and _at("XLA_FFI_Extension_Base", extension).type == EXTENSION.METADATA_TYPE:
+            metadata = _at("XLA_FFI_Metadata", _at("XLA_FFI_Metadata_Extension", extension).metadata)
             metadata.api_version.major_version, metadata.api_version.minor_version = VERSION.MAJOR, VERSION.MINOR
             metadata.traits = self._traits
             return 0
@@ -239,11 +239,11 @@ class Target:
         from bridge.ffi.cuda import embedded
 
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
-        frame = header.types.cast("XLA_FFI_CallFrame*", frame_address)
+        frame = _at("XLA_FFI_CallFrame", frame_address)
         try:
             description = _string_attribute(frame, "kernel")
             forked.require_own_process(self.name)
-            if _has_attribute(frame, "code"):
+            if "code" in _attributes(frame):
                 text = _string_attribute(frame, "code")
                 answer[0] = self.publish(description, lambda: Built(embedded.read(text))).address
                 return
@@ -254,29 +254,36 @@ class Target:
             answer[1] = _create_error(frame, f"{type(error).__name__}: {error}")
 
 
+def _at(struct: str, address: int) -> Any:
+    """The struct at an address, in memory that belongs to XLA."""
+    return header.struct(struct).from_address(address)
+
+
+def _text(span_address: int) -> str:
+    span = _at("XLA_FFI_ByteSpan", span_address)
+    return ctypes.string_at(span.ptr, span.len).decode() if span.len else ""
+
+
+def _attributes(frame: Any) -> dict[str, int]:
+    """The addresses of the attributes of a call, by their names."""
+    names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
+    return dict(zip(map(_text, names), values, strict=True))
+
+
 def _string_attribute(frame: Any, name: str) -> str:
-    types = header.types
-    for index in range(frame.attrs.size):
-        span = frame.attrs.names[index]
-        if types.string(span.ptr, span.len).decode() == name:
-            value = types.cast("XLA_FFI_ByteSpan*", frame.attrs.attrs[index])
-            return bytes(types.buffer(value.ptr, value.len)).decode()
-    raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
-
-
-def _has_attribute(frame: Any, name: str) -> bool:
-    types = header.types
-    spans = (frame.attrs.names[index] for index in range(frame.attrs.size))
-    return any(types.string(span.ptr, span.len).decode() == name for span in spans)
+    address = _attributes(frame).get(name)
+    if address is None:
+        raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
+    return _text(address)
 
 
 def _create_error(frame: Any, message: str) -> int:
-    types = header.types
-    text = types.new("char[]", message.encode())
-    args = types.new("XLA_FFI_Error_Create_Args*")
-    args.struct_size, args.message, args.errc = ERROR.BYTES, text, ERROR.NOT_FOUND
-    create = types.cast("XLA_FFI_Error_Create*", frame.api.XLA_FFI_Error_Create)
-    return int(types.cast("intptr_t", create(args)))
+    text = ctypes.create_string_buffer(message.encode())
+    args = header.struct("XLA_FFI_Error_Create_Args")(
+        struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=ERROR.NOT_FOUND
+    )
+    create = _at("XLA_FFI_Api", frame.api).XLA_FFI_Error_Create
+    return int(_FIRST_CALL(create)(ctypes.addressof(args)))
 
 
 _FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import re
 import threading
 from collections import deque
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge.ffi.native.abi import FRAME, header
-from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.addresses import c_function, words_at
 from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults
@@ -114,8 +115,8 @@ class _Session:
 
     def call(self, address: int) -> int:
         """Does what the handler does for a frame, on guarded copies of its arrays."""
-        frame = _TYPES.cast("XLA_FFI_CallFrame*", address)
-        if frame.extension_start != _TYPES.NULL or frame.stage != FRAME.EXECUTE:
+        frame = _FRAME.from_address(address)
+        if frame.extension_start or frame.stage != FRAME.EXECUTE:
             return int(self._handler(address))
         try:
             arrays = _Arrays(frame, self._at_end, self._byte)
@@ -162,21 +163,21 @@ class _Arrays:
     def __init__(self, frame: Any, at_end: bool, byte: int):
         self._kept: list[Any] = []
         self._arrays: dict[Any, _Array] = {}
-        self._frame = _TYPES.new("XLA_FFI_CallFrame*", frame[0])
+        self._frame = _FRAME.from_buffer_copy(frame)
         try:
             self._place_all(frame, at_end, byte)
         except Exception:
             self.release()
             raise
-        self.frame_address = int(_TYPES.cast("intptr_t", self._frame))
+        self.frame_address = ctypes.addressof(self._frame)
 
     def _place_all(self, frame: Any, at_end: bool, byte: int) -> None:
-        outputs = [_buffer(frame.rets.rets[index]) for index in range(frame.rets.size)]
-        written = {int(_TYPES.cast("intptr_t", each.data)) for each in outputs}
-        inputs = [_buffer(frame.args.args[index]) for index in range(frame.args.size)]
+        outputs = [_buffer(each) for each in words_at(frame.rets.rets, frame.rets.size)]
+        written = {each.data or 0 for each in outputs}
+        inputs = [_buffer(each) for each in words_at(frame.args.args, frame.args.size)]
         for index, buffer in enumerate(inputs):
             # An output with the address of an input is the same memory: the kernel changes the input in place.
-            address = int(_TYPES.cast("intptr_t", buffer.data))
+            address = buffer.data or 0
             self._place(f"input {index}", buffer, at_end, is_written=address in written).copy_from(address)
         for index, buffer in enumerate(outputs):
             known = len(self._arrays)
@@ -210,27 +211,25 @@ class _Arrays:
 
     def _place(self, name: str, buffer: Any, at_end: bool, *, is_written: bool) -> GuardedRegion:
         """Gives a buffer its region: the same for two buffers of one size at one address."""
-        address = int(_TYPES.cast("intptr_t", buffer.data))
+        address = buffer.data or 0
         item_bytes = _ITEM_BYTES[buffer.dtype]
-        size = item_bytes
-        for axis in range(buffer.rank):
-            size *= buffer.dims[axis]
+        size = item_bytes * math.prod(words_at(buffer.dims, buffer.rank))
         key = (address, size) if size else name
         if key not in self._arrays:
             region = GuardedRegion(size, at_end=at_end)
             self._arrays[key] = _Array(name, region, item_bytes, address, is_written)
-        buffer.data = _TYPES.cast("void*", self._arrays[key].region.address)
+        buffer.data = self._arrays[key].region.address
         return self._arrays[key].region
 
-    def _pointers(self, buffers: list[Any]) -> Any:
-        pointers = _TYPES.new("void*[]", [_TYPES.cast("void*", each) for each in buffers])
+    def _pointers(self, buffers: list[Any]) -> int:
+        pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
         self._kept += [pointers, *buffers]
-        return pointers
+        return ctypes.addressof(pointers)
 
 
-def _buffer(address: Any) -> Any:
+def _buffer(address: int) -> Any:
     """A copy of the description of a buffer, whose data still is XLA's."""
-    return _TYPES.new("XLA_FFI_Buffer*", _TYPES.cast("XLA_FFI_Buffer*", address)[0])
+    return _BUFFER.from_buffer_copy(_BUFFER.from_address(address))
 
 
 def _item_bytes(dtype: str) -> int:
@@ -239,7 +238,7 @@ def _item_bytes(dtype: str) -> int:
     return max(1, int(bits[0]) // 8) if bits else int(dtype == "PRED")
 
 
-_TYPES = header.types
+_FRAME, _BUFFER = header.struct("XLA_FFI_CallFrame"), header.struct("XLA_FFI_Buffer")
 _ITEM_BYTES = {
     value: _item_bytes(name.rpartition("XLA_FFI_DataType_")[2])
     for value, name in header.names("XLA_FFI_DataType").items()

@@ -7,16 +7,20 @@ field that the handlers need, importing this module raises :class:`~bridge.error
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-import cffi
 import jax.ffi
 from jaxlib.version import __version__ as jaxlib_version
 
 from bridge.errors import AbiError
+from bridge.ffi.native.c_declarations import Declarations, UnreadableDeclarationError
+
+T = TypeVar("T")
 
 WORD_BYTES = 8
 
@@ -29,12 +33,7 @@ class Header:
     """
 
     def __init__(self, text: str):
-        self.types = cffi.FFI()
-        try:
-            self.types.cdef(_declarations(text))
-        except (cffi.CDefError, cffi.FFIError) as error:
-            raise _unknown(f"c_api.h does not parse: {error}") from error
-        self._constants = self.types.dlopen(None)
+        self._declarations = _known(lambda: Declarations(_without_macros(text)))
         self.major, self.minor = (self._macro(text, f"XLA_FFI_API_{part}") for part in ("MAJOR", "MINOR"))
         if self.major != 0:
             raise _unknown(f"its version is {self.major}.{self.minor}, expected 0.x")
@@ -46,12 +45,23 @@ class Header:
             raise _unknown(f"c_api.h does not define {name}")
         return int(found[1])
 
+    def struct(self, name: str) -> type[ctypes.Structure]:
+        """A struct, in which every pointer has the type ``c_void_p``."""
+        return _known(lambda: self._declarations.struct(name))
+
+    def _field(self, name: str, path: tuple[str, ...]) -> tuple[int, int]:
+        """Byte offset and size of a field; a path reaches into structs held by value."""
+        offset, size, struct = 0, 0, cast(Any, self.struct(name))
+        for field in path:
+            found = getattr(struct, field, None)
+            if found is None:
+                raise _unknown(f"c_api.h has no field {name}.{'.'.join(path)}")
+            offset, size, struct = offset + found.offset, found.size, dict(struct._fields_)[field]
+        return offset, size
+
     def byte(self, struct: str, *path: str) -> int:
         """Byte offset of a field; a path reaches into structs held by value."""
-        try:
-            return int(self.types.offsetof(struct, *path))
-        except (cffi.CDefError, cffi.FFIError, KeyError, TypeError) as error:
-            raise _unknown(f"c_api.h has no field {struct}.{'.'.join(path)}") from error
+        return self._field(struct, path)[0]
 
     def word(self, struct: str, *path: str) -> int:
         """Word index of a field; a path reaches into structs held by value."""
@@ -62,70 +72,31 @@ class Header:
 
     def end(self, struct: str, field: str) -> int:
         """Bytes from the start of a struct to the end of one field, as XLA's ``*_STRUCT_SIZE`` constants count."""
-        fields = dict(self.types.typeof(struct).fields)
-        return self.byte(struct, field) + int(self.types.sizeof(fields[field].type))
+        return sum(self._field(struct, (field,)))
 
     def names(self, enumeration: str) -> dict[int, str]:
         """The enumerators of an enumeration by their values."""
-        try:
-            return dict(self.types.typeof(enumeration).elements)
-        except (cffi.CDefError, cffi.FFIError, AttributeError) as error:
-            raise _unknown(f"c_api.h has no enumeration {enumeration}") from error
+        values = _known(lambda: self._declarations.enumerators(enumeration))
+        return {value: name for name, value in values.items()}
 
     def constant(self, name: str) -> int:
         """Value of an enumerator."""
-        value = getattr(self._constants, name, None)
-        if value is None:
-            raise _unknown(f"c_api.h has no constant {name}")
-        return int(value)
+        return _known(lambda: self._declarations.constant(name))
 
 
-def _declarations(text: str) -> str:
-    """Reduces the header to declarations that cffi parses: no comments, directives or macro calls."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+def _without_macros(text: str) -> str:
+    """The declarations of the header: no directives of the preprocessor, and no macro calls."""
     text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
     text = re.sub(r"XLA_FFI_DEFINE_STRUCT_TRAITS\((\w+),\s*\w+\);", r"typedef struct \1 \1;", text)
     text = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", r"void* \1;", text)
-    text = re.sub(r'extern "C" \{(.*)\}', r"\1", text, flags=re.DOTALL)
-    return _needed(re.sub(r"\b(\d+)u\b", r"\1", text))
+    return re.sub(r'extern "C" \{(.*)\}', r"\1", text, flags=re.DOTALL)
 
 
-_NEEDED = (
-    "XLA_FFI_Api", "XLA_FFI_Array", "XLA_FFI_AttrType", "XLA_FFI_Buffer", "XLA_FFI_ByteSpan", "XLA_FFI_CallFrame",
-    "XLA_FFI_DataType", "XLA_FFI_DeviceOrdinal_Get_Args", "XLA_FFI_Error_Code", "XLA_FFI_Error_Create",
-    "XLA_FFI_Error_Create_Args", "XLA_FFI_ExecutionStage", "XLA_FFI_Extension_Type", "XLA_FFI_Handler_TraitsBits",
-    "XLA_FFI_Metadata_Extension", "XLA_FFI_Scalar", "XLA_FFI_Stream_Get_Args",
-)  # fmt: skip
-"""The types that the bridge reads fields of, or casts to."""
-
-_DECLARATION = re.compile(r"(?:[^;{}]|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})+;")
-_TYPE = re.compile(r"\b(\w+)(?=[\s*]+\w)")
-
-
-def _needed(declarations: str) -> str:
-    """The declarations of the needed types and of the types that these name. To parse the others takes much longer."""
-    parts = _DECLARATION.findall(declarations)
-    if "".join(parts).split() != declarations.split():
-        return declarations  # cffi says what is wrong with them
-    homes: dict[str, list[int]] = {}
-    for index, part in enumerate(parts):
-        for name in _declared(part):
-            homes.setdefault(name, []).append(index)
-    kept: set[int] = set()
-    pending = list(_NEEDED)
-    while pending:
-        for index in homes.pop(pending.pop(), ()):
-            if index not in kept:
-                kept.add(index)
-                pending += _TYPE.findall(parts[index])
-    return "".join(parts[index] for index in sorted(kept))
-
-
-def _declared(declaration: str) -> list[str]:
-    """The names that a declaration gives to types: before its body and after it, or before its parameters."""
-    head, brace, rest = declaration.partition("{")
-    named = f"{head};{rest.rpartition('}')[2]}" if brace else head
-    return re.findall(r"(\w+)\s*[;(]", named)
+def _known(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except UnreadableDeclarationError as error:
+        raise _unknown(f"c_api.h has {error}") from error
 
 
 def _unknown(what: str) -> AbiError:

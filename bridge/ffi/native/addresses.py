@@ -1,4 +1,4 @@
-"""Takes the addresses of C strings and of C functions, for native code."""
+"""Takes the addresses of C strings and of C functions for native code, and reads arrays of words at an address."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def c_function(function: Any) -> int:
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address
+
+
+def words_at(address: int | None, count: int) -> list[int]:
+    """Copies 8-byte words, such as addresses and extents. Where there are none, there need be no address."""
+    return list((ctypes.c_int64 * count).from_address(address or 0)) if count else []

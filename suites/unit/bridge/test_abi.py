@@ -1,7 +1,12 @@
 """The FFI layout is read from the header, and a header that does not fit is refused."""
 
+import ctypes
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
+import jax.ffi
 import pytest
 
 import bridge
@@ -10,13 +15,29 @@ from bridge.ffi.native import abi
 TEXT = abi.read_header()
 
 
-def test_offsets_agree_with_a_c_compiler_of_the_same_header():
-    types = abi.header.types
-    frame = types.new("XLA_FFI_CallFrame*")
-    start = int(types.cast("uintptr_t", frame))
-    assert int(types.cast("uintptr_t", types.addressof(frame.args, "args"))) == start + 8 * abi.FRAME.ARGS
-    assert int(types.cast("uintptr_t", types.addressof(frame[0], "stage"))) == start + abi.FRAME.STAGE_BYTE
-    assert types.sizeof("XLA_FFI_Error_Create_Args") >= abi.ERROR.BYTES
+def test_every_offset_and_constant_agrees_with_a_c_compiler_of_the_same_header(tmp_path):
+    compiler = shutil.which("cc") or pytest.skip("there is no C compiler")
+    plain = re.sub(r"//[^\n]*", "", TEXT)
+    structs = {name: abi.header.struct(name) for name in re.findall(r"struct (\w+) \{", plain)}
+    # A macro of the header declares the functions of its table; the others are constants of enumerations.
+    constants = re.findall(r"^  (XLA_FFI_\w+) = ", plain, flags=re.MULTILINE)
+    assert len(structs) > 30
+    assert len(constants) > 60
+    expressions = [f"sizeof(struct {name})" for name in structs]
+    expressions += [f"offsetof(struct {name}, {field})" for name in structs for field, _ in structs[name]._fields_]
+    program = Path(tmp_path, "layout.c")
+    program.write_text(
+        '#include <stdio.h>\n#include "xla/ffi/api/c_api.h"\nint main() {'
+        + "".join(f'printf("%lld\\n", (long long)({each}));' for each in [*expressions, *constants])
+        + "}"
+    )
+    includes = jax.ffi.include_dir()
+    subprocess.run([compiler, "-w", f"-I{includes}", str(program), "-o", str(tmp_path / "layout")], check=True)
+    printed = subprocess.run([tmp_path / "layout"], check=True, capture_output=True, text=True).stdout
+    expected = [ctypes.sizeof(each) for each in structs.values()]
+    expected += [abi.header.byte(name, field) for name in structs for field, _ in structs[name]._fields_]
+    expected += [abi.header.constant(name) for name in constants]
+    assert expected == list(map(int, printed.split()))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +47,13 @@ def test_offsets_agree_with_a_c_compiler_of_the_same_header():
         (r"XLA_FFI_AttrType_SCALAR = 3", "XLA_FFI_AttrType_NUMBER = 3", "no constant XLA_FFI_AttrType_SCALAR"),
         (r"#define XLA_FFI_API_MAJOR 0", "#define XLA_FFI_API_MAJOR 1", "version is 1"),
         (r"#define XLA_FFI_API_MINOR", "#define XLA_FFI_API_PATCH", "does not define XLA_FFI_API_MINOR"),
-        (r"struct XLA_FFI_Buffer \{", "struct XLA_FFI_Buffer {{", "does not parse"),
+        (r"struct XLA_FFI_Buffer \{", "struct XLA_FFI_Buffer {{", "a declaration without an end"),
+        (r"int64_t rank;", "union { int64_t rank; };", r"type 'union|field 'union"),
+        (r"int64_t rank;", "int64_t rank[2];", r"the field 'int64_t rank \[ 2 \]' of XLA_FFI_Buffer"),
+        (r"int64_t rank;", "int64_t rank : 32;", "the field 'int64_t rank : 32' of XLA_FFI_Buffer"),
+        (r"int64_t rank;", "__int128 rank;", "the type '__int128'"),
+        (r"struct XLA_FFI_Buffer \{", "struct __attribute__((packed)) XLA_FFI_Buffer {", "no struct XLA_FFI_Buffer"),
+        (r"XLA_FFI_AttrType_SCALAR = 3", "XLA_FFI_AttrType_SCALAR = OTHER", "value 'OTHER' of XLA_FFI_AttrType_SCALAR"),
         (r"  void\* data;\n  int64_t rank;", "  int32_t data;\n  int64_t rank;", "not on a word"),
     ],
 )
