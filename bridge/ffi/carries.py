@@ -14,6 +14,7 @@ it hands the program to XLA. The lowering of a call offers its pairs here, and t
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 
 import jax
@@ -36,15 +37,28 @@ _DONATED = "tf.aliasing_output"
 
 
 class _Offers(threading.local):
-    """The programs with offers that this thread is lowering. Lowering one program may lower others."""
+    """The programs with offers that this thread is lowering. Lowering one program may lower others.
+
+    It holds references that keep no program alive: nothing reports a lowering that fails.
+    """
 
     def __init__(self) -> None:
-        self.programs: list[ir.Module] = []
+        self._programs: list[weakref.ref[ir.Module]] = []
+
+    def programs(self) -> list[ir.Module]:
+        """The programs that still exist."""
+        return [program for each in self._programs if (program := each()) is not None]
+
+    def add(self, program: ir.Module) -> None:
+        """Adds a program that has its first offer. It leaves out programs whose end JAX did not report."""
+        self.complete()
+        self._programs.append(weakref.ref(program))
 
     def complete(self) -> list[ir.Module]:
         """Removes and returns the programs that are complete."""
-        complete = [program for program in self.programs if _is_complete(program)]
-        self.programs = [program for program in self.programs if program not in complete]
+        programs = self.programs()
+        complete = [program for program in programs if _is_complete(program)]
+        self._programs = [weakref.ref(program) for program in programs if program not in complete]
         return complete
 
 
@@ -61,13 +75,12 @@ def offer(program: ir.Module, call: ir.Operation, pairs: Pairs) -> None:
     """
     # JAX may move operations while it lowers. So the call carries the offer, rather than the offer a reference to it.
     call.attributes[_OFFER] = ir.StringAttr.get(" ".join(f"{i}:{o}" for i, o in pairs), program.context)
-    if program not in _OFFERS.programs:
-        _OFFERS.complete()  # leaves out programs whose end JAX did not report
-        _OFFERS.programs.append(program)
+    if program not in _OFFERS.programs():
+        _OFFERS.add(program)
 
 
 def _decide(event: str, duration_secs: float, **_: str | int) -> None:
-    if event == _LOWERED and _OFFERS.programs:
+    if event == _LOWERED:
         for program in _OFFERS.complete():
             _Program(program).settle()
 

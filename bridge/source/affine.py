@@ -93,6 +93,8 @@ def are_apart(accesses: Collection[Access], threads: Sequence[Counter]) -> bool:
     ranks = {len(access.index) for access in accesses}
     if len(ranks) != 1 or not all(axis is not None and axis.is_natural for access in accesses for axis in access.index):
         return False
+    if not all(_counters(access) <= {*threads, *access.loops} for access in accesses):
+        return False  # the value of another counter may depend on the data
     axes = [
         [(axis, access.loops) for access in accesses if (axis := access.index[number]) is not None]
         for number in range(ranks.pop())
@@ -105,6 +107,10 @@ def are_apart(accesses: Collection[Access], threads: Sequence[Counter]) -> bool:
     for access in accesses:
         groups.setdefault(access.loops[0] if access.loops else None, []).append(access)
     return all(_iterations_apart(group) for group in groups.values())
+
+
+def _counters(access: Access) -> set[Counter]:
+    return {counter for axis in access.index if axis is not None for counter, _ in axis.terms}
 
 
 def _each_in_one(counters: Iterable[Counter], access: Access) -> bool:

@@ -293,8 +293,8 @@ class _Run:
             if isinstance(base, _Array):
                 self._access(base, index)
                 self._written.add(base.number)
-            elif base is not _UNKNOWN:
-                raise _Unclear
+            elif base is not _UNKNOWN or not isinstance(target.value, ast.Name):
+                raise _Unclear  # perhaps a part of an element of an array
         elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
             for one, part in zip(target.elts, value, strict=True):
                 self._assign(frame, one, part)
@@ -341,15 +341,17 @@ class _Run:
         if (found := _steps(node)) is not None:
             first, distance = frame.names.get(found[0]), self._value(frame, found[1])
             if isinstance(first, Affine) and isinstance(distance, Affine) and (factor := distance.value or 0) > 0:
-                counter = Counter(self._turns(frame, node.test, first, factor))
+                counter = Counter(self._turns(frame, node, found[0], factor))
                 name, value = ast.Name(found[0], ast.Store()), first + Affine.of(counter, factor)
         self._loop(frame, node, counter, name, value)
         return False
 
-    def _turns(self, frame: _Frame, test: ast.expr, first: Affine, step: int) -> int | None:
+    def _turns(self, frame: _Frame, node: ast.While, name: str, step: int) -> int | None:
         """How often a loop runs at most while an index is below a size, if that size is known to be limited."""
-        condition = self._value(frame, test)
+        condition, first = self._value(frame, node.test), frame.names[name]
         if not isinstance(condition, _Below) or condition.index != first:
+            return None
+        if _names(node.test) & set(_stores(node)) != {name}:  # the loop may change the size
             return None
         size = condition.size
         limit = size.index if isinstance(size, _AtMost) else self._limits.get(size)
@@ -582,9 +584,13 @@ def _steps(node: ast.While) -> tuple[str, ast.expr] | None:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=step):
             stores = [each for each in _stores(node) if each == name]
             skips = any(isinstance(each, ast.Continue) for each in ast.walk(node))
-            changing = {each.id for each in ast.walk(step) if isinstance(each, ast.Name)} & set(_stores(node))
-            return (name, step) if len(stores) == 1 and not skips and not changing else None
+            is_fixed = _names(step).isdisjoint(_stores(node))
+            return (name, step) if len(stores) == 1 and not skips and is_fixed else None
     return None
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _stores(node: ast.AST) -> Iterator[str]:

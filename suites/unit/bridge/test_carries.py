@@ -1,9 +1,11 @@
 """Kernels that may work in place: when a loop or a donation makes use of it, and that results stay the same."""
 
 import functools
+import gc
 import random
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numba
 import numpy as np
@@ -55,7 +57,7 @@ def shared(function, *args, **options):
     """How many calls in a lowered program share memory with an operand."""
     lowered = jax.jit(function, **options).lower(*args)
     assert carries._OFFER not in lowered.as_text()
-    assert not carries._OFFERS.programs
+    assert carries._OFFERS.programs() == []
     return lowered.as_text().count("output_operand_alias<")
 
 
@@ -233,6 +235,16 @@ def test_lowering_that_fails_leaves_nothing_behind():
     with pytest.raises(bridge.KernelCompileError):
         jax.jit(lambda x, y: numba_kernel(wrong, SPEC)(loop(MIX)(x, y))).lower(X, Y)
     assert shared(loop(MIX), X, Y) == 1
+
+
+def test_a_program_whose_lowering_fails_is_not_kept():
+    unknown = jax.extend.core.Primitive("without_a_lowering")
+    unknown.def_abstract_eval(lambda x: x)
+    for _ in range(3):
+        with pytest.raises(NotImplementedError, match="without_a_lowering"):
+            jax.jit(lambda x, y: unknown.bind(loop(MIX)(x, y))).lower(X, Y)
+    gc.collect()
+    assert carries._OFFERS.programs() == []
 
 
 DRAWS = 12

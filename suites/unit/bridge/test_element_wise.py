@@ -72,7 +72,17 @@ def by_while(x, out):
         i += 1
 
 
-SAFE = [through_a_function, in_parallel, two_dimensions, in_tiles, reads_all_first, by_while]
+@numba.njit
+def in_tiles_by_while(x, out):
+    for first in range(0, x.size, 4):
+        i = first
+        stop = min(i + 4, x.size)
+        while i < stop:
+            out[i] = x[i] + 1
+            i += 1
+
+
+SAFE = [through_a_function, in_parallel, two_dimensions, in_tiles, reads_all_first, by_while, in_tiles_by_while]
 
 
 @numba.njit
@@ -227,10 +237,53 @@ def swapped_names(x, out):
         source, target = target, source
 
 
+@numba.njit
+def first_active(flags):
+    for k in range(flags.size):
+        if flags[k] > 0:
+            return k
+    raise ValueError("no flag is set")
+
+
+@numba.njit
+def moved_by_a_result(x, out):
+    flags = np.zeros(4)
+    flags[2] = 1
+    for i in range(out.size - 3):
+        out[i + first_active(flags)] = x[i]
+
+
+@numba.njit
+def index_from_a_function(x, out):
+    for i in range(out.size - 3):
+        out[i + fourth()] = x[i]
+
+
+@numba.njit
+def fourth():
+    for k in range(10):
+        if k > 2:
+            return k
+    raise ValueError("10 is more than 2")
+
+
+@numba.njit
+def loop_that_goes_on(x, out):
+    for first in range(0, x.size, 4):
+        i = first
+        stop = min(i + 4, x.size)
+        while i < stop:
+            value = x[i]
+            out[i] = value + 1
+            stop += 1
+            i += 1
+
+
 UNSAFE = [
     neighbour, reversed_order, reads_late, reads_late_in_a_branch, again, in_two_passes, overlapping_tiles, transposed,
     diagonal, one_element, gathered, from_the_end, other_name, view, row_view, whole_array, through_a_tuple,
-    changed_index, moved_on_twice, by_numpy, swapped_names,
+    changed_index, moved_on_twice, by_numpy, swapped_names, moved_by_a_result, index_from_a_function,
+    loop_that_goes_on,
 ]  # fmt: skip
 
 
@@ -426,6 +479,23 @@ class TestWarp:
             out[index] = value
 
         assert self.pairs(kernel) == set()
+
+    def test_a_part_of_an_element_is_written(self):
+        import warp as wp
+
+        def kernel(x, out):
+            i = wp.tid()
+            out[i][0] = x[i][1]
+            out[i][1] = x[i][0]
+            out[i] = out[i] * 2.0
+
+        def increased(x, out):
+            i = wp.tid()
+            out[i] = x[i]
+            out[i][0] += x[i][1]
+
+        assert self.pairs(kernel) == set()
+        assert self.pairs(increased) == set()
 
 
 class TestAreApart:
