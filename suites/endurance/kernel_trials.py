@@ -77,7 +77,8 @@ def _spec(size: int = SIZE) -> jax.ShapeDtypeStruct:
 
 
 def _zeros(size: int = SIZE) -> jax.Array:
-    return jax.device_put(np.zeros(size, np.float32))  # compiles nothing
+    zeros: jax.Array = jax.device_put(np.zeros(size, np.float32))  # compiles nothing
+    return zeros
 
 
 def _numba() -> Use:

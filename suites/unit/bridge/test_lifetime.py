@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
+from llvmlite.binding import newpassmanagers
 
 import bridge
 from bridge import numba_kernel
@@ -142,10 +143,10 @@ def test_a_dropped_kernel_is_collected():
 
 GROWTH = textwrap.dedent(
     """
-    import gc, os, sys, jax, jax.numpy as jnp, numba, numpy as np
+    import os, jax, numba, numpy as np
     import bridge
 
-    x, out = np.ones(4, np.float32), np.ones(4, np.float32)
+    x = np.ones(4, np.float32)
 
     def define(offset):
         @numba.njit
@@ -155,14 +156,9 @@ GROWTH = textwrap.dedent(
         return shift
 
     def use(offset):
-        kernel = define(offset)
-        if sys.argv[1] == "bridge":
-            bridge.numba_kernel(kernel, jax.ShapeDtypeStruct((4,), np.float32))(x).block_until_ready()
-            jax.clear_caches()
-            bridge.release()
-        else:
-            kernel.compile((numba.types.Array(numba.float32, 1, "C", readonly=True), numba.float32[::1]))
-            gc.collect()
+        bridge.numba_kernel(define(offset), jax.ShapeDtypeStruct((4,), np.float32))(x).block_until_ready()
+        jax.clear_caches()
+        bridge.release()
 
     def resident():
         with open("/proc/self/statm") as file:
@@ -179,8 +175,19 @@ GROWTH = textwrap.dedent(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads memory from /proc")
-def test_a_released_kernel_leaves_little_more_than_numba_leaves(tmp_path):
+def test_a_released_kernel_leaves_little_memory(tmp_path):
     (tmp_path / "growth.py").write_text(GROWTH)
-    ours, numbas = (int(output(tmp_path / "growth.py", of)) for of in ("bridge", "numba"))
-    print(f"bytes for each kernel: {ours} with the bridge, {numbas} with Numba alone")
-    assert ours < numbas + 400_000
+    left = int(output(tmp_path / "growth.py"))
+    print(f"bytes for each kernel: {left}")
+    assert left < 400_000  # Numba alone leaves 960,000, most of them pass managers that llvmlite does not free
+
+
+def test_the_pass_managers_of_llvm_are_freed(monkeypatch):
+    freed = []
+    library = newpassmanagers.ffi.lib
+    for name in ("LLVMPY_DisposeNewModulePassManger", "LLVMPY_DisposeNewFunctionPassManger"):
+        free = getattr(library, name)
+        counted = lambda manager, free=free: (freed.append(type(manager)), free(manager))  # noqa: E731
+        monkeypatch.setitem(library._fntab, name, counted)
+    numba_kernel(fresh(11.0), SPEC)(X).block_until_ready()
+    assert {*freed} == {newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager}
