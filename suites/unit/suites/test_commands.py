@@ -76,10 +76,15 @@ def folder(tmp_path, monkeypatch):
     catalogue.use([])
 
 
+def alone(command):
+    """The options with which one process times the cells: what is said and written does not depend on more."""
+    return ["--processes", "1"] if command == "bench" else []
+
+
 def started(*arguments, **variables):
     """A command in a process of its own."""
     command = [sys.executable, "-m", "suites", *map(str, arguments)]
-    command += ["--processes", "2"] if arguments[0] == "bench" and "--processes" not in command else []
+    command += alone(arguments[0]) if "--processes" not in command else []
     variables = environment(**({"COLUMNS": "100"} | variables))
     # A shell has its background jobs ignore Ctrl-C, and so do the processes that they start, unless told otherwise.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -114,7 +119,7 @@ def ended(*arguments, **variables):
 )
 def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys):
     try:
-        code = main([command, *arguments])
+        code = main([command, *arguments, *alone(command)])
     except SystemExit as exit_:
         code = exit_.code
     shown = capsys.readouterr()
@@ -272,7 +277,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     (tmp_path / "ops.py").write_text(RIGHT)
     program = "from suites.sessions.commands.command_line import main; raise SystemExit(main())"
     for arguments in (
-        ["bench", "--size", "64"],
+        ["bench", "--size", "64", *alone("bench")],
         ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "eager"],
     ):
         done = subprocess.run(
@@ -298,7 +303,8 @@ def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_a_command_prints_the_format_and_nothing_else(form, capfd):
     Path("ops.py").write_text(RIGHT)
-    assert main(["bench", "ops.py", "--size", "64", "--format", form, "--summary", "summary.md"]) == Exit.FINE
+    shown_as = ["--format", form, "--summary", "summary.md"]
+    assert main(["bench", "ops.py", "--size", "64", *alone("bench"), *shown_as]) == Exit.FINE
     shown = capfd.readouterr().out
     if form == "json":
         assert {row["status"] for row in json.loads(shown)} == {"PASSED"}

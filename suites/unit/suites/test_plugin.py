@@ -17,12 +17,15 @@ def pytest_addoption(parser):
         parser.addoption("--" + name)
 """
 TESTS = """\
+import gc
+
 import pytest
 from hypothesis import given, settings, strategies
 
 @pytest.mark.speed
 def test_marked():
     assert settings.default.max_examples == settings.get_profile("default").max_examples
+    assert gc.isenabled()
 
 @pytest.mark.parametrize("kernel_case", [1, 2])
 def test_with_a_parameter_named_as_ours(kernel_case):

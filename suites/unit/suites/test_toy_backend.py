@@ -104,7 +104,7 @@ def test_list_shows_its_kernels_and_dtypes():
 
 def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
     (folder / "my_ops.py").write_text(WRONG, encoding="utf-8")
-    done = command("validate", "my_ops.py", "--dtype", "float32", "--jobs", "1")
+    done = command("validate", "my_ops.py", "--dtype", "float32", "--profile", "quick", "--jobs", "1")
     assert done.returncode == Exit.WRONG, done.stderr
     found = statuses(find_run())
     assert Status.PASSED in found["polynomial"] <= {Status.PASSED, Status.SKIPPED}
@@ -112,7 +112,7 @@ def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
 
 
 def test_bench_times_its_kernels():
-    done = command("bench", "my_ops.py", "--dtype", "float32", "--size", "64")
+    done = command("bench", "my_ops.py", "--dtype", "float32", "--size", "64", "--processes", "1")
     assert done.returncode == Exit.FINE, done.stderr
     assert statuses(find_run()) == {"polynomial": {Status.PASSED}}
     assert "formula" in done.stdout
