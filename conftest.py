@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 pytest_plugins = ["suites.plugin"]
@@ -13,3 +15,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions.preparation import prepare
 
         prepare(config)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what belongs to the session out of later collections of garbage: 14,000 tests, and the libraries."""
+    gc.collect()
+    gc.freeze()
