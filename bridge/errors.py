@@ -41,6 +41,10 @@ class ParameterError(BridgeError, TypeError):
     """A keyword parameter of an operator is unknown, missing, traced, unhashable or an array."""
 
 
+class DeviceMemoryError(BridgeError, MemoryError):
+    """A GPU has too little memory left for a kernel, its machine code or its temporaries."""
+
+
 class LaunchError(BridgeError, ValueError):
     """A launch configuration is incomplete, makes no sense, or is over a limit of the device."""
 

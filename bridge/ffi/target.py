@@ -196,7 +196,7 @@ class Target:
             assert self._native is not None
             return int(_FIRST_CALL(self._native[0].address)(frame_address))
         except Exception as error:
-            return _create_error(frame, f"{type(error).__name__}: {error}")
+            return _create_error(frame, error)
 
     def variant(self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Target:
         """A further target with the same entries.
@@ -251,7 +251,7 @@ class Target:
                 raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
             answer[0] = self._resolver(self.platform, description).address
         except Exception as error:
-            answer[1] = _create_error(frame, f"{type(error).__name__}: {error}")
+            answer[1] = _create_error(frame, error)
 
 
 def _at(struct: str, address: int) -> Any:
@@ -277,10 +277,12 @@ def _string_attribute(frame: Any, name: str) -> str:
     return _text(address)
 
 
-def _create_error(frame: Any, message: str) -> int:
-    text = ctypes.create_string_buffer(message.encode())
+def _create_error(frame: Any, error: Exception) -> int:
+    from bridge.ffi.native.exception_text import error_code
+
+    text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
     args = header.struct("XLA_FFI_Error_Create_Args")(
-        struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=ERROR.NOT_FOUND
+        struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=error_code(error, ERROR.NOT_FOUND)
     )
     create = _at("XLA_FFI_Api", frame.api).XLA_FFI_Error_Create
     return int(_FIRST_CALL(create)(ctypes.addressof(args)))

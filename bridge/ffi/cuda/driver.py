@@ -8,7 +8,7 @@ import functools
 import sys
 from collections.abc import Iterator
 
-from bridge.errors import PlatformError
+from bridge.errors import BridgeError, DeviceMemoryError, PlatformError
 from bridge.ffi.cuda.limits import Limits
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
@@ -45,9 +45,20 @@ _FUNCTION_MAX_THREADS, _FUNCTION_SHARED_BYTES, _FUNCTION_MAX_DYNAMIC_SHARED_BYTE
 _DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN, _DEVICE_CAPABILITY = (2, 3, 4), (5, 6, 7), 97, (75, 76)
 
 
+OUT_OF_MEMORY = 2
+"""The status ``CUDA_ERROR_OUT_OF_MEMORY``."""
+
+
+def failure(status: int, what: str) -> BridgeError:
+    """The error of a call of the driver that did not succeed: one of its own if the memory of the device is used up."""
+    if status == OUT_OF_MEMORY:
+        return DeviceMemoryError(f"{what} failed: {error_text(status)}. Use smaller arrays or temporaries.")
+    return PlatformError(f"{what} failed: {error_text(status)}")
+
+
 def _check(status: int, what: str) -> None:
     if status != 0:
-        raise PlatformError(f"{what} failed: {error_text(status)}")
+        raise failure(status, what)
 
 
 def _device(ordinal: int) -> ctypes.c_int:

@@ -206,6 +206,7 @@ ERROR = _constants(
     INTERNAL=header.constant("XLA_FFI_Error_Code_INTERNAL"),
     INVALID_ARGUMENT=header.constant("XLA_FFI_Error_Code_INVALID_ARGUMENT"),
     NOT_FOUND=header.constant("XLA_FFI_Error_Code_NOT_FOUND"),
+    RESOURCE_EXHAUSTED=header.constant("XLA_FFI_Error_Code_RESOURCE_EXHAUSTED"),
 )
 
 STREAM = _constants(

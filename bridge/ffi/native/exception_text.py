@@ -1,4 +1,4 @@
-"""Describes the exceptions that kernels raise, as text that native code can pass to XLA."""
+"""Describes the exceptions that kernels raise, as text and code that native code can pass to XLA."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import threading
 import traceback
 from typing import Any
+
+from bridge.ffi.native.abi import ERROR
 
 
 def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any = None) -> str:
@@ -22,6 +24,19 @@ def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any
     frames = traceback.extract_tb(trace)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{name} raised {''.join(traceback.format_exception_only(value)).strip()}{where}"
+
+
+def error_code(error: BaseException | type[BaseException], otherwise: int = ERROR.INTERNAL) -> int:
+    """XLA's code for an exception or its type: what says that memory is missing has one of its own.
+
+    Args:
+        error: The exception, or its type.
+        otherwise: The code of any other one.
+    """
+    kind = error if isinstance(error, type) else type(error)
+    # CUDA's status, in an error of Numba.
+    exhausted = issubclass(kind, MemoryError) or "CUDA_ERROR_OUT_OF_MEMORY" in str(error)
+    return int(ERROR.RESOURCE_EXHAUSTED if exhausted else otherwise)
 
 
 _latest = threading.local()

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
-from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call2, call4, load, load_int32, stack_words, store
+from bridge.ffi.native.handler import native
+from bridge.ffi.native.words import call4, load, load_int32, stack_words, store
+from bridge.ffi.plans.device import driver_error
 
 _INPUT, _OUTPUT, _ITEM_BYTES, _PAIR = 0, 1, 2, 3
 _INT32_BYTES = 4
@@ -70,7 +71,7 @@ def copy_before(execute: Callable[..., Any], copy: int, describe: int, on_stream
                 # The result of the driver's function has 32 bits.
                 status = call4(copy_address, target, source, size, load(where, 0)) & 0xFFFFFFFF
                 if status != 0:
-                    return create_error(frame, np.int64(ERROR.INTERNAL), call2(describe_address, status, name))
+                    return driver_error(frame, status, describe_address, name)
         return execute(frame, plan)
 
     return run

@@ -15,14 +15,14 @@ from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounte
 from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call2, load, stack_words, store
 
-_MAX_WORDS = 2 + MAX_BUFFERS
+_MAX_WORDS = 3 + MAX_BUFFERS
 _HEADER_WORDS = 6
 (_FUNCTION, _ID, _INPUTS, _OUTPUTS, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``f(identity, words)``. It returns 0, or the address of a C string that describes an error. ``words`` points
-to the stream, the device ordinal and the address of each buffer."""
+to the stream, the device ordinal, the address of each buffer, and the code of the error, which the function may set."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,10 @@ def make_execute(on_stream: bool = True) -> Any:
                     buffer, load(sizes, size + _RANK), load(sizes, size + _ITEM_BYTES), last_output, batch_rank, element
                 )
                 store(words, 2 + index, load(buffer, BUFFER.DATA) + offset)
+            store(words, 2 + count, np.int64(ERROR.INTERNAL))
             message = call2(load(plan, _FUNCTION), load(plan, _ID), words)
             if message != 0:
-                return create_error(frame, np.int64(ERROR.INTERNAL), message)
+                return create_error(frame, load(words, 2 + count), message)
         return 0
 
     return execute

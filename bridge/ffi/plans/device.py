@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bridge.errors import SignatureError
+from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import BUFFER, ERROR, WORD_BYTES
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.batch import batch_elements, batch_offset
@@ -135,6 +136,16 @@ def _array(words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * max(1, len(words)))(*(ctypes.c_int64(word).value for word in words))
 
 
+_OUT_OF_MEMORY = np.int64(driver.OUT_OF_MEMORY)
+
+
+@native
+def driver_error(frame, status, describe, name):
+    """The error of a call of CUDA's driver that returned ``status``; ``describe`` is the address of a function."""
+    code = np.int64(ERROR.RESOURCE_EXHAUSTED) if status == _OUT_OF_MEMORY else np.int64(ERROR.INTERNAL)
+    return create_error(frame, code, call2(describe, status, name))
+
+
 DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
@@ -200,8 +211,7 @@ def compile_execute(launch: int, cooperative_launch: int, describe: int, on_stre
                 else:
                     status = call_cooperative_launch(cooperative_address, kernel, dimensions, stream, parameters)
                 if status != 0:
-                    message = call2(describe_address, status, load(about, _NAME))
-                    return create_error(frame, np.int64(ERROR.INTERNAL), message)
+                    return driver_error(frame, status, describe_address, load(about, _NAME))
         return 0
 
     return execute

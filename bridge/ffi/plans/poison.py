@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from bridge.ffi.native.abi import ARRAY, BUFFER, ERROR, FRAME
+from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
-from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call2, call3, call4, load, stack_words, store
+from bridge.ffi.native.handler import native
+from bridge.ffi.native.words import call3, call4, load, stack_words, store
+from bridge.ffi.plans.device import driver_error
 
 PATTERNS = (0xFF, 0x5A)
 """The byte that fills the outputs in the first run, and in the second. The first makes NaN (or -1), the second a large
@@ -103,7 +104,7 @@ def stream_fill(memset: int, describe: int) -> Any:
     def fill(frame, address, byte, size, stream):
         status = call4(memset_address, address, byte, size, stream) & 0xFFFFFFFF  # its result has 32 bits
         if status != 0:
-            return create_error(frame, np.int64(ERROR.INTERNAL), call2(describe_address, status, name))
+            return driver_error(frame, status, describe_address, name)
         return 0
 
     return fill

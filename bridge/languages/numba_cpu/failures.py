@@ -13,8 +13,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.native.exception_text import describe
+from bridge.ffi.native.exception_text import describe, error_code
 
 I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 
@@ -22,14 +23,20 @@ _TEXT_BYTES = 4096
 
 
 class _Record(ctypes.Structure):
-    _fields_ = (("count", ctypes.c_int64), ("name", ctypes.c_char_p), ("text", ctypes.c_char * _TEXT_BYTES))
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_int64),
+        ("text", ctypes.c_char * _TEXT_BYTES),
+    )
 
 
 RECORD_WORDS = ctypes.sizeof(_Record) // 8
 """Size of the record of a call."""
 
-COUNT, NAME, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
-"""Words of a record: number of exceptions, address of the kernel's name, and first word of the text (a C string)."""
+COUNT, NAME, CODE, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
+"""Words of a record: number of exceptions, address of the kernel's name, XLA's code for the error, and first word of
+the text (a C string)."""
 
 _REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
@@ -42,6 +49,7 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
     if record.count > 1:
         return  # others follow from the first, or are like it
     name = record.name.decode()
+    record.code = error_code(_object(kind) if kind else Exception)
     try:
         text = (
             describe(name, *(_object(each) for each in (kind, value, trace))) if kind else f"{name} raised an exception"
@@ -92,6 +100,7 @@ def emit_new_record(builder: ir.IRBuilder, name: str) -> ir.Value:
     """Emits a record on the stack."""
     record = builder.alloca(I64, RECORD_WORDS)
     builder.store(I64(0), word(builder, record, COUNT))
+    builder.store(I64(int(ERROR.INTERNAL)), word(builder, record, CODE))
     builder.store(I64(c_string(name)), word(builder, record, NAME))
     return builder.bitcast(record, POINTER)
 

@@ -7,19 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils
 from numba.core.callconv import excinfo_ptr_t
 from numba.core.registry import cpu_target
 from numba.core.types import int64
 
-from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.handler import create_error
 from bridge.ffi.native.object_code import LoadedObject
 from bridge.ffi.native.prepared import prepared
 from bridge.languages.numba_cpu.calling_convention import GIL_RELEASE, PARALLEL_FOR
-from bridge.languages.numba_cpu.failures import I32, I64, POINTER, STORAGE, TEXT, emit_occurred, emit_take, word
+from bridge.languages.numba_cpu.failures import CODE, I32, I64, POINTER, STORAGE, TEXT, emit_occurred, emit_take, word
 from bridge.languages.numba_cpu.loading import LOADER
 from bridge.languages.numba_cpu.parallel import emit_parallel_for
 
@@ -76,8 +74,9 @@ def _emit_fail(module: ir.Module, name: str) -> None:
         emit_take(builder, record)
         api.gil_release(gil)
     text = builder.ptrtoint(word(builder, record, TEXT), I64)
-    make = builder.inttoptr(I64(_error_function().address), ir.FunctionType(I64, [I64, I64]).as_pointer())
-    builder.ret(builder.call(make, [frame, text]))
+    error_code = builder.load(word(builder, record, CODE))
+    make = builder.inttoptr(I64(_error_function().address), ir.FunctionType(I64, [I64, I64, I64]).as_pointer())
+    builder.ret(builder.call(make, [frame, error_code, text]))
 
 
 @functools.cache
@@ -86,9 +85,9 @@ def _error_function() -> LoadedObject:
 
 
 def _compile_error_function() -> Any:
-    @numba.cfunc(int64(int64, int64), error_model="numpy")
-    def failed(frame, message):  # type: ignore[no-untyped-def]
-        return create_error(frame, np.int64(ERROR.INTERNAL), message)
+    @numba.cfunc(int64(int64, int64, int64), error_model="numpy")
+    def failed(frame, error_code, message):  # type: ignore[no-untyped-def]
+        return create_error(frame, error_code, message)
 
     return failed
 

@@ -14,7 +14,7 @@ from numba import cuda
 from numba.cuda.cudadrv import devices
 
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.exception_text import describe_to_c_string
+from bridge.ffi.native.exception_text import describe_to_c_string, error_code
 from bridge.ffi.plans import callback
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.languages.numba_cuda.device_memory import StreamMemory, allocating_with, hook
@@ -90,9 +90,11 @@ _callers: weakref.WeakValueDictionary[int, Caller] = weakref.WeakValueDictionary
 def _call(identity: int, words_address: int) -> int:
     """Called by native code, on XLA's thread, with the device's context current."""
     caller = _callers[identity]
+    words = (ctypes.c_int64 * (3 + len(caller.shapes))).from_address(words_address)
     try:
-        stream, ordinal, *addresses = (ctypes.c_int64 * (2 + len(caller.shapes))).from_address(words_address)
+        stream, ordinal, *addresses = words[:-1]
         caller(stream, ordinal, addresses)
     except Exception as error:
+        words[-1] = error_code(error)
         return describe_to_c_string(caller.name, type(error), error, error.__traceback__)
     return 0

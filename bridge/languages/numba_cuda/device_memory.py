@@ -17,7 +17,6 @@ from typing import Any
 from cuda.bindings import driver as cu
 from numba.cuda.cudadrv.driver import AutoFreePointer
 
-from bridge.errors import PlatformError
 from bridge.ffi.cuda import driver
 from bridge.languages.release import released
 
@@ -176,6 +175,6 @@ def _pool(ordinal: int) -> Any:
 
 
 def check(status: Any, what: str) -> None:
-    """Raises PlatformError unless a call of CUDA's driver succeeded."""
+    """Raises PlatformError or DeviceMemoryError unless a call of CUDA's driver succeeded."""
     if int(status) != 0:
-        raise PlatformError(f"{what} failed: {getattr(status, 'name', status)}")
+        raise driver.failure(int(status), what)

@@ -20,7 +20,6 @@ from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
-from bridge.errors import PlatformError
 from bridge.ffi.cuda import driver
 from bridge.languages.launch_shape import LaunchShape, launch_shape
 from bridge.languages.numba_cuda.array_parameters import array_words
@@ -173,6 +172,7 @@ def launch_now(name: str, handle: Any, shape: LaunchShape, stream: Any, paramete
 
     Raises:
         PlatformError: CUDA refuses the launch.
+        DeviceMemoryError: The device has too little memory for it.
     """
     ordinary, all_at_once = _launches()
     (grid_x, grid_y, grid_z), (block_x, block_y, block_z) = shape.grid, shape.block
@@ -181,7 +181,7 @@ def launch_now(name: str, handle: Any, shape: LaunchShape, stream: Any, paramete
     )  # fmt: skip
     status = all_at_once(*arguments) if cooperative else ordinary(*arguments, None)
     if status != 0:
-        raise PlatformError(f"launching {name} failed: {driver.error_text(status)}")
+        raise driver.failure(status, f"launching {name}")
 
 
 @functools.cache

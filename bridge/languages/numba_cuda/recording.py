@@ -207,6 +207,8 @@ def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], str
     except Exception as error:
         failure = error
     status, graph = cu.cuStreamEndCapture(stream)
+    if isinstance(failure, MemoryError):
+        raise failure
     if failure is not None:
         raise RecordingError(
             f"{name} could not be recorded: {type(failure).__name__}: {failure}. {_ADVICE}"

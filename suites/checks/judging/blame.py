@@ -14,6 +14,9 @@ from suites.numerics import arrays
 _NUMERICS = Path(arrays.__file__).parent
 _ANSWERS = tuple(Path(str(module.__file__)) for module in (input_answers, result_answers))
 
+_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
+"""Words in an error of XLA that says that memory is missing; it has both where CUDA's driver refuses to load code."""
+
 
 def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) -> Status:
     """Returns how a cell ends that raised an exception.
@@ -27,7 +30,7 @@ def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) ->
         says nothing of the kernel. Else ``of_kernel``.
     """
     if isinstance(error, MemoryError) or (
-        isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+        isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _MEMORY_SIGNS)
     ):
         return Status.OOM
     return of_kernel if place_outside_of_kernels(error) is None else Status.UNCHECKED

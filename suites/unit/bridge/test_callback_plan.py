@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bridge import DeviceMemoryError
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.native.addresses import c_string
+from bridge.ffi.native.exception_text import describe_to_c_string, error_code
 from bridge.ffi.plans import callback
 from bridge.ffi.target import Target
 from suites.unit.bridge.entries import code_of
@@ -65,3 +67,23 @@ def test_its_error_is_the_callers_and_ends_the_batch():
     with pytest.raises(jax.errors.JaxRuntimeError, match="it went wrong"):
         jax.block_until_ready(jax.jit(jax.vmap(lambda x: bind(call, x)[0]))(jnp.ones((3, 4))))
     assert calls == [42]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError("none is left"), "RESOURCE_EXHAUSTED"),
+        (DeviceMemoryError("allocating 9 bytes failed"), "RESOURCE_EXHAUSTED"),
+        (RuntimeError("Call to cuLaunchKernel results in CUDA_ERROR_OUT_OF_MEMORY"), "RESOURCE_EXHAUSTED"),
+        (ValueError("the step must be positive"), "INTERNAL"),
+    ],
+)
+def test_its_error_has_the_code_of_its_exception(error, code):
+    def fails(identity, words_address):
+        (ctypes.c_int64 * 5).from_address(words_address)[-1] = error_code(error)
+        return describe_to_c_string("function", type(error), error)
+
+    entry = calling(fails, [(1, 4)], [(1, 4)])
+    call = Call("function", entry, (((4,), np.dtype(np.float32)),))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"^{code}: function raised .*{error}"):
+        jax.block_until_ready(jax.jit(lambda x: bind(call, x)[0])(jnp.ones(4)))

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import SignatureError
+from bridge import DeviceMemoryError, PlatformError, SignatureError
+from bridge.ffi.cuda import driver
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.plans import device
@@ -180,6 +181,22 @@ def test_a_failed_launch_is_an_error_that_names_kernel_and_status(recorder):
     plan = plan_of([("float32", (8,)), ("float32", (8,))], 1)
     with pytest.raises(jax.errors.JaxRuntimeError, match="launching kernel failed: status 701"):
         jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+
+
+@pytest.mark.parametrize(("status", "code"), [(driver.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED"), (701, "INTERNAL")])
+def test_only_missing_memory_has_the_code_of_missing_memory(recorder, status, code):
+    recorder.status, recorder.words = status, 14
+    plan = plan_of([("float32", (8,)), ("float32", (8,))], 1)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"^{code}: launching kernel failed: status {status}"):
+        jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
+
+
+@pytest.mark.parametrize(("status", "kind"), [(driver.OUT_OF_MEMORY, DeviceMemoryError), (700, PlatformError)])
+def test_only_missing_memory_is_an_error_of_memory_in_python(monkeypatch, status, kind):
+    monkeypatch.setattr(driver, "error_text", lambda status: f"status {status}")
+    with pytest.raises(kind, match=f"^loading it failed: status {status}") as caught:
+        driver._check(status, "loading it")
+    assert isinstance(caught.value, MemoryError) == (kind is DeviceMemoryError)
 
 
 @pytest.mark.parametrize("handles", [(), (0,)])

@@ -170,6 +170,19 @@ class TestExceptions:
                 wrapped(jnp.arange(4.0)).block_until_ready()
             np.testing.assert_array_equal(wrapped(X), X)
 
+    @pytest.mark.parametrize("parallel", [False, True])
+    def test_missing_memory_has_a_code_of_its_own(self, parallel):
+        @numba.njit(parallel=parallel)
+        def exhausts(x, out):
+            for i in numba.prange(x.size):
+                out[i] = x[i] + np.zeros(int(x[i]) << 54).sum()
+
+        wrapped = numba_kernel(exhausts, OUT)
+        for _ in range(2):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: exhausts raised MemoryError"):
+                wrapped(1 + X).block_until_ready()
+            np.testing.assert_array_equal(wrapped(0 * X), 0 * X)
+
 
 def test_another_platform_is_refused_when_lowering():
     wrapped = numba_kernel(kernels.copy, OUT)

@@ -60,7 +60,7 @@ EXPECTED = {
     "raises": ("RUNTIME_ERROR", "ValueError: the step size must be positive"),
     "nan": ("WRONG_VALUE", "nan"),
     "segfault": ("CRASHED", "the process ended with SIGSEGV"),
-    "exhausts": ("RUNTIME_ERROR", "MemoryError"),
+    "exhausts": ("OOM", "MemoryError"),
     "outside": ("OUT_OF_BOUNDS", "past its end"),
     "right": ("PASSED", ""),
 }
