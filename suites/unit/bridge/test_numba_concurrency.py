@@ -82,15 +82,9 @@ STRESS = textwrap.dedent(
 )
 
 
-def available(layer):
-    program = "from numba.np.ufunc.parallel import _launch_threads; _launch_threads()"
-    return processes.run("-c", program, NUMBA_THREADING_LAYER=layer).returncode == 0
-
-
-@pytest.mark.parametrize("layer", ["workqueue", "omp", "tbb"])
+@pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
 def test_parallel_kernels_from_many_threads_and_devices(layer):
-    if not available(layer):
-        pytest.skip(f"Numba's threading layer {layer} is not installed here")
+    processes.require_threading_layer(layer)
     flags = "--xla_force_host_platform_device_count=4"
     printed = processes.output("-c", STRESS, NUMBA_THREADING_LAYER=layer, XLA_FLAGS=flags, OMP_WAIT_POLICY="passive")
     assert printed.split() == [layer, "0"]

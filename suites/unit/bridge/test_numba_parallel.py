@@ -6,8 +6,6 @@ import pytest
 
 from suites.unit import processes
 
-LAYERS = ("workqueue", "omp", "tbb")
-
 KERNELS = """
 import ctypes, threading
 import jax, jax.numpy as jnp, numba, numpy as np
@@ -104,20 +102,14 @@ def fails(call, x, text):
 """
 
 
-def available(layer):
-    program = "from numba.np.ufunc.parallel import _launch_threads; _launch_threads()"
-    return processes.run("-c", program, NUMBA_THREADING_LAYER=layer).returncode == 0
-
-
 def run(layer, program, **environment):
     """What the kernels above and a program print on one threading layer."""
-    if not available(layer):
-        pytest.skip(f"Numba's threading layer {layer} is not installed here")
+    processes.require_threading_layer(layer)
     text = KERNELS + textwrap.dedent(program)
     return processes.output("-c", text, NUMBA_THREADING_LAYER=layer, OMP_WAIT_POLICY="passive", **environment)
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
 @pytest.mark.parametrize("kernel", ["helper", "serial", "deeper", "nested", "through_recursion", "through_a_generator"])
 def test_an_exception_fails_its_call_and_leaves_nothing_behind(layer, kernel):
     printed = run(
@@ -133,7 +125,7 @@ def test_an_exception_fails_its_call_and_leaves_nothing_behind(layer, kernel):
     assert printed == "done"
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
 def test_an_exception_in_python_fails_its_call_and_leaves_nothing_behind(layer):
     printed = run(
         layer,
@@ -151,7 +143,7 @@ def test_an_exception_in_python_fails_its_call_and_leaves_nothing_behind(layer):
     assert printed == "done"
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
 @pytest.mark.parametrize("kernel", ["helper", "serial", "nested"])
 def test_calls_that_fail_do_not_fail_others_at_the_same_time(layer, kernel):
     printed = run(
@@ -250,10 +242,9 @@ CACHED_KERNELS = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
 def test_a_second_process_takes_parallel_kernels_from_numbas_cache(layer, tmp_path):
-    if not available(layer):
-        pytest.skip(f"Numba's threading layer {layer} is not installed here")
+    processes.require_threading_layer(layer)
     (tmp_path / "cached_kernels.py").write_text(CACHED_KERNELS)
     doubled = "[0.0, 2.0, 4.0, 6.0, 8.0]"
     for hits in ("0 0 0", "1 1 1"):

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from suites.unit.processes import run
+from suites.unit.processes import THREADING_LAYERS, require_threading_layer, run
 
 PROGRAM = textwrap.dedent(
     """
@@ -49,8 +49,9 @@ PROGRAM = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+@pytest.mark.parametrize("layer", THREADING_LAYERS)
 def test_the_interpreter_ends_cleanly_with_calls_in_flight(tmp_path, layer):
+    require_threading_layer(layer)
     (tmp_path / "leaving.py").write_text(PROGRAM)
     ended = run(tmp_path / "leaving.py", NUMBA_THREADING_LAYER=layer)
     assert ended.returncode == 0, ended.stderr
