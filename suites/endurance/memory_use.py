@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import time
@@ -27,13 +26,7 @@ def resident_bytes() -> int:
 
 def device_bytes() -> int:
     """Returns the used memory of the GPUs, by all processes: what XLA, modules and graphs hold counts."""
-    used = 0
-    for device in jax.local_devices(backend="cuda"):
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        with driver.current(device.local_hardware_id):
-            driver.library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        used += total.value - free.value
-    return used
+    return sum(driver.used_bytes(device.local_hardware_id) for device in jax.local_devices(backend="cuda"))
 
 
 class MemoryUse:

@@ -7,6 +7,7 @@ memory. In a trial of ``thread-calls`` they only call what was compiled before, 
 from __future__ import annotations
 
 import functools
+import math
 import random
 import threading
 import time
@@ -110,7 +111,7 @@ class _Shared:
     ops: Sequence[Op]
     devices: Sequence[jax.Device]
     inputs: dict[jax.Device, jax.Array]
-    end: float = 0.0
+    end: float = math.inf
     done: list[int] = field(default_factory=lambda: [0] * THREADS)
     problem: str | None = None
 
@@ -135,13 +136,13 @@ def endure_threads(trial: EnduranceTrial) -> Endurance:
             with jax.default_device(device):
                 for step in _CALLS:
                     step(shared.inputs[device], op, random.Random(0))
-    shared.end = time.monotonic() + trial.seconds
     threads = [threading.Thread(target=_work, args=(shared, index), daemon=True) for index in range(THREADS)]
     for thread in threads:
         thread.start()
     time.sleep(WARM_UP * trial.seconds)
     memory = MemoryUse(trial.platform)
     memory.sample(sum(shared.done))
+    shared.end = time.monotonic() + (1 - WARM_UP) * trial.seconds  # however long a busy machine took so far
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(trial.seconds / SAMPLES / THREADS)

@@ -71,7 +71,15 @@ def run_trial(trial: EnduranceTrial) -> tuple[CellResult, str]:
         except subprocess.TimeoutExpired as error:
             code, written = None, error.stderr or b""
         said = written.decode(errors="replace")
-        outcome = msgspec.json.decode(file.read_bytes(), type=Outcome) if file.exists() else _lost(trial, code, said)
+        if not file.exists():
+            outcome = _lost(trial, code, said)
+        else:
+            outcome = msgspec.json.decode(file.read_bytes(), type=Outcome)
+            if code != 0 and not outcome.status.failed:  # also its end is a part of the trial
+                lost = _lost(trial, code, said)
+                outcome = msgspec.structs.replace(
+                    lost, reason=f"the trial found nothing wrong, but then: {lost.reason}"
+                )
     result = CellResult(
         cell=trial.cell, shapes=[], dtypes=[], seed=0, status=outcome.status, reason=outcome.reason,
         endurance=outcome.endurance,

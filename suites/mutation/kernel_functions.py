@@ -46,8 +46,13 @@ def kernel_functions(kernel: Kernel, modules: frozenset[str]) -> set[Place]:
         if function is None:
             pending += _parts(value)
             continue
+        if function.__module__ not in modules:
+            continue
+        replacements = _replacements(function)
         place = Place(function.__module__, function.__code__.co_firstlineno)
-        if function.__module__ in modules and place not in found:
+        if replacements:  # the compiler takes them, and never the function itself
+            pending += replacements
+        elif place not in found:
             found.add(place)
             pending += _referred(function)
     return found
@@ -82,7 +87,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _referred(function: FunctionType) -> Iterator[Any]:
-    """Yields the values of the global names and closures of a function, and of functions that overload it."""
+    """Yields the values of the global names and closures of a function."""
     for name in _names(function.__code__):
         value = function.__globals__.get(name)
         if value is not None and not isinstance(value, ModuleType | type):
@@ -92,9 +97,12 @@ def _referred(function: FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
         except ValueError:  # the name was never bound
             continue
-    module = sys.modules.get(function.__module__)
-    if module is not None:
-        yield from (vars(module).get(name) for name in _overloads(function.__module__).get(function.__name__, ()))
+
+
+def _replacements(function: FunctionType) -> list[Any]:
+    """Returns the functions that implement a function for Numba, in its module."""
+    module = vars(sys.modules[function.__module__])
+    return [module[name] for name in _overloads(function.__module__).get(function.__name__, ()) if name in module]
 
 
 def _names(code: CodeType) -> set[str]:

@@ -28,14 +28,20 @@ from suites.mutation.kernel_functions import Place, kernel_functions, source_of
 from suites.mutation.python_faults import python_faults
 
 _OPERATORS = "suites.ops."
-_HELPERS = (
+HELPERS = (
+    "suites.backends.numba_cpu_lanes",
     "suites.backends.numba_cpu_math",
     "suites.backends.numba_cpu_blocks",
     "suites.backends.numba_cuda_blocks",
+    "suites.backends.numba_cuda_look_back",
     "suites.backends.numba_cuda_reductions",
     "suites.backends.numba_cuda_sparse_blocks",
+    "suites.backends.numba_cuda_vectors",
+    "suites.backends.numba_cuda_warps",
     "suites.backends.warp_blocks",
 )
+"""The modules of functions that several operators' kernels call."""
+
 _ROOT = Path(__file__).parents[2]
 _MOST_TARGETS = 4
 
@@ -96,7 +102,7 @@ def mutants(device: str, backends: tuple[str, ...] = (), operators: tuple[str, .
     """
     found: list[SourceMutant] = []
     reached: dict[Place, list[tuple[str, str]]] = {}
-    modules = frozenset({*_HELPERS, *(home_of(name) for name in ops.operators())})
+    modules = frozenset({*HELPERS, *(home_of(name) for name in ops.operators())})
     for backend in Backend:
         if device not in backend.platforms or not backend.compiled or (backends and backend.id not in backends):
             continue
@@ -217,13 +223,13 @@ def _in_place_of(name: str, path: Path) -> Iterator[None]:
 def _importers(name: str) -> list[str]:
     """The files of helpers that import from one, directly or not. What they have compiled has its right code."""
     found = {name}
-    for _ in _HELPERS:
-        for each in _HELPERS:
+    for _ in HELPERS:
+        for each in HELPERS:
             module = sys.modules.get(each)
             used = {getattr(value, "__module__", None) for value in vars(module).values()} if module else set()
             if used & found:
                 found.add(each)
-    return [each for each in _HELPERS if each in found and each != name]
+    return [each for each in HELPERS if each in found and each != name]
 
 
 def _replaced(right: ModuleType, faulty: ModuleType) -> list[tuple[ModuleType, str, Any]]:

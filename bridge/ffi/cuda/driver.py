@@ -87,6 +87,19 @@ def current(ordinal: int) -> Iterator[None]:
         library().cuCtxPopCurrent_v2(ctypes.byref(popped))
 
 
+def used_bytes(ordinal: int) -> int:
+    """The memory of a device that is in use, by all processes.
+
+    Raises:
+        PlatformError: The device cannot be asked.
+    """
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with current(ordinal):
+        status = library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    _check(status, f"asking CUDA device {ordinal} for its free memory")
+    return total.value - free.value
+
+
 @functools.lru_cache(maxsize=1024)
 def load_kernel(image: bytes, symbol: str) -> int:
     """The ``CUkernel`` of a function in a compiled image (a cubin), which serves all devices of its architecture.

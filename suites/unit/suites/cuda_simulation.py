@@ -75,10 +75,11 @@ def main(names):
     sys.setswitchinterval(1e-3)  # threads that wait for each other take turns more often than every 5 ms
     wrong = 0
     for name in names:
+        operator_name = name.partition("~")[0]
         operator = mutants()[name].operator if "~" in name else operators()[name]
         edges = {edge: inputs for edge, inputs in operator.edges("float32").items() if edge in EDGES}
-        cells = {"sample": operator.sample("float32", SIZES.get(name, 700), 1)} | edges
-        cells = {cell: inputs for cell, inputs in cells.items() if (name, cell) not in LEFT_OUT}
+        cells = {"sample": operator.sample("float32", SIZES.get(operator_name, 700), 1)} | edges
+        cells = {cell: inputs for cell, inputs in cells.items() if (operator_name, cell) not in LEFT_OUT}
         kernels = [operator.kernels[each] for each in KINDS if each in operator.kernels]
         for kernel, (cell, inputs) in itertools.product(kernels, cells.items()):
             verdict = judge(run(operator, kernel, inputs), operator.truth(*inputs))

@@ -29,6 +29,7 @@ MUTANTS = (
     "csr_binary_matvec~swapped_bits",
     "csr_binary_rmatvec~one_spike_of_a_warp",
     "csr_matmat~repeated_last_term",
+    "matvec~dropped_vectors",
 )
 """Broken kernels whose faults do not depend on which thread is faster."""
 

@@ -4,8 +4,11 @@ import contextlib
 import gc
 import io
 import random
+import subprocess
+from pathlib import Path
 
 import jax
+import msgspec
 import numba
 import numpy as np
 import pytest
@@ -97,6 +100,26 @@ def test_a_trial_that_takes_too_long_ends_and_shows_its_stacks():
     assert "not done after 0.5 s" in str(result.reason)
     assert "most recent call first" in str(result.reason)
     assert "trial_process.py" in said
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reason"),
+    [
+        (0, Status.PASSED, None),
+        (-11, Status.CRASHED, "the trial found nothing wrong, but then: the process ended with signal SIGSEGV. oh"),
+        (None, Status.TIMEOUT, "the trial found nothing wrong, but then: not done after 5 s. oh"),
+    ],
+)
+def test_a_process_must_also_end_well(code, status, reason, monkeypatch):
+    def run(command, timeout, **_):
+        Path(command[-1]).write_bytes(msgspec.json.encode(trial_process.Outcome(Status.PASSED)))
+        if code is None:
+            raise subprocess.TimeoutExpired(command, timeout, stderr=b"oh")
+        return subprocess.CompletedProcess(command, code, stderr=b"oh")
+
+    monkeypatch.setattr(trial_process.subprocess, "run", run)
+    result, _ = run_trial(EnduranceTrial("calls", "numba", "cpu", count=1, limit_s=5))
+    assert (result.status, result.reason) == (status, reason)
 
 
 def test_a_process_that_a_signal_ends_has_crashed():

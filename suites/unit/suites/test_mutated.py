@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from suites import ops
-from suites.backends import numba_cpu, numba_cuda_blocks
+from suites.backends import numba_cpu, numba_cuda_blocks, numba_cuda_warps
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.mutation.fault import KINDS
-from suites.mutation.mutated import built, home_of, mutants
+from suites.mutation.kernel_functions import kernel_functions
+from suites.mutation.mutated import HELPERS, built, home_of, mutants
 from suites.mutation.reviewed import REVIEWED, why_no_fault
 from suites.mutation.same_results import code_of, runnable, same_results
 
@@ -62,6 +63,32 @@ def test_every_operator_and_every_file_of_helpers_has_mutants(on_cpu):
     assert reached == {*ops.operators()}
     modules = {mutant.module for mutant in on_cpu}
     assert {"suites.backends.numba_cpu_blocks", "suites.backends.warp_blocks"} < modules
+
+
+def test_every_file_of_functions_that_kernels_call_has_mutants(on_cpu, on_cuda):
+    # These only launch kernels, or write the text of kernels in C++, which has mutants of its own.
+    launching = {f"suites.backends.{name}" for name in ("cuda_raw", "cuda_raw_blocks", "pallas", "warp")}
+    modules = frozenset(name for name in sys.modules if name.startswith(("suites.backends.", "suites.ops.")))
+    kernels = [kernel for operator in ops.operators().values() for kernel in operator.kernels.values()]
+    reached = {place.module for kernel in kernels for place in kernel_functions(kernel, modules)}
+    helpers = {name for name in reached if name.startswith("suites.backends.")} - launching
+    assert helpers <= {*HELPERS}
+    if numba_cuda_blocks.MISSING is None:
+        assert helpers == {*HELPERS}
+        assert {mutant.module for mutant in (*on_cpu, *on_cuda)} > helpers
+
+
+@pytest.mark.skipif(numba_cuda_blocks.MISSING is not None, reason=str(numba_cuda_blocks.MISSING))
+def test_a_function_that_the_compiler_replaces_has_no_mutants(on_cuda):
+    lines = [mutant.fault.line for mutant in on_cuda if mutant.module == numba_cuda_warps.__name__]
+    for function, has_some in (
+        (numba_cuda_warps.votes, False),
+        (numba_cuda_warps._overload_votes, False),
+        (numba_cuda_warps.shuffle_up, False),
+        (numba_cuda_warps.slots_of_group, True),
+    ):
+        source, first = inspect.getsourcelines(getattr(function, "py_func", function))
+        assert any(first <= line < first + len(source) for line in lines) is has_some, function
 
 
 def test_references_truths_and_samples_have_no_mutants(on_cpu):
