@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from bridge.errors import BridgeError, DeviceMemoryError, PlatformError
 from bridge.ffi.cuda.limits import Limits
+from bridge.ffi.plans.driver_status import OUT_OF_MEMORY
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 
@@ -43,10 +44,6 @@ def error_text(status: int) -> str:
 _DEVICE_MULTIPROCESSORS, _DEVICE_COOPERATIVE_LAUNCH = 16, 95
 _FUNCTION_MAX_THREADS, _FUNCTION_SHARED_BYTES, _FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 0, 1, 8
 _DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN, _DEVICE_CAPABILITY = (2, 3, 4), (5, 6, 7), 97, (75, 76)
-
-
-OUT_OF_MEMORY = 2
-"""The status ``CUDA_ERROR_OUT_OF_MEMORY``."""
 
 
 def failure(status: int, what: str) -> BridgeError:

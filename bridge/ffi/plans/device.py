@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import BUFFER, ERROR, WORD_BYTES
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call2, call_cooperative_launch, call_launch, load, stack_words, store
+from bridge.ffi.plans.driver_status import OUT_OF_MEMORY
 
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
 _MAX_PARAMETERS = _MAX_BLOB_WORDS
@@ -136,7 +136,7 @@ def _array(words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * max(1, len(words)))(*(ctypes.c_int64(word).value for word in words))
 
 
-_OUT_OF_MEMORY = np.int64(driver.OUT_OF_MEMORY)
+_OUT_OF_MEMORY = np.int64(OUT_OF_MEMORY)
 
 
 @native
