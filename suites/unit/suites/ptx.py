@@ -14,6 +14,9 @@ from suites.backends.numba_cuda import CudaKernel
 SIZE = 1 << 20
 """Enough for reductions to take two passes."""
 
+FRONT = (9, 0)
+"""The GPU that Numba makes LLVM code for."""
+
 
 def launches_of(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns the dispatchers that an operator launches, each with its arrays and how many of them are read-only."""
@@ -50,29 +53,56 @@ def _driverless(capability: tuple[int, int]) -> Any:
     return SimpleNamespace(compute_capability=capability)
 
 
-def ptx_of(dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, int], monkeypatch: Any) -> str:
-    from numba import cuda
-    from numba.cuda import dispatcher as dispatchers
+def ptx_of(
+    dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, int], front: tuple[int, int] = FRONT
+) -> str:
+    """Returns the PTX of a kernel.
 
+    Args:
+        dispatcher: The kernel.
+        arrays: What it is called with.
+        readonly: How many of the arrays are inputs.
+        capability: The GPU that NVVM makes PTX for.
+        front: The GPU that Numba makes LLVM code for. ``test_ptx`` shows that this code does not depend on it.
+    """
     from bridge.languages.numba_cuda.cuda_compilation import numba_type
     from bridge.signature.array_types import ArrayType
 
-    function = dispatcher.py_func
     types = tuple(
-        numba_type(function.__name__, ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly))
+        numba_type(
+            dispatcher.py_func.__name__, ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly)
+        )
         for index, array in enumerate(arrays)
     )
-    # Numba asks the current device what to compile device functions for, and keeps what it compiled.
-    monkeypatch.setattr(dispatchers, "get_current_device", lambda: _driverless(capability))
+    return "\n".join(_library(dispatcher, types, front).get_asm_strs(cc=capability))
+
+
+@functools.lru_cache(maxsize=16)
+def _library(dispatcher: Any, types: tuple[Any, ...], front: tuple[int, int]) -> Any:
+    """Returns the library with the LLVM code of a kernel. To make this code is nine tenths of a compilation."""
+    from numba import cuda
+    from numba.cuda import dispatcher as dispatchers
+    from numba.cuda.codegen import CUDACodeLibrary
+
+    function = dispatcher.py_func
+    libraries = []
+    translate = CUDACodeLibrary.get_asm_strs
+
+    def noted(library: Any, cc: Any = None) -> Any:
+        libraries.append(library)
+        return translate(library, cc=cc)
+
     _forget(function)
-    try:
-        bounds = dispatcher.targetoptions.get("launch_bounds")
-        ptx, _ = cuda.compile(
-            function, types, device=False, abi="numba", cc=capability, output="ptx", launch_bounds=bounds
-        )
-    finally:
-        _forget(function)
-    return str(ptx)
+    with pytest.MonkeyPatch.context() as replaced:
+        replaced.setattr(CUDACodeLibrary, "get_asm_strs", noted)
+        # Numba asks the current device what to compile device functions for, and keeps what it compiled.
+        replaced.setattr(dispatchers, "get_current_device", lambda: SimpleNamespace(compute_capability=front))
+        try:
+            bounds = dispatcher.targetoptions.get("launch_bounds")
+            cuda.compile(function, types, device=False, abi="numba", cc=front, output="ptx", launch_bounds=bounds)
+        finally:
+            _forget(function)
+    return libraries[0]
 
 
 def _forget(function: Any, seen: set[int] | None = None) -> None:

@@ -197,7 +197,7 @@ def test_the_first_line_comes_before_anything_is_imported():
 
 def test_a_run_survives_cells_that_crash_hang_or_cannot_be_made():
     Path("ops.py").write_text(DANGEROUS)
-    code, output, errors = ended("bench", "ops.py", "--size", 64, "--timeout", 8)
+    code, output, errors = ended("bench", "ops.py", "--size", 64, "--timeout", 15)
     assert code == Exit.WRONG
     records = {record.cell.operator: record for record in read_run(find_run()) if record.cell.backend == "numba"}
     statuses = {name: record.status for name, record in records.items()}

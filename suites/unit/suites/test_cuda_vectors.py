@@ -28,16 +28,16 @@ INSTRUCTIONS = {
 
 
 @pytest.mark.parametrize("dtype", INSTRUCTIONS)
-def test_neighbours_move_by_vector_instructions(dtype, monkeypatch):
+def test_neighbours_move_by_vector_instructions(dtype):
     arrays = [SimpleNamespace(dtype=dtype, shape=(9,))] * 2
-    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0), monkeypatch)
+    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0))
     assert {*INSTRUCTIONS[dtype]} <= {*re.findall(r"(?:ld|st)\.global\.v[\w.]+", ptx)}
 
 
 @pytest.mark.parametrize("dtype", ["complex64"])
-def test_elements_without_vectors_move_one_by_one(dtype, monkeypatch):
+def test_elements_without_vectors_move_one_by_one(dtype):
     arrays = [SimpleNamespace(dtype=dtype, shape=(9,))] * 2
-    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0), monkeypatch)
+    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0))
     assert "st.global.f32" in ptx
     assert ".global.v4" not in ptx
 

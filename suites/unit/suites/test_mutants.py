@@ -67,7 +67,7 @@ def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
     launches = launches_of(mutant.operator, kernel_of(mutant), mutant.operator.dtypes[0], monkeypatch)
     assert launches
     for dispatcher, arrays, readonly in launches:
-        ptx = ptx_of(dispatcher, arrays, readonly, (9, 0), monkeypatch)
+        ptx = ptx_of(dispatcher, arrays, readonly, (9, 0))
         assert re.search(r"st\.global|red\.|atom\.", ptx)
 
 

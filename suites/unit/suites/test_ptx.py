@@ -14,7 +14,7 @@ from suites.backends.backend import Backend
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
 from suites.backends.warp import WarpKernel
 from suites.ops import operators
-from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
+from suites.unit.suites.ptx import FRONT, SIZE, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
@@ -45,7 +45,7 @@ def test_kernel_compiles_and_computes_in_its_own_precision(
 ) -> None:
     kernel = operator.kernels[backend]
     for dispatcher, arrays, readonly in launches_of(operator, kernel, dtype, monkeypatch):
-        ptx = ptx_of(dispatcher, arrays, readonly, capability, monkeypatch)
+        ptx = ptx_of(dispatcher, arrays, readonly, capability)
         assert re.search(rf"^\.target {_name(capability)}$", ptx, re.MULTILINE)
         assert ".visible .entry" in ptx
         assert re.search(r"st\.global|red\.|atom\.", ptx)
@@ -53,6 +53,27 @@ def test_kernel_compiles_and_computes_in_its_own_precision(
         assert not re.search(r"call\.uni|\bcall\b \(", ptx)  # everything is inlined
         if dtype != "float64":  # the classic mistake: a float literal, or an index of mixed signs
             assert ".f64" not in ptx
+
+
+def _code(ptx: str) -> tuple[list[str], str]:
+    """The declarations, which have no order, and the instructions, without the names that Numba numbers."""
+    declared, _, instructions = re.sub(r"\b_Z\w+|\b_cudapy_smem_\d+", "", ptx).partition(".entry")
+    return sorted(declared.splitlines()), instructions
+
+
+@NUMBA_CUDA
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("scatter_add", "float32"), ("softmax", "float32"), ("csr_matvec", "float64")]
+)
+def test_the_code_that_numba_makes_does_not_depend_on_the_generation(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVVM translates one code for each generation. Numba's own code for the generation would give the same PTX."""
+    kernel = operators()[name].kernels[Backend.NUMBA_CUDA]
+    for dispatcher, arrays, readonly in launches_of(operators()[name], kernel, dtype, monkeypatch):
+        for capability in {*CAPABILITIES} - {FRONT}:
+            shared, own = (ptx_of(dispatcher, arrays, readonly, capability, front) for front in (FRONT, capability))
+            assert _code(shared) == _code(own)
 
 
 def _wrapped(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:

@@ -22,12 +22,12 @@ CASES = (("csr_matmat", "odd_columns"),)
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "edge"), CASES)
-def test_a_selected_kernel_compiles_and_fits_its_block(name, edge, dtype, tmp_path, monkeypatch):
+def test_a_selected_kernel_compiles_and_fits_its_block(name, edge, dtype, tmp_path):
     operator = operators()[name]
     kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges(dtype)[edge]
     outs = operator.outputs(*inputs)
     assert kernel.kernel_of(inputs, outs) is not kernel.dispatcher
-    ptx = ptx_of(kernel.kernel_of(inputs, outs), (*inputs, *outs), len(inputs), (9, 0), monkeypatch)
+    ptx = ptx_of(kernel.kernel_of(inputs, outs), (*inputs, *outs), len(inputs), (9, 0))
     assert ".local" not in ptx  # nothing is kept in memory that belongs in registers
     assert dtype == "float64" or ".f64" not in ptx
     if shutil.which("ptxas") is None:
