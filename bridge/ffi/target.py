@@ -29,6 +29,14 @@ from bridge.ffi.native.trampoline import Trampoline
 if TYPE_CHECKING:
     from bridge.ffi.built import Built
 
+# Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
+_FRAME: Any = header.struct("XLA_FFI_CallFrame")
+_METADATA_EXTENSION: Any = header.struct("XLA_FFI_Metadata_Extension")
+_METADATA: Any = header.struct("XLA_FFI_Metadata")
+_SPAN: Any = header.struct("XLA_FFI_ByteSpan")
+_ERROR_ARGS: Any = header.struct("XLA_FFI_Error_Create_Args")
+_API: Any = header.struct("XLA_FFI_Api")
+
 RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 """Type of the C function that a handler asks about an unknown key, see :mod:`bridge.ffi.native.handler`."""
 
@@ -182,10 +190,11 @@ class Target:
 
     def _first_call(self, frame_address: int) -> int:
         """Stands in for the handler until it is compiled: answers XLA's questions, and compiles it when called."""
-        frame = _at("XLA_FFI_CallFrame", frame_address)
-        extension = frame.extension_start
-        if extension and _at("XLA_FFI_Extension_Base", extension).type == EXTENSION.METADATA_TYPE:
-            metadata = _at("XLA_FFI_Metadata", _at("XLA_FFI_Metadata_Extension", extension).metadata)
+        frame = _FRAME.from_address(frame_address)
+        # Whatever the extension is, it begins as this one does.
+        extension = frame.extension_start and _METADATA_EXTENSION.from_address(frame.extension_start)
+        if extension and extension.extension_base.type == EXTENSION.METADATA_TYPE:
+            metadata = _METADATA.from_address(extension.metadata)
             metadata.api_version.major_version, metadata.api_version.minor_version = VERSION.MAJOR, VERSION.MINOR
             metadata.traits = self._traits
             return 0
@@ -239,7 +248,7 @@ class Target:
         from bridge.ffi.cuda import embedded
 
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
-        frame = _at("XLA_FFI_CallFrame", frame_address)
+        frame = _FRAME.from_address(frame_address)
         try:
             description = _string_attribute(frame, "kernel")
             forked.require_own_process(self.name)
@@ -254,13 +263,8 @@ class Target:
             answer[1] = _create_error(frame, error)
 
 
-def _at(struct: str, address: int) -> Any:
-    """The struct at an address, in memory that belongs to XLA."""
-    return header.struct(struct).from_address(address)
-
-
 def _text(span_address: int) -> str:
-    span = _at("XLA_FFI_ByteSpan", span_address)
+    span = _SPAN.from_address(span_address)
     return ctypes.string_at(span.ptr, span.len).decode() if span.len else ""
 
 
@@ -281,10 +285,8 @@ def _create_error(frame: Any, error: Exception) -> int:
     from bridge.ffi.native.exception_text import error_code
 
     text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
-    args = header.struct("XLA_FFI_Error_Create_Args")(
-        struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=error_code(error, ERROR.NOT_FOUND)
-    )
-    create = _at("XLA_FFI_Api", frame.api).XLA_FFI_Error_Create
+    args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=error_code(error, ERROR.NOT_FOUND))
+    create = _API.from_address(frame.api).XLA_FFI_Error_Create
     return int(_FIRST_CALL(create)(ctypes.addressof(args)))
 
 

@@ -18,7 +18,7 @@ import jax.ffi
 from jaxlib.version import __version__ as jaxlib_version
 
 from bridge.errors import AbiError
-from bridge.ffi.native.c_declarations import Declarations, UnreadableDeclarationError
+from bridge.ffi.native.c_declarations import CDeclarations, UnreadableDeclarationError
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Header:
     """
 
     def __init__(self, text: str):
-        self._declarations = _known(lambda: Declarations(_without_macros(text)))
+        self._declarations = _known(lambda: CDeclarations(_without_macros(text)))
         self.major, self.minor = (self._macro(text, f"XLA_FFI_API_{part}") for part in ("MAJOR", "MINOR"))
         if self.major != 0:
             raise _unknown(f"its version is {self.major}.{self.minor}, expected 0.x")

@@ -32,7 +32,7 @@ class UnreadableDeclarationError(Exception):
     """A declaration is missing, or is none that this module knows. The message says which one."""
 
 
-class Declarations:
+class CDeclarations:
     """The declarations of a header. It lays out a type when it is first asked for it.
 
     Args:

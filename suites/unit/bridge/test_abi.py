@@ -11,6 +11,7 @@ import pytest
 
 import bridge
 from bridge.ffi.native import abi
+from suites.unit import processes
 
 TEXT = abi.read_header()
 
@@ -76,3 +77,36 @@ def test_a_changed_header_is_refused_by_name(pattern, replacement, complaint):
 def test_a_field_inserted_before_another_moves_it():
     moved = abi.Header(TEXT.replace("  void* data;\n  int64_t rank;", "  void* extra;\n  void* data;\n  int64_t rank;"))
     assert moved.word("XLA_FFI_Buffer", "rank") == abi.BUFFER.RANK + 1
+
+
+RENAMED = """
+import sys
+import jax.ffi
+jax.ffi.include_dir = lambda: sys.argv[1]
+import jax, jax.numpy as jnp, numba
+from bridge import numba_kernel
+@numba.njit
+def double(x, out):
+    if x[0] < 0:
+        raise ValueError("negative")
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+call = numba_kernel(double, jax.ShapeDtypeStruct((4,), jnp.float32))
+print(call(jnp.ones(4)).sum())
+try:
+    call(-jnp.ones(4)).block_until_ready()
+except (jax.errors.JaxRuntimeError, ValueError) as error:
+    print("negative" in str(error))
+"""
+
+
+@pytest.mark.parametrize("renamed", [{}, {"XLA_FFI_Extension_Base": "XLA_FFI_InternalExtension"}])
+def test_calls_work_whatever_the_header_calls_the_start_of_an_extension(tmp_path, renamed):
+    """The header of jaxlib 0.11.2 has another name for it than the one of 0.10.2."""
+    text = TEXT
+    for old, new in renamed.items():
+        text = text.replace(old, new)
+    folder = Path(tmp_path, "xla", "ffi", "api")
+    folder.mkdir(parents=True)
+    Path(folder, "c_api.h").write_text(text)
+    assert processes.output("-c", RENAMED, tmp_path).split() == ["8.0", "True"]

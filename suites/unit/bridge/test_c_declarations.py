@@ -1,12 +1,12 @@
-"""Declarations are laid out as a C compiler does it, and what is not known is refused where it is needed."""
+"""CDeclarations are laid out as a C compiler does it, and what is not known is refused where it is needed."""
 
 import ctypes
 
 import pytest
 
-from bridge.ffi.native.c_declarations import Declarations, UnreadableDeclarationError
+from bridge.ffi.native.c_declarations import CDeclarations, UnreadableDeclarationError
 
-READ = Declarations("""
+READ = CDeclarations("""
 /* A comment; with a { brace. */
 typedef struct opaque opaque;
 typedef uint8_t small;  // another
@@ -54,12 +54,12 @@ def test_enumerators_count_on_from_the_one_before():
         (lambda: READ.struct("opaque"), "no struct opaque"),
         (lambda: READ.enumerators("outer"), "no enumeration outer"),
         (lambda: READ.constant("SOME"), "no constant SOME"),
-        (lambda: Declarations("enum big { MANY = 0x80000000 };").enumerators("big"), "2147483648 of MANY"),
-        (lambda: Declarations("struct a { int b; };;}"), "a declaration without an end"),
-        (lambda: Declarations("struct a { int b; }"), "a declaration without an end"),
-        (lambda: Declarations("struct a { int b, c; };").struct("a"), "the field 'int b , c' of a"),
-        (lambda: Declarations("struct a { int b; } __attribute__((packed));").struct("a"), "no struct a"),
-        (lambda: Declarations("struct a { alignas(16) int b; };").struct("a"), "the field 'alignas"),
+        (lambda: CDeclarations("enum big { MANY = 0x80000000 };").enumerators("big"), "2147483648 of MANY"),
+        (lambda: CDeclarations("struct a { int b; };;}"), "a declaration without an end"),
+        (lambda: CDeclarations("struct a { int b; }"), "a declaration without an end"),
+        (lambda: CDeclarations("struct a { int b, c; };").struct("a"), "the field 'int b , c' of a"),
+        (lambda: CDeclarations("struct a { int b; } __attribute__((packed));").struct("a"), "no struct a"),
+        (lambda: CDeclarations("struct a { alignas(16) int b; };").struct("a"), "the field 'alignas"),
     ],
 )
 def test_what_is_not_known_is_refused(ask, complaint):
