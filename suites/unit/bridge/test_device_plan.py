@@ -14,6 +14,7 @@ from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.ffi.plans.driver_status import OUT_OF_MEMORY
 from bridge.ffi.target import Target
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.numba_cuda.array_parameters import array_launch
@@ -183,7 +184,7 @@ def test_a_failed_launch_is_an_error_that_names_kernel_and_status(recorder):
         jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
 
 
-@pytest.mark.parametrize(("status", "code"), [(driver.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED"), (701, "INTERNAL")])
+@pytest.mark.parametrize(("status", "code"), [(OUT_OF_MEMORY, "RESOURCE_EXHAUSTED"), (701, "INTERNAL")])
 def test_only_missing_memory_has_the_code_of_missing_memory(recorder, status, code):
     recorder.status, recorder.words = status, 14
     plan = plan_of([("float32", (8,)), ("float32", (8,))], 1)
@@ -191,7 +192,7 @@ def test_only_missing_memory_has_the_code_of_missing_memory(recorder, status, co
         jax.block_until_ready(recorder.call(plan, [((8,), "float32")], jnp.arange(8.0)))
 
 
-@pytest.mark.parametrize(("status", "kind"), [(driver.OUT_OF_MEMORY, DeviceMemoryError), (700, PlatformError)])
+@pytest.mark.parametrize(("status", "kind"), [(OUT_OF_MEMORY, DeviceMemoryError), (700, PlatformError)])
 def test_only_missing_memory_is_an_error_of_memory_in_python(monkeypatch, status, kind):
     monkeypatch.setattr(driver, "error_text", lambda status: f"status {status}")
     with pytest.raises(kind, match=f"^loading it failed: status {status}") as caught:

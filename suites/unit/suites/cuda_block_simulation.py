@@ -14,6 +14,7 @@ from suites.backends.numba_cuda import (
     cuda,
     device,
     first_neighbour,
+    four_sums_of_lanes,
     kernel,
     lanes_combined,
     neighbour_tiles,
@@ -62,12 +63,15 @@ def _larger(a, b):
 _largest_of_lanes = lanes_combined(_larger)
 
 
-def combine_lanes(x, sums, largest):
-    """Combines the values of each group of threads with one ``threadIdx.y``, two times with one array."""
-    shared = cuda.shared.array(WARPS, np.float32)
+def combine_lanes(x, sums, largest, four):
+    """Combines the values of each group of threads with one ``threadIdx.y``, several times with one array."""
+    shared = cuda.shared.array(4 * WARPS, np.float32)
     place = place_in_block()
-    sums[place] = sum_of_lanes(shared, x[place], cuda.blockDim.x)
-    largest[place] = _largest_of_lanes(shared, x[place], cuda.blockDim.x)
+    one = x[place]
+    sums[place] = sum_of_lanes(shared, one, cuda.blockDim.x)
+    largest[place] = _largest_of_lanes(shared, one, cuda.blockDim.x)
+    a, b, c, d = four_sums_of_lanes(shared, one, np.float32(2) * one, np.float32(3) * one, -one, cuda.blockDim.x)
+    four[0, place], four[1, place], four[2, place], four[3, place] = a, b, c, d
 
 
 def scan_lanes(x, out):
@@ -78,11 +82,12 @@ def scan_lanes(x, out):
 def _lanes() -> None:
     for lanes, height in ((1, 32), (8, 8), (32, 2), (64, 2), (256, 1)):
         x = np.random.default_rng(lanes).integers(-99, 99, lanes * height).astype(np.float32)
-        sums, largest = (cuda.to_device(np.zeros_like(x)) for _ in range(2))
-        kernel(combine_lanes)[1, (lanes, height)](x, sums, largest)
+        sums, largest, four = (cuda.to_device(np.zeros(shape, np.float32)) for shape in (x.shape, x.shape, (4, x.size)))
+        kernel(combine_lanes)[1, (lanes, height)](x, sums, largest, four)
         groups = x.reshape(height, lanes)
         assert np.array_equal(sums.copy_to_host(), groups.sum(1).repeat(lanes)), lanes
         assert np.array_equal(largest.copy_to_host(), groups.max(1).repeat(lanes)), lanes
+        assert np.array_equal(four.copy_to_host(), np.outer((1, 2, 3, -1), groups.sum(1).repeat(lanes))), lanes
     whole = np.arange(WARP, dtype=np.int64) % 7 - 3
     out = cuda.to_device(np.zeros_like(whole))
     kernel(scan_lanes)[1, WARP](whole, out)

@@ -122,6 +122,18 @@ class TestLanes:
                 assert (out[:first] == 77).all()
                 assert (out[last:] == 77).all()
 
+    def test_arrays_may_begin_at_any_element(self, dtype):
+        for size in (1, 15, 64, 150):
+            buffer = np.random.default_rng(size).integers(0, 4, size + 64 + 2 * size).astype(dtype)
+            for start in range(64 // np.dtype(dtype).itemsize):
+                x, out = buffer[start : start + size], np.empty(1, dtype)
+                largest_elements(x, out)
+                assert out[0] == x.max()
+                assert index_of_largest(x) == x.argmax()
+                A, products = buffer[start : start + 2 * size].reshape(2, size), np.zeros(2, dtype)
+                short_dots(A, x, 0, 2, products)
+                np.testing.assert_array_equal(products, (A @ x).astype(dtype))
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_at_each_place_is_the_largest_element(dtype):
