@@ -59,6 +59,7 @@ class Expected:
 _TABLE = r"Time per call on cpu.*Summary of cpu"
 _GRID = r"Validation on cpu.*PASSED.*[1-9]\d* passed, 0 failed.*Checks on cpu"
 _FEW = "--operator add --operator matvec"  # together they have a kernel for every CPU backend
+_FAST = "--processes 1"  # each process imports everything again
 
 EXPECTED = {
     "python -m pip install nox": Expected(CLONE),
@@ -85,7 +86,7 @@ EXPECTED = {
     "kernel-bridge compare HEAD~1": Expected(
         OWN,
         (r"operators: my_ops.py", r"processes of each side", r"Comparison of .*cube.*SLOWER"),
-        "--minutes 5 --size 4096 --dtype f32",
+        "--size 4096 --dtype f32",
         code=1,
     ),
     "kernel-bridge compare HEAD~1 HEAD my_ops.py --minutes 5": Expected(
@@ -94,7 +95,7 @@ EXPECTED = {
     "kernel-bridge gate HEAD~1": Expected(
         OWN,
         (r"result fails.*SLOWER: cube-numba-f32-4096-cpu", r"processes of each side"),
-        "my_ops.py --minutes 5 --size 4096 --dtype f32",
+        "my_ops.py --size 4096 --dtype f32",
         code=1,
     ),
     "kernel-bridge gate --save latest": Expected(
@@ -161,13 +162,13 @@ EXPECTED = {
         OWN, later="the unit tests show a run again; a stranger's run has another name"
     ),
     "python suites/tutorials/numba_cpu.py": Expected(CLONE, (r"bridge \d",)),
-    "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,)),
-    "nox -s bench -- --operator add": Expected(CLONE, (_TABLE,)),
+    "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,), _FAST),
+    "nox -s bench -- --operator add": Expected(CLONE, (_TABLE,), _FAST),
     "kernel-bridge bench --profile full": Expected(OWN, (_TABLE,), "--operator add --dtype int32 --size 4096"),
     "kernel-bridge bench --peers --operator cumsum": Expected(
         OWN,
         (_TABLE, r"Fastest kernels beside other libraries.*NumPy \d"),
-        "--size 4096 --backend jnp --backend numba --backend numpy",
+        f"--size 4096 --backend jnp --backend numba --backend numpy {_FAST}",
     ),
     "kernel-bridge bench --resume latest": Expected(
         OWN, (_TABLE,), "--profile full --operator add --dtype int32 --size 4096"
