@@ -24,7 +24,7 @@ from suites.backends.numba_cuda import (
     sum_of_lanes,
     widened,
 )
-from suites.backends.numba_cuda_look_back import look_back_words, publish, sum_before, sums_up_to_lane
+from suites.backends.numba_cuda_look_back import last_lane, look_back_words, publish, sum_before, sums_up_to_lane
 from suites.ops.matvec import ROWS, matvec_cuda, matvec_long_rows
 
 
@@ -74,9 +74,11 @@ def combine_lanes(x, sums, largest, four):
     four[0, place], four[1, place], four[2, place], four[3, place] = a, b, c, d
 
 
-def scan_lanes(x, out):
-    """The running sums of a warp."""
-    out[cuda.threadIdx.x] = sums_up_to_lane(x[cuda.threadIdx.x])
+def scan_lanes(x, out, last):
+    """The running sums of a warp, and the last of them in each lane."""
+    found = sums_up_to_lane(x[cuda.threadIdx.x])
+    out[cuda.threadIdx.x] = found
+    last[cuda.threadIdx.x] = last_lane(found)
 
 
 def _lanes() -> None:
@@ -89,9 +91,10 @@ def _lanes() -> None:
         assert np.array_equal(largest.copy_to_host(), groups.max(1).repeat(lanes)), lanes
         assert np.array_equal(four.copy_to_host(), np.outer((1, 2, 3, -1), groups.sum(1).repeat(lanes))), lanes
     whole = np.arange(WARP, dtype=np.int64) % 7 - 3
-    out = cuda.to_device(np.zeros_like(whole))
-    kernel(scan_lanes)[1, WARP](whole, out)
+    out, last = (cuda.to_device(np.zeros_like(whole)) for _ in range(2))
+    kernel(scan_lanes)[1, WARP](whole, out, last)
     assert np.array_equal(out.copy_to_host(), np.cumsum(whole))
+    assert (last.copy_to_host() == whole.sum()).all()
 
 
 def look_back(words, tile, tiles, totals, out):
