@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reports.records.store import RUNS_VARIABLE
+from reports.render.visible import visible
 
 
 class Exit(IntEnum):
@@ -38,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the message in one line and ends with the exit code of a command that could not run."""
-        self.exit(Exit.COULD_NOT_RUN, f"{self.prog}: {message}. See {self.prog} --help.\n")
+        self.exit(Exit.COULD_NOT_RUN, f"{visible(f'{self.prog}: {message}. See {self.prog} --help.')}\n")
 
 
 def again(command: str) -> str:
@@ -80,8 +81,15 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Returns the type of an option that takes a whole number of at least `least`."""
+MOST = 2**63 - 1
+"""The largest whole number that an option takes: a record can hold it."""
+
+MOST_SECONDS = 1_000_000
+"""The longest time that an option takes: the functions of the system that wait take no more than 24 days."""
+
+
+def whole(least: int, most: int = MOST) -> Callable[[str], int]:
+    """Returns the type of an option that takes a whole number from `least` to `most`."""
 
     def convert(text: str) -> int:
         try:
@@ -90,6 +98,8 @@ def whole(least: int) -> Callable[[str], int]:
             value = least - 1
         if value < least:
             raise argparse.ArgumentTypeError(f"got {text}, expected a whole number of at least {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"got {text}, expected a whole number of at most {most}")
         return value
 
     return convert
@@ -108,19 +118,21 @@ def percent(text: str) -> float:
 
 def seconds(text: str) -> float:
     """Converts the value of an option that takes a time in seconds."""
-    return _time(text, "seconds")
+    return _time(text, "seconds", MOST_SECONDS)
 
 
 def minutes(text: str) -> float:
     """Converts the value of an option that takes a time in minutes."""
-    return _time(text, "minutes")
+    return _time(text, "minutes", MOST_SECONDS // 60)
 
 
-def _time(text: str, unit: str) -> float:
+def _time(text: str, unit: str, most: int) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"got {text}, expected {unit} above 0")
+    if value > most:
+        raise argparse.ArgumentTypeError(f"got {text}, expected at most {most} {unit}")
     return value

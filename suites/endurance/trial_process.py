@@ -20,6 +20,7 @@ import msgspec
 
 from reports import CellResult, Endurance, Status
 from reports.pages.grown import leak
+from suites.bench.parent_process import end_with_parent, lifeline
 from suites.checks.judging.blame import status_of
 from suites.checks.judging.reasons import described
 from suites.endurance.trial import THREADED, EnduranceTrial, TrialError, TrialUnavailableError
@@ -56,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def run_trial(trial: EnduranceTrial) -> tuple[CellResult, str]:
     """Runs a trial in a fresh process; returns its result, and what the process wrote to its standard error."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, lifeline() as stdin:
         file = Path(folder, "outcome.json")
         command = [
             sys.executable, "-P", "-m", "suites.endurance.trial_process",
@@ -64,7 +65,7 @@ def run_trial(trial: EnduranceTrial) -> tuple[CellResult, str]:
         ]  # fmt: skip
         try:
             ended = subprocess.run(
-                command, env=_variables(trial), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                command, env=_variables(trial), stdin=stdin, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, timeout=trial.limit_s + _GRACE_S, check=False,
             )  # fmt: skip
             code, written = ended.returncode, ended.stderr
@@ -113,6 +114,7 @@ def _lost(trial: EnduranceTrial, code: int | None, said: str) -> Outcome:
 def main(text: str, file: str) -> int:
     """Runs the trial that is given as JSON, and writes its outcome; returns the exit code."""
     trial = msgspec.json.decode(text, type=EnduranceTrial)
+    end_with_parent()
     faulthandler.enable()
     faulthandler.dump_traceback_later(trial.limit_s, exit=True)
     module, name = _HOMES[trial.kind]

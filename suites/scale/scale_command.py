@@ -18,6 +18,7 @@ import msgspec
 from reports.options import Exit
 from reports.render.layout import Column, Row, Table, Text
 from reports.render.page import Page, show
+from suites.bench.parent_process import lifeline
 from suites.bench.usable_cores import usable_cores
 from suites.bench.visible_gpus import visible_gpus
 from suites.cells.selection import SelectionError
@@ -56,8 +57,10 @@ def plans(options: argparse.Namespace) -> list[ScalingPlan]:
     """Returns what each process of the group does.
 
     Raises:
-        SelectionError: The devices cannot be divided among the processes.
+        SelectionError: The devices cannot be divided among the processes, or the network has no kernels of the backend.
     """
+    backend = options.backend or BACKENDS[options.device]
+    _require_kernels(backend, options.device)
     counts = tuple(sorted(set(options.devices or ())))
     processes = options.processes
     most = max(counts, default=0)
@@ -72,7 +75,7 @@ def plans(options: argparse.Namespace) -> list[ScalingPlan]:
             )
     first = ScalingPlan(
         device=options.device,
-        backend=options.backend or BACKENDS[options.device],
+        backend=backend,
         counts=counts,
         neurons=options.neurons or NEURONS[options.device],
         synapses=options.synapses,
@@ -87,6 +90,25 @@ def plans(options: argparse.Namespace) -> list[ScalingPlan]:
     return [msgspec.structs.replace(first, process=number) for number in range(processes)]
 
 
+def _require_kernels(backend: str, device: str) -> None:
+    from suites.backends.backend import Backend
+    from suites.scale.spiking_network import KERNELS
+
+    known = {
+        each.id: each
+        for each in Backend
+        if all(each in (Backend.JNP, *operator.kernels) and device in each.platforms for operator in KERNELS)
+    }
+    if backend not in known:
+        raise SelectionError(
+            f"--backend {backend}: the network has no kernels of it on {device}. Known: {', '.join(known)}."
+        )
+    for operator in KERNELS:
+        reason = operator.unsupported(known[backend], device, "float32")
+        if reason is not None:
+            raise SelectionError(f"--backend {backend}: {reason}.")
+
+
 def measured(group: Sequence[ScalingPlan], timeout_s: float) -> ScalingResult:
     """Runs the processes of a group; returns what the first one measured.
 
@@ -97,7 +119,7 @@ def measured(group: Sequence[ScalingPlan], timeout_s: float) -> ScalingResult:
     Raises:
         SelectionError: A process failed, or took too long. The others are ended.
     """
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-") as scratch, lifeline() as stdin:
         output = Path(scratch, "result.json")
         running: list[subprocess.Popen[bytes]] = []
         logs = [Path(scratch, f"{plan.process}.txt") for plan in group]
@@ -106,7 +128,9 @@ def measured(group: Sequence[ScalingPlan], timeout_s: float) -> ScalingResult:
                 text = msgspec.json.encode(msgspec.structs.replace(plan, output=str(output))).decode()
                 command = [sys.executable, "-P", "-m", "suites.scale.scaling_process", text]
                 with log.open("wb") as stream:
-                    running.append(subprocess.Popen(command, env=_variables(), stdout=stream, stderr=stream))
+                    running.append(
+                        subprocess.Popen(command, env=_variables(), stdin=stdin, stdout=stream, stderr=stream)
+                    )
             _wait(running, logs, output, timeout_s)
         finally:
             for process in running:

@@ -6,7 +6,9 @@ make one mesh. The first process takes the times and writes what was measured to
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
 from suites.bench import two_clocks
+from suites.bench.parent_process import end_with_parent
 from suites.bench.visible_gpus import visible_gpus
 
 if TYPE_CHECKING:
@@ -227,10 +230,16 @@ def _barrier(plan: ScalingPlan, name: str) -> None:
 
 
 def main(text: str) -> int:
-    """Carries out a plan, given as JSON; returns the exit code."""
+    """Carries out a plan, given as JSON; returns the exit code. The last line of its output says why it failed."""
+    end_with_parent()
     plan = msgspec.json.decode(text, type=ScalingPlan)
-    connect(plan)
-    result = measure(plan)
+    try:
+        connect(plan)
+        result = measure(plan)
+    except Exception as error:
+        traceback.print_exc()
+        print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr, flush=True)
+        os._exit(1)  # the other processes would be waited for
     if plan.process == 0:
         # In one step: the program that waits for the file must not see half of it.
         whole = Path(f"{plan.output}.whole")

@@ -61,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_summary(options.summary)
         return int(options.command(options))
     except (SelectionError, ReportError) as error:
-        print(f"{options.prog}: {error}", file=sys.stderr)
+        from reports.render.visible import visible
+
+        for line in f"{options.prog}: {error}".splitlines():
+            print(visible(line), file=sys.stderr)
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
     return int(Exit.COULD_NOT_RUN)
@@ -471,11 +474,10 @@ def _add_amounts(endure: argparse.ArgumentParser) -> None:
 
 def _add_scaling(scaling: argparse.ArgumentParser) -> None:
     """Adds what only ``scale`` has: the devices, the processes and the network."""
-    scaling.add_argument(
-        "--devices", action="append", type=whole(1), metavar="N", help="only this number of devices; may be repeated "
-        "(default: 1, 2, 4 and so on, and all)",
-    )  # fmt: skip
-    scaling.add_argument("--processes", type=whole(1), default=1, metavar="N", help="processes (default %(default)s)")
+    text = "only this number of devices; may be repeated (default: 1, 2, 4 and so on, and all)"
+    scaling.add_argument("--devices", action="append", type=whole(1, 4096), metavar="N", help=text)
+    text = "processes (default %(default)s)"
+    scaling.add_argument("--processes", type=whole(1, 256), default=1, metavar="N", help=text)
     text = "on each device; on all of them together for strong scaling (default: 1000000 on cuda, 20000 on cpu)"
     scaling.add_argument("--neurons", type=whole(1), metavar="N", help=text)
     text = "synapses of a neuron, of each of two kinds (default %(default)s)"

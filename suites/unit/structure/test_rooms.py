@@ -49,7 +49,7 @@ ROOMS = {
         "history": "pages records render statistics",
         "formats": "errors pages records render",
         "judgement": "options records",
-        "options": "records",
+        "options": "records render",
         "pages": "errors records render statistics",
         "render": "errors",
         "records": "errors",

@@ -110,6 +110,9 @@ def ended(*arguments, **variables):
         (["--backend", "cute"], "Known: jnp, numba, numba_parallel"),
         (["--dtype", "float23"], "Did you mean 'float32'?"),
         (["--size", "0"], "argument --size: got 0, expected a whole number of at least 1"),
+        (["--size", "9" * 30], "expected a whole number of at most 9223372036854775807"),
+        (["--size", "\x1b]0;mine\x07"], "argument --size: got \\x1b]0;mine\\x07, expected a whole number"),
+        (["--operator", "\x1b]0;mine\x07"], "\\x1b]0;mine\\x07"),
         (["--size", "many"], "argument --size: got many, expected a whole number of at least 1"),
         (["--summary", "/no/folder/a.md"], "--summary /no/folder/a.md: cannot be written there"),
         (["."], ".: is a folder. Give the path of a Python file"),
@@ -136,7 +139,13 @@ def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys
         ["validate", "--jobs", "-1"],
         ["validate", "--examples", "0"],
         ["bench", "--timeout", "-1"],
+        ["bench", "--timeout", "1e300"],
+        ["compare", "HEAD", "--minutes", "1e9"],
         ["dispatch", "--rounds", "0"],
+        ["endure", "--calls", "9" * 30],
+        ["endure", "--seconds", "nan"],
+        ["scale", "--devices", "1000000"],
+        ["scale", "--processes", "100000"],
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(arguments, capsys):

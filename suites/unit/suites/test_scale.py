@@ -14,6 +14,7 @@ from suites.scale import scaling_process, spiking_network
 from suites.scale.scale_command import measured, plans, scaling_table
 from suites.scale.scaling_process import ScalingResult, ScalingSeries, usual_counts
 from suites.scale.spiking_network import AXIS, Network, mesh_of
+from suites.unit.processes import run
 
 STEPS = 40
 
@@ -99,6 +100,22 @@ def test_a_process_that_fails_ends_the_group():
     waiting, failing = plans(options(processes=2))
     with pytest.raises(SelectionError, match=r"process 1 ended with exit code 1: .*absent"):
         measured([waiting, msgspec.structs.replace(failing, device="absent")], 240)
+
+
+def test_the_last_line_of_a_process_that_fails_says_why(tmp_path):
+    (plan,) = plans(options())
+    text = msgspec.json.encode(msgspec.structs.replace(plan, backend="absent", output=str(tmp_path / "out"))).decode()
+    done = run("-m", "suites.scale.scaling_process", text)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("AttributeError: "), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"), [("fortran", "no kernels of it on cpu"), ("numba_cuda", "Known: jnp, numba")]
+)
+def test_backends_that_the_network_has_no_kernels_of(backend, said):
+    with pytest.raises(SelectionError, match=f"--backend {backend}: .*{said}"):
+        plans(options(backend=backend))
 
 
 def test_gpus_that_are_not_there(monkeypatch):
