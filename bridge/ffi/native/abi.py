@@ -192,7 +192,10 @@ API = _constants(
     "Api",
     ERROR_CREATE=_word("XLA_FFI_Api", "XLA_FFI_Error_Create"),
     STREAM_GET=_word("XLA_FFI_Api", "XLA_FFI_Stream_Get"),
+    ERROR_DESTROY=_word("XLA_FFI_Api", "XLA_FFI_Error_Destroy"),
     DEVICE_ORDINAL_GET=_word("XLA_FFI_Api", "XLA_FFI_DeviceOrdinal_Get"),
+    POOL_SCHEDULE=_word("XLA_FFI_Api", "XLA_FFI_ThreadPool_Schedule"),
+    POOL_THREADS=_word("XLA_FFI_Api", "XLA_FFI_ThreadPool_NumThreads"),
 )
 
 ERROR = _constants(
@@ -225,4 +228,31 @@ ORDINAL = _constants(
     CONTEXT=_word("XLA_FFI_DeviceOrdinal_Get_Args", "ctx"),
     ORDINAL_BYTE=_byte("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
     BYTES=header.end("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
+)
+
+DESTROY = _constants(
+    "Destroy",
+    SIZE=_word("XLA_FFI_Error_Destroy_Args", "struct_size"),
+    EXTENSION=_word("XLA_FFI_Error_Destroy_Args", "extension_start"),
+    ERROR=_word("XLA_FFI_Error_Destroy_Args", "error"),
+    BYTES=header.end("XLA_FFI_Error_Destroy_Args", "error"),
+)
+
+SCHEDULE = _constants(
+    "Schedule",
+    SIZE=_word("XLA_FFI_ThreadPool_Schedule_Args", "struct_size"),
+    EXTENSION=_word("XLA_FFI_ThreadPool_Schedule_Args", "extension_start"),
+    CONTEXT=_word("XLA_FFI_ThreadPool_Schedule_Args", "ctx"),
+    TASK=_word("XLA_FFI_ThreadPool_Schedule_Args", "task"),
+    DATA=_word("XLA_FFI_ThreadPool_Schedule_Args", "data"),
+    BYTES=header.end("XLA_FFI_ThreadPool_Schedule_Args", "data"),
+)
+
+THREADS = _constants(
+    "Threads",
+    SIZE=_word("XLA_FFI_ThreadPool_NumThreads_Args", "struct_size"),
+    EXTENSION=_word("XLA_FFI_ThreadPool_NumThreads_Args", "extension_start"),
+    CONTEXT=_word("XLA_FFI_ThreadPool_NumThreads_Args", "ctx"),
+    COUNT=_word("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
+    BYTES=header.end("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
 )

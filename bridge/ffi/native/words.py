@@ -49,6 +49,28 @@ def store(typingctx, address, index, value):
 
 
 @intrinsic
+def add_atomically(typingctx, address, index, value):
+    """Adds to a word that other threads use too; returns what it was. Memory is seen in the order of such calls."""
+
+    def codegen(context, builder, signature, args):
+        address, index, value = args
+        return builder.atomic_rmw("add", _at(builder, address, index, _I64), value, "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def load_atomically(typingctx, address, index):
+    """A word that other threads change; what they wrote before is seen from then on."""
+
+    def codegen(context, builder, signature, args):
+        address, index = args
+        return builder.load_atomic(_at(builder, address, index, _I64), "acquire", 8)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
 def context_word(typingctx, index):
     """Word ``index`` of the context that the loaded code was given, see :mod:`bridge.ffi.native.object_code`.
 

@@ -8,6 +8,9 @@ from typing import TypeVar
 PARALLEL_FOR = "numba_parallel_for"
 """Runs the body of a parallel loop on the threads of Numba's threading layer."""
 
+THREAD_NUMBER = "get_thread_id"
+"""The number of a thread among those that run a parallel loop; sums of a loop are kept by this number."""
+
 GIL_RELEASE = "numba_gil_release"
 """Releases the GIL, after any use of Python in compiled code."""
 

@@ -36,7 +36,7 @@ def entry_code(compiled: Any, arrays: Sequence[types.Array], kernel: str, name: 
         _array(context, builder, words, array, words.at(buffers, index), words.at(data, index), batch_rank)
         for index, array in enumerate(arrays)
     ]
-    record = emit_new_record(builder, kernel)
+    record = emit_new_record(builder, kernel, frame)
     if with_python:
         before = STORAGE.emit_get(builder)
         STORAGE.emit_set(builder, record)

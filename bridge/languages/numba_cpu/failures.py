@@ -27,6 +27,7 @@ class _Record(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("name", ctypes.c_char_p),
         ("code", ctypes.c_int64),
+        ("frame", ctypes.c_int64),
         ("text", ctypes.c_char * _TEXT_BYTES),
     )
 
@@ -34,9 +35,9 @@ class _Record(ctypes.Structure):
 RECORD_WORDS = ctypes.sizeof(_Record) // 8
 """Size of the record of a call."""
 
-COUNT, NAME, CODE, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
-"""Words of a record: number of exceptions, address of the kernel's name, XLA's code for the error, and first word of
-the text (a C string)."""
+COUNT, NAME, CODE, FRAME, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
+"""Words of a record: number of exceptions, address of the kernel's name, XLA's code for the error, address of XLA's
+call frame, and first word of the text (a C string)."""
 
 _REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
@@ -65,26 +66,26 @@ def _object(address: int) -> Any:
 
 
 class Storage:
-    """The thread-specific storage for the record of a call."""
+    """Thread-specific storage for a pointer, such as the record of a call."""
 
     def __init__(self) -> None:
         python = ctypes.pythonapi
         allocate = python.PyThread_tss_alloc
         allocate.restype = ctypes.c_void_p
-        self._key = int(allocate())
+        self.key = int(allocate())
         python.PyThread_tss_create.argtypes = (ctypes.c_void_p,)
-        if python.PyThread_tss_create(self._key) != 0:
+        if python.PyThread_tss_create(self.key) != 0:
             raise MemoryError("no thread-specific storage is left")
 
     def emit_get(self, builder: ir.IRBuilder) -> ir.Value:
-        """Emits code that returns the address of this thread's record, or 0."""
+        """Emits code that returns what this thread has stored, or 0."""
         get = _c_function(builder, ctypes.pythonapi.PyThread_tss_get, POINTER, POINTER)
-        return builder.call(get, [builder.inttoptr(I64(self._key), POINTER)])
+        return builder.call(get, [builder.inttoptr(I64(self.key), POINTER)])
 
-    def emit_set(self, builder: ir.IRBuilder, record: ir.Value) -> None:
-        """Emits code that gives this thread a record."""
+    def emit_set(self, builder: ir.IRBuilder, value: ir.Value) -> None:
+        """Emits code that stores a pointer for this thread."""
         store = _c_function(builder, ctypes.pythonapi.PyThread_tss_set, I32, POINTER, POINTER)
-        builder.call(store, [builder.inttoptr(I64(self._key), POINTER), record])
+        builder.call(store, [builder.inttoptr(I64(self.key), POINTER), value])
 
 
 def _c_function(builder: ir.IRBuilder, function: Any, result: ir.Type, *arguments: ir.Type) -> ir.Value:
@@ -96,11 +97,12 @@ STORAGE = Storage()
 """Holds the record of the call that a thread runs a part of."""
 
 
-def emit_new_record(builder: ir.IRBuilder, name: str) -> ir.Value:
-    """Emits a record on the stack."""
+def emit_new_record(builder: ir.IRBuilder, name: str, frame: ir.Value) -> ir.Value:
+    """Emits a record on the stack, of a kernel's name and a call frame."""
     record = builder.alloca(I64, RECORD_WORDS)
     builder.store(I64(0), word(builder, record, COUNT))
     builder.store(I64(int(ERROR.INTERNAL)), word(builder, record, CODE))
+    builder.store(frame, word(builder, record, FRAME))
     builder.store(I64(c_string(name)), word(builder, record, NAME))
     return builder.bitcast(record, POINTER)
 

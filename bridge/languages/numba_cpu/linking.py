@@ -2,7 +2,7 @@
 
 Numba's LLVM code of a kernel contains all functions that the kernel calls, and the bodies of its parallel loops. The
 bridge takes that code as it is, so Numba compiles nothing twice and its cache serves parallel kernels too. Only the
-calls of two functions of Numba's runtime go to the bridge instead, see
+calls of a few functions of Numba's runtime go to the bridge instead, see
 :data:`bridge.languages.numba_cpu.runtime.REPLACED`.
 """
 

@@ -16,12 +16,16 @@ from numba.core.types import int64
 from bridge.ffi.native.handler import create_error
 from bridge.ffi.native.object_code import LoadedObject
 from bridge.ffi.native.prepared import prepared
-from bridge.languages.numba_cpu.calling_convention import GIL_RELEASE, PARALLEL_FOR
+from bridge.languages.numba_cpu.calling_convention import GIL_RELEASE, PARALLEL_FOR, THREAD_NUMBER
 from bridge.languages.numba_cpu.failures import CODE, I32, I64, POINTER, STORAGE, TEXT, emit_occurred, emit_take, word
 from bridge.languages.numba_cpu.loading import LOADER
-from bridge.languages.numba_cpu.parallel import emit_parallel_for
+from bridge.languages.numba_cpu.parallel import emit_parallel_for, emit_thread_number
 
-REPLACED = {PARALLEL_FOR: "bridge_parallel_for", GIL_RELEASE: "bridge_gil_release"}
+REPLACED = {
+    PARALLEL_FOR: "bridge_parallel_for",
+    THREAD_NUMBER: "bridge_thread_number",
+    GIL_RELEASE: "bridge_gil_release",
+}
 """The functions of Numba's runtime that kernels call, and what the bridge links in their places."""
 
 FAIL = "bridge_fail"
@@ -94,6 +98,7 @@ def _compile_error_function() -> Any:
 
 _EMITTERS: dict[str, Callable[[ir.Module, str], None]] = {
     REPLACED[PARALLEL_FOR]: emit_parallel_for,
+    REPLACED[THREAD_NUMBER]: emit_thread_number,
     REPLACED[GIL_RELEASE]: _emit_gil_release,
     FAIL: _emit_fail,
 }

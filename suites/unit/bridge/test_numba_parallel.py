@@ -1,5 +1,6 @@
 """numba_kernel: parallel loops, wherever the kernel has them: in itself, in helpers, in loops of other loops."""
 
+import os
 import textwrap
 
 import pytest
@@ -106,7 +107,10 @@ def run(layer, program, **environment):
     """What the kernels above and a program print on one threading layer."""
     processes.require_threading_layer(layer)
     text = KERNELS + textwrap.dedent(program)
-    return processes.output("-c", text, NUMBA_THREADING_LAYER=layer, OMP_WAIT_POLICY="passive", **environment)
+    # XLA has a thread for each processor. Only a loop for more threads runs on the layer.
+    more = str((os.cpu_count() or 1) + 1)
+    variables = {"NUMBA_NUM_THREADS": more, "OMP_WAIT_POLICY": "passive", **environment}
+    return processes.output("-c", text, NUMBA_THREADING_LAYER=layer, **variables)
 
 
 @pytest.mark.parametrize("layer", processes.THREADING_LAYERS)
