@@ -51,6 +51,7 @@ class _EmbeddedLaunch(msgspec.Struct, frozen=True):
     parameters: tuple[int, ...]
     patches: tuple[tuple[int, int, int], ...]
     cooperative: bool = False
+    overlaps: bool = False
 
 
 class _EmbeddedPlan(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ def write(plan: DevicePlan, images: Sequence[Mapping[int, Image]]) -> str:
             parameters=launch.parameters,
             patches=tuple((patch.word, patch.buffer, patch.offset) for patch in launch.patches),
             cooperative=launch.cooperative,
+            overlaps=launch.overlaps,
         )
         for launch, of in zip(plan.launches, images, strict=True)
     )
@@ -131,6 +133,7 @@ def read(text: str) -> DevicePlan:
             parameters=launch.parameters,
             patches=tuple(Patch(*patch) for patch in launch.patches),
             cooperative=launch.cooperative,
+            overlaps=launch.overlaps,
         )
         for launch in plan.launches
     ]

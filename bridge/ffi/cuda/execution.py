@@ -20,7 +20,8 @@ def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
     launch = c_function(driver.library().cuLaunchKernel)
     cooperative_launch = c_function(driver.library().cuLaunchCooperativeKernel)
-    return _copying(device.compile_execute(launch, cooperative_launch, c_function(_describe)))
+    overlapping_launch = c_function(driver.library().cuLaunchKernelEx)
+    return _copying(device.compile_execute(launch, cooperative_launch, overlapping_launch, c_function(_describe)))
 
 
 def execute_callback() -> Any:

@@ -216,6 +216,23 @@ def call_cooperative_launch(typingctx, launch, kernel, dimensions, stream, param
     return types.int64(*[types.int64] * 5), codegen
 
 
+@intrinsic
+def call_launch_with(typingctx, launch, configuration, kernel, parameters):
+    """Calls ``cuLaunchKernelEx`` at the address ``launch``; returns its 32-bit result.
+
+    ``configuration`` is the address of a ``CUlaunchConfig``, ``parameters`` as in :func:`call_launch`.
+    """
+
+    def codegen(context, builder, signature, args):
+        launch, *addresses = args
+        prototype = ir.FunctionType(_I32, [_POINTER] * 4)
+        pointers = [builder.inttoptr(address, _POINTER) for address in addresses]
+        function = builder.inttoptr(launch, prototype.as_pointer())
+        return builder.sext(builder.call(function, [*pointers, ir.Constant(_POINTER, None)]), _I64)
+
+    return types.int64(*[types.int64] * 4), codegen
+
+
 def _call_launch(builder, args, last):
     launch, kernel, dimensions, stream, parameters = args
     prototype = ir.FunctionType(_I32, [_POINTER, *[_I32] * 7, _POINTER, _POINTER, *(value.type for value in last)])

@@ -20,7 +20,15 @@ from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call2, call_cooperative_launch, call_launch, load, stack_words, store
+from bridge.ffi.native.words import (
+    call2,
+    call_cooperative_launch,
+    call_launch,
+    call_launch_with,
+    load,
+    stack_words,
+    store,
+)
 from bridge.ffi.plans.driver_status import OUT_OF_MEMORY
 
 _MAX_BLOB_WORDS = 4096 // WORD_BYTES  # CUDA's limit for the parameters of a kernel before sm_70
@@ -30,10 +38,10 @@ _HEADER_WORDS = 6
 (_INPUTS, _OUTPUTS, _LAUNCHES, _LAUNCH_COUNT, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
 _RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
 
-_LAUNCH_WORDS = 16
+_LAUNCH_WORDS = 17
 (_HANDLES, _DEVICES, _NAME, _GRID) = range(4)  # followed by grid, block and shared memory: seven words
 (_PARAMETERS, _PARAMETER_COUNT, _BLOB, _BLOB_COUNT) = range(_GRID + 7, _GRID + 11)
-_COOPERATIVE = _GRID + 11
+_COOPERATIVE, _OVERLAPS = _GRID + 11, _GRID + 12
 # Patches follow: their count, then three words each.
 _PATCHES = _LAUNCH_WORDS
 _WORD, _SOURCE, _BYTES, _PATCH_WORDS = 0, 1, 2, 3
@@ -68,6 +76,8 @@ class Launch:
         parameters: Byte offset of each parameter in the blob.
         patches: The words that hold addresses of buffers.
         cooperative: Whether the blocks wait for each other, so that CUDA must run all of them at once.
+        overlaps: Whether it may begin before the launch before it in the plan has ended, because its kernel waits for
+            that by itself. The first launch of a plan never overlaps.
     """
 
     name: str
@@ -79,6 +89,7 @@ class Launch:
     parameters: tuple[int, ...]
     patches: tuple[Patch, ...]
     cooperative: bool = False
+    overlaps: bool = False
 
     def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
         """The launch in native memory, and the other memory that the caller has to keep alive."""
@@ -91,7 +102,7 @@ class Launch:
         words = [
             ctypes.addressof(handles), len(self.handles), c_string(self.name), *self.grid, *self.block,
             self.shared_bytes, ctypes.addressof(parameters), len(self.parameters), ctypes.addressof(blob),
-            len(self.blob), int(self.cooperative), len(self.patches),
+            len(self.blob), int(self.cooperative), int(self.overlaps), len(self.patches),
         ]  # fmt: skip
         for patch in self.patches:
             words += [patch.word, patch.buffer, patch.offset]
@@ -150,18 +161,51 @@ DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
 
-def compile_execute(launch: int, cooperative_launch: int, describe: int, on_stream: bool = True) -> Any:
+# A ``CUlaunchConfig`` with one attribute, as words. Three numbers of 32 bits and three more are grid and block.
+_CONFIG_WORDS, _ATTRIBUTE_WORDS = 7, 9
+(_CONFIG_SHARED, _CONFIG_STREAM, _CONFIG_ATTRIBUTES, _CONFIG_ATTRIBUTE_COUNT) = range(3, _CONFIG_WORDS)
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: CUDA Driver API, "CUlaunchAttributeID"."""
+
+
+@native
+def _pair(words, index):
+    """Two words as the numbers of 32 bits that they hold, in one word."""
+    return load(words, index) | (load(words, index + 1) << 32)
+
+
+@native
+def _launch_overlapping(launch, kernel, dimensions, stream, parameters):
+    """Calls ``cuLaunchKernelEx`` at the address ``launch``, so that the launch need not wait for the one before it."""
+    configuration, attribute = stack_words(_CONFIG_WORDS), stack_words(_ATTRIBUTE_WORDS)
+    for index in range(_CONFIG_SHARED):
+        store(configuration, index, _pair(dimensions, 2 * index))
+    store(configuration, _CONFIG_SHARED, load(dimensions, 2 * _CONFIG_SHARED))
+    store(configuration, _CONFIG_STREAM, stream)
+    store(configuration, _CONFIG_ATTRIBUTES, attribute)
+    store(configuration, _CONFIG_ATTRIBUTE_COUNT, 1)
+    for index in range(_ATTRIBUTE_WORDS):
+        store(attribute, index, 0)
+    store(attribute, 0, _PROGRAMMATIC_STREAM_SERIALIZATION)
+    store(attribute, 1, 1)
+    return call_launch_with(launch, configuration, kernel, parameters)
+
+
+def compile_execute(
+    launch: int, cooperative_launch: int, overlapping_launch: int, describe: int, on_stream: bool = True
+) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`.
 
     Args:
         launch: Address of ``cuLaunchKernel``, or of a function like it.
         cooperative_launch: Address of ``cuLaunchCooperativeKernel``, or of a function like it.
+        overlapping_launch: Address of ``cuLaunchKernelEx``, or of a function like it.
         describe: Address of a :data:`DESCRIBE`.
         on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
             no streams on the CPU).
     """
     launch_address, cooperative_address = np.int64(launch), np.int64(cooperative_launch)
-    describe_address = np.int64(describe)
+    overlapping_address, describe_address = np.int64(overlapping_launch), np.int64(describe)
     no_device = np.int64(c_string("the kernel was not loaded on this device"))
 
     @native
@@ -206,10 +250,12 @@ def compile_execute(launch: int, cooperative_launch: int, describe: int, on_stre
                         )  # fmt: skip
                     store(blob, load(about, at + _WORD), address)
                 dimensions = about + WORD_BYTES * _GRID
-                if load(about, _COOPERATIVE) == 0:
-                    status = call_launch(launch_address, kernel, dimensions, stream, parameters)
-                else:
+                if load(about, _COOPERATIVE) != 0:
                     status = call_cooperative_launch(cooperative_address, kernel, dimensions, stream, parameters)
+                elif index != 0 and load(about, _OVERLAPS) != 0:
+                    status = _launch_overlapping(overlapping_address, kernel, dimensions, stream, parameters)
+                else:
+                    status = call_launch(launch_address, kernel, dimensions, stream, parameters)
                 if status != 0:
                     return driver_error(frame, status, describe_address, load(about, _NAME))
         return 0

@@ -259,6 +259,17 @@ def check_launch(name: str, compiled: Any, handle: int, shape: LaunchShape, ordi
         check_cooperative(name, shape.grid, most)
 
 
+def waits_for_launch(compiled: Any, ordinal: int) -> bool:
+    """Whether a kernel waits by itself for the end of the launch before it, on GPUs that let it begin earlier.
+
+    The PTX instruction is ``griddepcontrol.wait``, of compute capability 9.0 and later. A kernel that has it must reach
+    it before it reads or writes anything that earlier launches use.
+    """
+    from numba import cuda
+
+    return "griddepcontrol.wait" in compiled._codelibrary.get_asm_str(cc=cuda.gpus[ordinal].compute_capability)
+
+
 def images_of(compiled: Any, handles: Sequence[int]) -> dict[int, Image]:
     """The machine code of a compiled kernel for each device it is loaded on, by compute capability."""
     from numba import cuda

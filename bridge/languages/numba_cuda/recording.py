@@ -25,7 +25,7 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.ordinals import handles_table
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
-from bridge.languages.numba_cuda.cuda_compilation import code_of
+from bridge.languages.numba_cuda.cuda_compilation import code_of, waits_for_launch
 from bridge.languages.numba_cuda.device_memory import allocating_with, check, hook
 from bridge.languages.numba_cuda.watch import Watch, watching
 
@@ -141,6 +141,9 @@ def _record_on(
         cleanup.callback(cu.cuGraphDestroy, graph)
         _check_untouched(name, ranges)
         launches = tuple(_read_launch(name, node, ranges) for node in _in_order(name, graph))
+        if len(kernels) == len(launches):
+            waits = [waits_for_launch(kernel, ordinal) for kernel in kernels]
+            launches = tuple(replace(launch, overlaps=waiting) for launch, waiting in zip(launches, waits, strict=True))
         temporaries = tuple(size for _, size in ranges[len(shapes) :])
         return Recording(launches, temporaries, _code(launches, kernels), tuple(kernels))
 

@@ -28,6 +28,29 @@ _CU_LAUNCH = ctypes.CFUNCTYPE(
 _CU_LAUNCH_COOPERATIVE = ctypes.CFUNCTYPE(
     *(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7), *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 )
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of cuda.h, with the first word of its value."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60),
+    )  # fmt: skip
+
+
+class _Configuration(ctypes.Structure):
+    """``CUlaunchConfig`` of cuda.h."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+_CU_LAUNCH_EX = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.POINTER(_Configuration), ctypes.c_void_p),
+    *(ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
+)
 _numbers = itertools.count()
 
 
@@ -38,6 +61,7 @@ class Recorder:
         self.launches, self.status, self.words = [], 0, 0
         self._launch = _CU_LAUNCH(self._record)
         self._launch_cooperative = _CU_LAUNCH_COOPERATIVE(lambda *args: self._record(*args, "cooperative"))
+        self._launch_ex = _CU_LAUNCH_EX(self._record_configured)
         self._describe = device.DESCRIBE(
             lambda status, name: c_string(f"launching {ctypes.string_at(name).decode()} failed: status {status}")
         )
@@ -47,12 +71,18 @@ class Recorder:
         )
 
     def _functions(self):
-        return self._launch, self._launch_cooperative, self._describe
+        return self._launch, self._launch_cooperative, self._launch_ex, self._describe
 
     def _record(self, handle, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         values = [ctypes.c_int64.from_address(parameters[index]).value for index in range(self.words)]
         self.launches.append(((handle, (gx, gy, gz), (bx, by, bz), shared, stream, extra), values))
         return self.status
+
+    def _record_configured(self, configuration, handle, parameters, extra):
+        config = configuration.contents
+        attributes = [(each.id, each.value) for each in config.attributes[: config.count]]
+        shape = *config.grid, *config.block, config.shared
+        return self._record(handle, *shape, config.stream, parameters, extra or attributes)
 
     def call(self, plan, outputs, *args, **options):
         outs = tuple((shape, np.dtype(dtype)) for shape, dtype in outputs)
@@ -164,6 +194,28 @@ def test_a_cooperative_kernel_is_launched_cooperatively_and_its_neighbours_are_n
     start = out.block_until_ready().unsafe_buffer_pointer()
     expected = [
         ((n, (n, 2**31 - 1, 3), (4, 5, 6), 7, None, "cooperative" if n == 2 else None), [start + 4 * element])
+        for element in range(2)
+        for n in (1, 2, 3)
+    ]
+    assert recorder.launches == expected
+
+
+def test_a_launch_overlaps_only_with_an_earlier_one_of_its_own_call(recorder):
+    launches = [
+        Launch(f"k{n}", (n,), (n, 2, 2**31 - 1), (4, 5, 6), 7, (0,), (0,), (Patch(0, 1),), overlaps=n != 2)
+        for n in (1, 2, 3)
+    ]
+    recorder.words = 1
+    plan = DevicePlan("kernel", [(0, 4)], [(0, 4)], launches)
+    call = Call("kernel", code_of(recorder.target, plan), (((), np.dtype("float32")),))
+    out = jax.jit(jax.vmap(lambda x: bind(call, x)[0]))(jnp.ones(2))
+    start = out.block_until_ready().unsafe_buffer_pointer()
+    programmatic_stream_serialization = 6
+    expected = [
+        (
+            (n, (n, 2, 2**31 - 1), (4, 5, 6), 7, None, [(programmatic_stream_serialization, 1)] if n == 3 else None),
+            [start + 4 * element],
+        )
         for element in range(2)
         for n in (1, 2, 3)
     ]

@@ -13,7 +13,9 @@ from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 
-LAUNCH = Launch("copy", (7,), (4, 1, 1), (32, 1, 1), 64, (0, 0, -7), (0, 8, 16), (Patch(0, 0), Patch(1, 1, 8)))
+LAUNCH = Launch(
+    "copy", (7,), (4, 1, 1), (32, 1, 1), 64, (0, 0, -7), (0, 8, 16), (Patch(0, 0), Patch(1, 1, 8)), overlaps=True
+)
 PLAN = DevicePlan("copy", ((1, 4),), ((1, 4),), [LAUNCH])
 
 
