@@ -27,6 +27,7 @@ from suites.backends.numba_cuda_blocks import (
     device,
     kernel,
     load,
+    maximum,
     partial_count,
     quotient,
     roomy_kernel,
@@ -39,7 +40,8 @@ from suites.backends.numba_cuda_blocks import (
     tiles,
     widened,
 )
-from suites.backends.numba_cuda_reductions import add_up, lanes_of, sum_of_share
+from suites.backends.numba_cuda_launches import await_launch, let_next_begin
+from suites.backends.numba_cuda_reductions import add_up_parts, add_up_sums, lanes_of, reduction, sum_of_share
 from suites.backends.numba_cuda_sparse_blocks import (
     csr_launch,
     csr_product_narrow,
@@ -50,6 +52,7 @@ from suites.backends.numba_cuda_sparse_blocks import (
     scatter_terms,
     streamed,
 )
+from suites.backends.numba_cuda_unrolled import each_of, loads_of, stores_of, tree_of
 from suites.backends.numba_cuda_vectors import (
     NEIGHBOURS,
     aligned,
@@ -88,20 +91,26 @@ __all__ = [
     "WARPS",
     "CudaCallable",
     "CudaKernel",
-    "add_up",
+    "add_up_parts",
+    "add_up_sums",
     "aligned",
+    "await_launch",
     "csr_launch",
     "csr_product_narrow",
     "csr_row_sums",
     "csr_rows_of",
     "cuda",
     "device",
+    "each_of",
     "first_neighbour",
     "four_sums_of_lanes",
     "kernel",
     "lanes_combined",
     "lanes_of",
+    "let_next_begin",
     "load",
+    "loads_of",
+    "maximum",
     "neighbour_tile",
     "neighbour_tiles",
     "neighbours",
@@ -111,6 +120,7 @@ __all__ = [
     "product_kernel",
     "product_launch",
     "quotient",
+    "reduction",
     "roomy_kernel",
     "rows_of",
     "scatter_terms",
@@ -119,6 +129,7 @@ __all__ = [
     "shuffle_xor",
     "store",
     "store_neighbours",
+    "stores_of",
     "streamed",
     "strided_sum",
     "sum_lanes",
@@ -127,6 +138,7 @@ __all__ = [
     "tile",
     "tile_count",
     "tiles",
+    "tree_of",
     "votes",
     "widened",
 ]

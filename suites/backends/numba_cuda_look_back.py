@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel
+from suites.backends.numba_cuda_launches import let_next_begin
 from suites.backends.numba_cuda_warps import WARP, shuffle_from, shuffle_up, shuffle_xor
 
 __all__ = [
@@ -66,6 +67,7 @@ def clear_grid(words: int) -> int:
 @kernel
 def clear_words(words):
     """Sets all words to zero: no tile is taken and no sum is there."""
+    let_next_begin()
     i = np.uint64(cuda.grid(1))
     if i < np.uint64(words.size):
         words[i] = np.uint64(0)

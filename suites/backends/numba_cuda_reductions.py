@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel
+from suites.backends.numba_cuda_launches import await_launch, let_next_begin
 from suites.backends.numba_cuda_vectors import NEIGHBOURS, aligned, neighbours
 from suites.backends.numba_cuda_warps import WARPS, sum_of_lanes
 
 
-def lanes_of(columns: int, vectors: int = 1) -> int:
-    """Threads that share a row: one for so many vectors, rounded up to a power of two, and at most THREADS."""
+def lanes_of(columns: int, vectors: int = 1, most: int = THREADS) -> int:
+    """Threads that share a row: one for so many vectors, rounded up to a power of two, and at most ``most``."""
     lanes = 1
-    while lanes < THREADS and lanes * NEIGHBOURS * vectors < columns:
+    while lanes < most and lanes * NEIGHBOURS * vectors < columns:
         lanes *= 2
     return lanes
 
@@ -47,10 +48,37 @@ def sum_of_share(x, thread, threads):
     return (a + b) + (c + d)
 
 
-@kernel
-def add_up(x, sums):
-    """``sums[b]`` becomes the sum of the elements of x that block b takes."""
-    shared = cuda.shared.array(WARPS, x.dtype)
-    total = sum_of_lanes(shared, sum_of_share(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
-    if cuda.threadIdx.x == 0:
-        sums[cuda.blockIdx.x] = total
+def reduction(result_of_share, result_of_lanes):
+    """Makes the two kernels of a reduction: one for the part of each block, and one for what the blocks have found.
+
+    The second begins before the first has ended (:mod:`suites.backends.numba_cuda_launches`). It alone reduces what one
+    block can.
+
+    Args:
+        result_of_share: A device function of ``(x, thread, threads)``, such as :func:`sum_of_share`.
+        result_of_lanes: What :func:`suites.backends.numba_cuda_warps.lanes_combined` makes.
+    """
+
+    @device
+    def reduce(x, results):
+        shared = cuda.shared.array(WARPS, x.dtype)
+        result = result_of_lanes(shared, result_of_share(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
+        if cuda.threadIdx.x == 0:
+            results[cuda.blockIdx.x] = result
+
+    @kernel
+    def reduce_parts(x, results):
+        """``results[b]`` becomes the result of the elements of x that block b takes."""
+        let_next_begin()
+        reduce(x, results)
+
+    @kernel
+    def reduce_results(results, out):
+        """One block reduces what the blocks of the launch before have found."""
+        await_launch()
+        reduce(results, out)
+
+    return reduce_parts, reduce_results
+
+
+add_up_parts, add_up_sums = reduction(sum_of_share, sum_of_lanes)

@@ -12,7 +12,8 @@ from suites.backends.numba_cuda import (
     WARPS,
     CudaCallable,
     CudaKernel,
-    add_up,
+    add_up_parts,
+    add_up_sums,
     cuda,
     device,
     kernel,
@@ -42,13 +43,18 @@ from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_cuda
 from suites.ops.block_sum import BLOCK
 from suites.ops.block_sum import OPERATOR as BLOCK_SUM
+from suites.ops.cumsum import LARGE_TILE, SCAN_THREADS, TILE, in_one_pass, scan_of_tiles, scan_tiles
 from suites.ops.cumsum import OPERATOR as CUMSUM
-from suites.ops.cumsum import SCAN_THREADS, TILE, in_one_pass, scan_of_tiles, scan_tiles
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
 from suites.ops.matvec import OPERATOR as MATVEC
+from suites.ops.matvec import matvec_kept, matvec_long_rows
 from suites.ops.max import OPERATOR as MAX
+from suites.ops.mean_std import MOST_PARTS, groups_of_parts
+from suites.ops.mean_std import OPERATOR as MEAN_STD
 from suites.ops.relu import OPERATOR as RELU
 from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
+from suites.ops.softmax import FEW, softmax_cuda, softmax_kept
+from suites.ops.softmax import OPERATOR as SOFTMAX
 from suites.ops.spike_reset import OPERATOR as SPIKE_RESET
 from suites.ops.spike_reset import detect, reset
 from suites.ops.sum import OPERATOR as SUM
@@ -229,8 +235,8 @@ def unwritten_partials(x, out, stream):
     """Adds up more partial sums in the second pass than the first pass had blocks."""
     blocks = partial_count(x.size)
     partials = cuda.device_array(blocks, dtype=x.dtype)
-    add_up[max(blocks // 2, 1), THREADS, stream](x, partials)
-    add_up[1, THREADS, stream](partials, out)
+    add_up_parts[max(blocks // 2, 1), THREADS, stream](x, partials)
+    add_up_sums[1, THREADS, stream](partials, out)
 
 
 def reset_first(V, V_th, V_rest, spikes, V_out, stream):
@@ -318,12 +324,12 @@ def without_nearest_tile(words, tile, tiles, total, nothing):
     return before
 
 
-scan_without_a_tile = scan_of_tiles(without_nearest_tile)
+scan_without_a_tile = scan_of_tiles(without_nearest_tile, TILE)
 
 
 def dropped_tile(x, out, stream):
     """Each second tile does not count for the tiles after it."""
-    in_one_pass(scan_without_a_tile, x, out, stream)
+    in_one_pass(scan_without_a_tile, TILE, x, out, stream)
 
 
 @device
@@ -336,12 +342,12 @@ def without_earlier_groups(words, tile, tiles, total, nothing):
     return found
 
 
-scan_without_a_group = scan_of_tiles(without_earlier_groups)
+scan_without_a_group = scan_of_tiles(without_earlier_groups, TILE)
 
 
 def dropped_group(x, out, stream):
     """The group of tiles before a tile's own group does not count."""
-    in_one_pass(scan_without_a_group, x, out, stream)
+    in_one_pass(scan_without_a_group, TILE, x, out, stream)
 
 
 def uncleared_words(x, out, stream):
@@ -353,9 +359,73 @@ def uncleared_words(x, out, stream):
         scan_tiles[tiles, SCAN_THREADS, stream](x, words, out)
 
 
+def half_tiles(x, out, stream):
+    """Blocks take four rows each, of tiles of eight."""
+    in_one_pass(scan_tiles, LARGE_TILE, x, out, stream)
+
+
+def _half_of_a_row(inputs, outs):
+    """The threads of a row of whole vectors, and how many vectors each must keep to have half of them."""
+    columns, lanes, each = inputs[0].shape[1], 1, 1
+    while lanes < WARP and 2 * lanes * NEIGHBOURS < columns:
+        lanes *= 2
+    while 2 * lanes * each * NEIGHBOURS < columns:
+        each *= 2
+    return lanes, each
+
+
+def _softmax_half_rows(inputs, outs):
+    return softmax_kept(*_half_of_a_row(inputs, outs), False) if _is_in_vectors(inputs) else softmax_cuda
+
+
+def _matvec_half_rows(inputs, outs):
+    return matvec_kept(*_half_of_a_row(inputs, outs), False) if _is_in_vectors(inputs) else matvec_long_rows
+
+
+def _is_in_vectors(inputs):
+    return inputs[0].shape[1] % NEIGHBOURS == 0
+
+
+def _launch_half_rows(inputs, outs):
+    lanes, _ = _half_of_a_row(inputs, outs)
+    height = FEW // lanes
+    return {"grid": -(-inputs[0].shape[0] // height), "block": (lanes, height)}
+
+
+@kernel
+def squares_added_up(x, parts, mean_out, std_out):
+    """Adds up the squared distances from the mean of each part, as if all parts had one mean."""
+    shared = cuda.shared.array(WARPS, x.dtype)
+    total = squares = x.dtype.type(0)
+    i, size, step = np.uint64(cuda.threadIdx.x) * np.uint64(4), np.uint64(parts.size), np.uint64(4 * THREADS)
+    while i < size:
+        _, _, of_part, part = neighbours(parts, i)
+        total, squares = total + part, squares + of_part
+        i += step
+    total = sum_of_lanes(shared, total, THREADS)
+    squares = sum_of_lanes(shared, squares, THREADS)
+    if cuda.threadIdx.x == 0:
+        size_of_x = x.dtype.type(x.size)
+        mean_out[0] = total / size_of_x
+        std_out[0] = math.sqrt(squares / size_of_x)
+
+
+def one_mean(x, mean_out, std_out, stream):
+    blocks = min(partial_count(x.size), MOST_PARTS)
+    parts = cuda.device_array(4 * blocks, dtype=x.dtype)
+    groups_of_parts[blocks, THREADS, stream](x, parts)
+    squares_added_up[1, THREADS, stream](x, parts, mean_out, std_out)
+
+
 def _cuda(of, name, dispatcher, launch, fault, atomic=False):
     """A mutant in one dtype only, which is enough to catch it."""
     kernel = CudaKernel(dispatcher, launch, atomic)
+    return mutant(of, name, Backend.NUMBA_CUDA, kernel, fault, dtypes=("float32",), gradient=None)
+
+
+def _selected(of, name, select, fault):
+    """A mutant of the kernels that are made for rows of one length."""
+    kernel = CudaKernel(select([np.zeros((1, 1))] * 2, []), _launch_half_rows, select=select)
     return mutant(of, name, Backend.NUMBA_CUDA, kernel, fault, dtypes=("float32",), gradient=None)
 
 
@@ -390,6 +460,10 @@ MUTANTS = (
     _callable(CUMSUM, "dropped_tile", dropped_tile, "looking back passes over every second tile"),
     _callable(CUMSUM, "dropped_group", dropped_group, "looking back passes over the group of tiles before"),
     _callable(CUMSUM, "uncleared_words", uncleared_words, "sums of an earlier call are not cleared"),
+    _callable(CUMSUM, "half_tiles", half_tiles, "half of each large tile is left out"),
+    _callable(MEAN_STD, "one_mean", one_mean, "the means of parts are taken for one"),
+    _selected(SOFTMAX, "half_of_the_row", _softmax_half_rows, "threads keep half of a row"),
+    _selected(MATVEC, "half_of_the_row", _matvec_half_rows, "threads load half of a row"),
     _callable(ABS_TWO_PASS, "other_stream", other_stream, "the second kernel is not launched on XLA's stream"),
     _callable(SUM, "unwritten_partials", unwritten_partials, "half of the partial sums are never written"),
     _callable(SPIKE_RESET, "reset_first", reset_first, "two kernels are launched in the wrong order"),

@@ -34,10 +34,11 @@ from suites.backends.numba_cuda import (
     WARP,
     WARPS,
     aligned,
+    await_launch,
     cuda,
     device,
-    kernel,
     neighbours,
+    roomy_kernel,
     shuffle_up,
     store_neighbours,
 )
@@ -110,22 +111,26 @@ def cumsum_parallel(x, out):
             block_cumsum(x[first:last], before[block], out[first:last])
 
 
-ROUNDS = 4
-"""Vectors of a tile that a CUDA thread takes. A warp takes rows of vectors that lie next to each other."""
-
 SCAN_THREADS = 128
 """Threads of a block. With 256, a block waits longer until all of its tile is there: 221 instead of 191 us for 2**26
 float32 on an H200."""
 
-TILE = SCAN_THREADS * ROUNDS * NEIGHBOURS
-"""Elements that a block takes."""
+ROW = WARP * NEIGHBOURS
+"""Elements of a row: a vector of each lane of a warp."""
+
+TILE = SCAN_THREADS * 4 * NEIGHBOURS
+"""Elements that a block takes: four rows for each of its warps."""
+
+LARGE_TILE = 2 * TILE
+"""Elements that a block takes if they have 4 bytes. It looks back less often, and holds more while it does."""
+
+ROOM = 7
+"""Blocks of a multiprocessor: registers hold so many large tiles."""
 
 
 @device
-def padded(x, i, size, whole, absent):
-    """NEIGHBOURS elements from element i: by a vector load if the tile is ``whole``; ``absent`` beyond the end."""
-    if whole:
-        return neighbours(x, i)
+def padded(x, i, size, absent):
+    """NEIGHBOURS elements from element i; ``absent`` beyond the end."""
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     return (
         x[i] if i < size else absent,
@@ -144,60 +149,118 @@ def summed_up(v):
 
 
 @device
-def store_sums(out, i, size, whole, before, v):
-    a, b, c, d = plus(before, v[0]), plus(before, v[1]), plus(before, v[2]), plus(before, v[3])
-    if whole:
-        store_neighbours(out, i, (a, b, c, d))
-    else:
-        if i < size:
-            out[i] = a
-        if i + np.uint64(1) < size:
-            out[i + np.uint64(1)] = b
-        if i + np.uint64(2) < size:
-            out[i + np.uint64(2)] = c
-        if i + np.uint64(3) < size:
-            out[i + np.uint64(3)] = d
+def added(before, v):
+    return plus(before, v[0]), plus(before, v[1]), plus(before, v[2]), plus(before, v[3])
 
 
 @device
-def lower_lanes(sums, nothing):
-    """What :func:`sums_up_to_lane` found for the lane before; nothing for the first lane."""
+def store_padded(out, i, size, v):
+    """Stores NEIGHBOURS values from element i, those within the size."""
+    if i < size:
+        out[i] = v[0]
+    if i + np.uint64(1) < size:
+        out[i + np.uint64(1)] = v[1]
+    if i + np.uint64(2) < size:
+        out[i + np.uint64(2)] = v[2]
+    if i + np.uint64(3) < size:
+        out[i + np.uint64(3)] = v[3]
+
+
+@device
+def four_rows(x, i):
+    """This lane's vectors of four rows, of which the first has element i."""
+    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
+    return neighbours(x, i), neighbours(x, j), neighbours(x, k), neighbours(x, last)
+
+
+@device
+def four_padded_rows(x, i, size, absent):
+    """What :func:`four_rows` gives, element by element; ``absent`` beyond the end."""
+    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
+    return (
+        padded(x, i, size, absent),
+        padded(x, j, size, absent),
+        padded(x, k, size, absent),
+        padded(x, last, size, absent),
+    )
+
+
+@device
+def sum_before_lane(before, value, nothing):
+    """Returns ``before`` plus the values of all lower lanes, and ``before`` plus the values of all lanes."""
+    sums = sums_up_to_lane(value)
     lower = shuffle_up(sums, 1)
-    return lower if cuda.laneid > 0 else nothing
+    return plus(before, lower if cuda.laneid > 0 else nothing), plus(before, last_lane(sums))
 
 
-def scan_of_tiles(before_tile):
+@device
+def scanned_rows(before, rows, nothing):
+    """The running sums within the vectors of four rows, the sum before each vector, and the sum of all."""
+    u, v, w, z = summed_up(rows[0]), summed_up(rows[1]), summed_up(rows[2]), summed_up(rows[3])
+    a, total = sum_before_lane(before, u[3], nothing)
+    b, total = sum_before_lane(total, v[3], nothing)
+    c, total = sum_before_lane(total, w[3], nothing)
+    d, total = sum_before_lane(total, z[3], nothing)
+    return (u, v, w, z), (a, b, c, d), total
+
+
+@device
+def store_rows(out, i, size, whole, before, starts, rows):
+    """Stores the running sums of four rows, by vectors if the tile is ``whole``."""
+    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
+    u, v = added(plus(before, starts[0]), rows[0]), added(plus(before, starts[1]), rows[1])
+    w, z = added(plus(before, starts[2]), rows[2]), added(plus(before, starts[3]), rows[3])
+    if whole:
+        store_neighbours(out, i, u)
+        store_neighbours(out, j, v)
+        store_neighbours(out, k, w)
+        store_neighbours(out, last, z)
+    else:
+        store_padded(out, i, size, u)
+        store_padded(out, j, size, v)
+        store_padded(out, k, size, w)
+        store_padded(out, last, size, z)
+
+
+def scan_of_tiles(before_tile, size_of_tile):
     """Makes the kernel that scans tiles.
 
     Args:
         before_tile: The device function that finds the sum of all tiles before one, as ``sum_before`` of
             :mod:`suites.backends.numba_cuda_look_back` does.
+        size_of_tile: TILE or LARGE_TILE.
     """
 
-    @kernel
+    rows = size_of_tile // (SCAN_THREADS * NEIGHBOURS)
+    is_large = size_of_tile == LARGE_TILE
+
+    @roomy_kernel(SCAN_THREADS, ROOM)
     def scan_tiles(x, words, out):
         """Each block scans the next tile, in registers. With several tiles, ``words`` is what they share.
 
-        A warp takes ROUNDS rows of 32 vectors. Shuffles scan the sums of vectors, shared memory the sums of warps.
+        A warp takes four or eight rows of 32 vectors. Shuffles scan the sums of vectors, shared
+        memory the sums of warps.
         """
+        await_launch()
         totals = cuda.shared.array(WARPS, out.dtype)
         ticket = cuda.shared.array(1, np.int64)
         nothing, size, zero = out.dtype.type(0), np.uint64(x.size), np.uint64(0)
         is_alone = cuda.gridDim.x == 1
         tile = zero if is_alone else taken_tile(words, ticket)
         warp, lane = np.uint64(cuda.threadIdx.x) // np.uint64(WARP), np.uint64(cuda.threadIdx.x) % np.uint64(WARP)
-        row = np.uint64(WARP * NEIGHBOURS)
-        i0 = tile * np.uint64(TILE) + warp * row * np.uint64(ROUNDS) + lane * np.uint64(NEIGHBOURS)
-        i1, i2, i3 = i0 + row, i0 + row * np.uint64(2), i0 + row * np.uint64(3)
-        whole = (tile + np.uint64(1)) * np.uint64(TILE) <= size and aligned(x) and aligned(out)
-        v0, v1 = padded(x, i0, size, whole, nothing), padded(x, i1, size, whole, nothing)
-        v2, v3 = padded(x, i2, size, whole, nothing), padded(x, i3, size, whole, nothing)
-        v0, v1, v2, v3 = summed_up(v0), summed_up(v1), summed_up(v2), summed_up(v3)
-        s0, s1, s2, s3 = sums_up_to_lane(v0[3]), sums_up_to_lane(v1[3]), sums_up_to_lane(v2[3]), sums_up_to_lane(v3[3])
-        r1 = last_lane(s0)
-        r2 = plus(r1, last_lane(s1))
-        r3 = plus(r2, last_lane(s2))
-        own = plus(r3, last_lane(s3))
+        i = tile * np.uint64(size_of_tile) + warp * np.uint64(rows * ROW) + lane * np.uint64(NEIGHBOURS)
+        j = i + np.uint64(4 * ROW)
+        whole = (tile + np.uint64(1)) * np.uint64(size_of_tile) <= size and aligned(x) and aligned(out)
+        if whole:
+            u = four_rows(x, i)
+            v = four_rows(x, j) if is_large else u
+        else:
+            u = four_padded_rows(x, i, size, nothing)
+            v = four_padded_rows(x, j, size, nothing) if is_large else u
+        u, before_u, own = scanned_rows(nothing, u, nothing)
+        before_v = before_u
+        if is_large:
+            v, before_v, own = scanned_rows(own, v, nothing)
         if lane == zero:
             totals[warp] = own
         cuda.syncthreads()
@@ -214,20 +277,20 @@ def scan_of_tiles(before_tile):
                     totals[0] = earlier
             cuda.syncthreads()
             before = plus(totals[0], before)
-        store_sums(out, i0, size, whole, plus(before, lower_lanes(s0, nothing)), v0)
-        store_sums(out, i1, size, whole, plus(plus(before, r1), lower_lanes(s1, nothing)), v1)
-        store_sums(out, i2, size, whole, plus(plus(before, r2), lower_lanes(s2, nothing)), v2)
-        store_sums(out, i3, size, whole, plus(plus(before, r3), lower_lanes(s3, nothing)), v3)
+        store_rows(out, i, size, whole, before, before_u, u)
+        if is_large:
+            store_rows(out, j, size, whole, before, before_v, v)
 
     return scan_tiles
 
 
-scan_tiles = scan_of_tiles(sum_before)
+scan_tiles = scan_of_tiles(sum_before, TILE)
+scan_large_tiles = scan_of_tiles(sum_before, LARGE_TILE)
 
 
-def in_one_pass(scan, x, out, stream):
+def in_one_pass(scan, size_of_tile, x, out, stream):
     """Launches a kernel of :func:`scan_of_tiles` after it cleared what the blocks share. One tile shares nothing."""
-    tiles = -(-x.size // TILE)
+    tiles = -(-x.size // size_of_tile)
     if tiles:
         count = look_back_words(tiles, out.dtype)
         words = cuda.device_array(count, dtype=np.uint64)
@@ -238,7 +301,10 @@ def in_one_pass(scan, x, out, stream):
 
 def cumsum_cuda(x, out, stream):
     """One pass over the elements."""
-    in_one_pass(scan_tiles, x, out, stream)
+    if x.dtype.itemsize > 4:
+        in_one_pass(scan_tiles, TILE, x, out, stream)
+    else:
+        in_one_pass(scan_large_tiles, LARGE_TILE, x, out, stream)
 
 
 EACH = 16

@@ -33,7 +33,6 @@ from suites.backends import peers
 from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, blocked_dot, short_dots
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
-    THREADS,
     WARP,
     WARPS,
     aligned,
@@ -42,10 +41,12 @@ from suites.backends.numba_cuda import (
     four_sums_of_lanes,
     kernel,
     lanes_of,
+    loads_of,
     neighbours,
     neighbours_once,
     roomy_kernel,
     sum_of_lanes,
+    tree_of,
 )
 from suites.backends.warp import SIDE, TILE, TILE_THREADS, blocks, scalar, wp
 
@@ -101,6 +102,15 @@ LONG = 1024
 
 VECTORS = 4
 """Vectors of a long row that a thread loads, and as many of x, before it uses the first."""
+
+MOST_LANES = 512
+"""The most threads of a long row: with more, each could have only half of the registers."""
+
+KEPT = 8
+"""The most vectors of a row that a thread can load, and as many of x, before it uses the first."""
+
+ROOM = 1024
+"""Threads of a multiprocessor that have registers for that."""
 
 
 @kernel
@@ -171,18 +181,13 @@ def matvec_cuda(A, x, out):
                 out[row + three] = d
 
 
-@roomy_kernel(2 * THREADS, 2)
-def matvec_long_rows(A, x, out):
-    """The threads of one ``threadIdx.y`` are a group, and sum a row, in four chains. The cache is left to x."""
-    shared = cuda.shared.array(WARPS, out.dtype)
-    rows, columns, lanes = np.uint64(out.size), np.uint64(A.shape[1]), np.uint64(cuda.blockDim.x)
+@device
+def share_of_row(A, x, row, lane, lanes):
+    """What one of the threads of a row adds to its product, in four chains. The cache is left to x."""
+    columns, lanes = np.uint64(A.shape[1]), np.uint64(lanes)
     each, two, three = np.uint64(NEIGHBOURS), np.uint64(2), np.uint64(3)
-    lane, step = np.uint64(cuda.threadIdx.x), lanes * each
-    row = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.y) + np.uint64(cuda.threadIdx.y)
-    # Beyond the last row, a group repeats its work and writes nothing.
-    own = min(row, rows - np.uint64(1))
-    first, j = own * columns, lane
-    a = b = c = d = out.dtype.type(0)
+    first, j, step = row * columns, lane, lanes * each
+    a = b = c = d = A.dtype.type(0)
     if columns % each == np.uint64(0) and aligned(A) and aligned(x):
         j = lane * each
         while j + step * three < columns:
@@ -200,34 +205,118 @@ def matvec_long_rows(A, x, out):
             a += dot_of_four(neighbours_once(A, first + j), neighbours(x, j))
             j += step
     while j < columns:
-        a += A[own, j] * x[j]
+        a += A[row, j] * x[j]
         j += lanes
-    a = sum_of_lanes(shared, (a + b) + (c + d), cuda.blockDim.x)
+    return (a + b) + (c + d)
+
+
+@roomy_kernel(MOST_LANES, 2)
+def matvec_long_rows(A, x, out):
+    """The threads of one ``threadIdx.y`` are a group, and sum a row."""
+    shared = cuda.shared.array(WARPS, out.dtype)
+    rows, lane = np.uint64(out.size), np.uint64(cuda.threadIdx.x)
+    row = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.y) + np.uint64(cuda.threadIdx.y)
+    # Beyond the last row, a group repeats its work and writes nothing.
+    share = share_of_row(A, x, min(row, rows - np.uint64(1)), lane, cuda.blockDim.x)
+    total = sum_of_lanes(shared, share, cuda.blockDim.x)
     if lane == np.uint64(0) and row < rows:
-        out[row] = a
+        out[row] = total
 
 
-def _select(inputs, outs):
-    return matvec_cuda if inputs[0].shape[1] < LONG else matvec_long_rows
+@device
+def pair_of_row(arrays, first, j, stop):
+    """The vectors of column j: of a row that begins at element ``first``, and of x."""
+    A, x = arrays
+    return neighbours_once(A, first + j), neighbours(x, j)
 
 
-def _launch(inputs, outs):
+@device
+def pair_within(arrays, first, j, stop):
+    """What :func:`pair_of_row` gives; zeros beyond the end of the row."""
+    if j < stop:
+        return pair_of_row(arrays, first, j, stop)
+    zero = arrays[0].dtype.type(0)
+    return (zero, zero, zero, zero), (zero, zero, zero, zero)
+
+
+@device
+def dot_of_pair(pair):
+    return dot_of_four(pair[0], pair[1])
+
+
+@device
+def plus(a, b):
+    return a + b
+
+
+@functools.cache
+def matvec_kept(lanes, each, is_full):
+    """Makes the kernel that loads all of a row, and of x, before it multiplies.
+
+    What is constant takes no instructions, and small products take little else than latencies.
+
+    Args:
+        lanes: The threads that share a row.
+        each: How many vectors of the row each of them takes.
+        is_full: Whether a row is as long as they take. If not, zeros follow it.
+    """
+    height = max(MOST // lanes, 1)
+    load = loads_of(pair_of_row if is_full else pair_within, each)
+    dot = tree_of(dot_of_pair, plus, each)
+
+    @roomy_kernel(lanes * height, ROOM // (lanes * height))
+    def matvec_rows(A, x, out):
+        shared = cuda.shared.array(WARPS, out.dtype)
+        rows, step = np.uint64(out.size), np.uint64(lanes * NEIGHBOURS)
+        columns = step * np.uint64(each) if is_full else np.uint64(A.shape[1])
+        row = np.uint64(cuda.blockIdx.x) * np.uint64(height) + np.uint64(cuda.threadIdx.y)
+        lane = np.uint64(cuda.threadIdx.x)
+        own = min(row, rows - np.uint64(1))
+        if aligned(A) and aligned(x):
+            share = dot(load((A, x), own * columns, lane * np.uint64(NEIGHBOURS), step, columns))
+        else:
+            share = share_of_row(A, x, own, lane, lanes)
+        total = sum_of_lanes(shared, share, lanes)
+        if lane == np.uint64(0) and row < rows:
+            out[row] = total
+
+    return matvec_rows
+
+
+def _lanes(rows, columns):
     """As many threads share a row as it has vectors, at most a block; fewer if all rows keep a GPU busy anyway.
 
     All groups then run at once. With more threads than fit, the last blocks would run on a GPU that is half empty.
     Long rows have blocks enough to fill it, and fewer threads each.
+
+    Returns:
+        The threads of a group, and how many rows it takes.
     """
-    rows, columns = inputs[0].shape
     if columns >= LONG:
-        lanes = lanes_of(columns, VECTORS)
-        height = max(MOST // lanes, 1)
-        return {"grid": -(-rows // height), "block": (lanes, height)}
+        return lanes_of(columns, VECTORS, MOST_LANES), 1
     lanes = lanes_of(columns)
     each = ROWS if rows * lanes >= FILLED * ROWS // 2 else 1
     while lanes > WARP and rows * lanes > FILLED * each:
         lanes //= 2
+    return lanes, each
+
+
+def _select(inputs, outs):
+    rows, columns = inputs[0].shape
+    lanes, rows_of_group = _lanes(rows, columns)
+    each = 1
+    while lanes * each * NEIGHBOURS < columns:
+        each *= 2
+    if columns and columns % NEIGHBOURS == 0 and each <= KEPT and rows_of_group == 1:
+        return matvec_kept(lanes, each, lanes * each * NEIGHBOURS == columns)
+    return matvec_cuda if columns < LONG else matvec_long_rows
+
+
+def _launch(inputs, outs):
+    rows, columns = inputs[0].shape
+    lanes, rows_of_group = _lanes(rows, columns)
     height = max(MOST // lanes, 1)
-    return {"grid": -(-rows // (height * each)), "block": (lanes, height)}
+    return {"grid": -(-rows // (height * rows_of_group)), "block": (lanes, height)}
 
 
 @functools.cache

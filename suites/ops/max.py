@@ -28,14 +28,14 @@ from suites.backends.numba_cpu import ONE_THREAD_BELOW, largest_element
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
     THREADS,
-    WARPS,
     aligned,
     cuda,
     device,
-    kernel,
     lanes_combined,
+    maximum,
     neighbours,
     partial_count,
+    reduction,
 )
 from suites.backends.warp import TILE, blocks, part_count, scalar, wp
 
@@ -71,53 +71,47 @@ def largest_parallel(x, out):
 
 
 @device
-def larger(a, b):
-    """The larger of two values; NaN if one of them is NaN."""
-    return a if a > b or a != a else b
+def largest_of_four(found):
+    return maximum(maximum(found[0], found[1]), maximum(found[2], found[3]))
+
+
+largest_of_lanes = lanes_combined(maximum)
 
 
 @device
-def largest_of_four(found):
-    return larger(larger(found[0], found[1]), larger(found[2], found[3]))
-
-
-largest_of_lanes = lanes_combined(larger)
-
-
-@kernel
-def largest_of(x, maxima):
-    """``maxima[b]`` becomes the largest element of x that block b takes. x has at least one element."""
-    shared = cuda.shared.array(WARPS, x.dtype)
+def largest_of_share(x, thread, threads):
+    """The largest of this thread's share of a vector of at least one element, as ``sum_of_share`` gives its sum."""
     size, each = np.uint64(x.size), np.uint64(NEIGHBOURS)
     best = x[0]  # taking an element twice changes nothing
     whole = size // each if aligned(x) else np.uint64(0)
-    i, step = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1))
+    i, step = np.uint64(thread), np.uint64(threads)
     while i + step * np.uint64(3) < whole:
         p, q = neighbours(x, i * each), neighbours(x, (i + step) * each)
         r, s = neighbours(x, (i + step * np.uint64(2)) * each), neighbours(x, (i + step * np.uint64(3)) * each)
-        best = larger(best, larger(larger(largest_of_four(p), largest_of_four(q)), largest_of_four(r)))
-        best = larger(best, largest_of_four(s))
+        best = maximum(best, maximum(maximum(largest_of_four(p), largest_of_four(q)), largest_of_four(r)))
+        best = maximum(best, largest_of_four(s))
         i += step * np.uint64(4)
     while i < whole:
-        best = larger(best, largest_of_four(neighbours(x, i * each)))
+        best = maximum(best, largest_of_four(neighbours(x, i * each)))
         i += step
-    i = whole * each + np.uint64(cuda.grid(1))
+    i = whole * each + np.uint64(thread)
     while i < size:
-        best = larger(best, x[i])
+        best = maximum(best, x[i])
         i += step
-    best = largest_of_lanes(shared, best, THREADS)
-    if cuda.threadIdx.x == 0:
-        maxima[cuda.blockIdx.x] = best
+    return best
+
+
+largest_of_parts, largest_of_maxima = reduction(largest_of_share, largest_of_lanes)
 
 
 def largest_cuda(x, out, stream):
     blocks = partial_count(x.size)
     if blocks == 1:
-        largest_of[1, THREADS, stream](x, out)
+        largest_of_maxima[1, THREADS, stream](x, out)
     else:
         maxima = cuda.device_array(blocks, dtype=x.dtype)
-        largest_of[blocks, THREADS, stream](x, maxima)
-        largest_of[1, THREADS, stream](maxima, out)
+        largest_of_parts[blocks, THREADS, stream](x, maxima)
+        largest_of_maxima[1, THREADS, stream](maxima, out)
 
 
 @functools.cache

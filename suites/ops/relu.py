@@ -27,6 +27,7 @@ from suites.backends.numba_cpu import ONE_THREAD_BELOW
 from suites.backends.numba_cuda import (
     aligned,
     kernel,
+    maximum,
     neighbour_tile,
     neighbour_tiles,
     neighbours,
@@ -66,16 +67,15 @@ def relu_cuda(x, out):
             out,
             i,
             (
-                zero if a <= zero else a,
-                zero if b <= zero else b,
-                zero if c <= zero else c,
-                zero if d <= zero else d,
+                maximum(a, zero),
+                maximum(b, zero),
+                maximum(c, zero),
+                maximum(d, zero),
             ),
         )
     else:
         while i < stop:
-            value = widened(x[i])
-            out[i] = zero if value <= zero else value
+            out[i] = maximum(widened(x[i]), zero)
             i += np.uint64(1)
 
 

@@ -34,12 +34,16 @@ from suites.backends.numba_cuda import (
     aligned,
     cuda,
     device,
+    each_of,
     kernel,
     lanes_combined,
+    loads_of,
     neighbours,
     quotient,
     store_neighbours,
+    stores_of,
     sum_of_lanes,
+    tree_of,
 )
 from suites.backends.warp import TILE_THREADS, scalar, wp
 
@@ -80,7 +84,7 @@ def larger(a, b):
 largest_of_lanes = lanes_combined(larger)
 
 KEPT = 8
-"""Vectors of its row that a CUDA thread keeps in registers: two times four."""
+"""The most vectors of its row that a CUDA thread keeps in registers."""
 
 MOST_LANES = 512
 """The most threads that share a row: with more, each could have only half of the registers."""
@@ -93,11 +97,28 @@ FEW = 64
 
 
 @device
-def row_vector(x, first, j, columns, absent):
-    """NEIGHBOURS elements of a row that begins at element ``first``, from column j; ``absent`` beyond its end."""
-    if j < columns:
+def vector_within(x, first, j, stop):
+    """NEIGHBOURS elements of a row that begins at element ``first``, from column j; minus infinity beyond its end."""
+    if j < stop:
         return neighbours(x, first + j)
+    absent = x.dtype.type(-np.inf)
     return absent, absent, absent, absent
+
+
+@device
+def vector_of_row(x, first, j, stop):
+    return neighbours(x, first + j)
+
+
+@device
+def store_within(out, first, j, stop, v):
+    if j < stop:
+        store_neighbours(out, first + j, v)
+
+
+@device
+def store_in_row(out, first, j, stop, v):
+    store_neighbours(out, first + j, v)
 
 
 @device
@@ -116,78 +137,13 @@ def sum_of_four(v):
 
 
 @device
-def store_row_vector(out, first, j, columns, v, scale):
-    if j < columns:
-        store_neighbours(out, first + j, (v[0] * scale, v[1] * scale, v[2] * scale, v[3] * scale))
+def plus(a, b):
+    return a + b
 
 
 @device
-def four_vectors(x, first, j, step, columns, absent):
-    """Four vectors of a row, ``step`` columns apart."""
-    return (
-        row_vector(x, first, j, columns, absent),
-        row_vector(x, first, j + step, columns, absent),
-        row_vector(x, first, j + step * np.uint64(2), columns, absent),
-        row_vector(x, first, j + step * np.uint64(3), columns, absent),
-    )
-
-
-@device
-def largest_of_vectors(v):
-    return larger(
-        larger(largest_of_four(v[0]), largest_of_four(v[1])), larger(largest_of_four(v[2]), largest_of_four(v[3]))
-    )
-
-
-@device
-def exp_of_vectors(v, center):
-    return exp_of_four(v[0], center), exp_of_four(v[1], center), exp_of_four(v[2], center), exp_of_four(v[3], center)
-
-
-@device
-def sum_of_vectors(v):
-    return (sum_of_four(v[0]) + sum_of_four(v[1])) + (sum_of_four(v[2]) + sum_of_four(v[3]))
-
-
-@device
-def store_vectors(out, first, j, step, columns, v, scale):
-    store_row_vector(out, first, j, columns, v[0], scale)
-    store_row_vector(out, first, j + step, columns, v[1], scale)
-    store_row_vector(out, first, j + step * np.uint64(2), columns, v[2], scale)
-    store_row_vector(out, first, j + step * np.uint64(3), columns, v[3], scale)
-
-
-@device
-def softmax_kept(x, out):
-    """Reads each row once, and keeps it in registers: at most KEPT vectors for each of the threads that share it.
-
-    An element beyond the end of a row is minus infinity: its exponential is zero.
-    """
-    shared = cuda.shared.array(WARPS, out.dtype)
-    rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
-    row = np.uint64(cuda.blockIdx.x) * np.uint64(cuda.blockDim.y) + np.uint64(cuda.threadIdx.y)
-    absent = out.dtype.type(-np.inf)
-    stop = columns if row < rows else np.uint64(0)
-    first, step = row * columns, np.uint64(cuda.blockDim.x) * np.uint64(NEIGHBOURS)
-    j = np.uint64(cuda.threadIdx.x) * np.uint64(NEIGHBOURS)
-    further = j + step * np.uint64(4)
-    is_long = columns > step * np.uint64(4)  # the same for all threads: they skip what no row has
-    u = four_vectors(x, first, j, step, stop, absent)
-    gap = absent, absent, absent, absent
-    v = gap, gap, gap, gap
-    if is_long:
-        v = four_vectors(x, first, further, step, stop, absent)
-    best = larger(largest_of_vectors(u), largest_of_vectors(v))
-    center = largest_of_lanes(shared, best, cuda.blockDim.x)
-    u = exp_of_vectors(u, center)
-    total = sum_of_vectors(u)
-    if is_long:
-        v = exp_of_vectors(v, center)
-        total += sum_of_vectors(v)
-    scale = quotient(out.dtype.type(1), sum_of_lanes(shared, total, cuda.blockDim.x))
-    store_vectors(out, first, j, step, stop, u, scale)
-    if is_long:
-        store_vectors(out, first, further, step, stop, v, scale)
+def scaled(v, scale):
+    return v[0] * scale, v[1] * scale, v[2] * scale, v[3] * scale
 
 
 @device
@@ -238,25 +194,73 @@ def softmax_in_passes(x, out):
         first += np.uint64(cuda.gridDim.x) * height
 
 
+@functools.cache
+def softmax_kept(lanes, each, is_full):
+    """Makes the kernel that reads each row once, and keeps it in registers.
+
+    What is constant takes no instructions, and many short rows take little else than latencies.
+
+    Args:
+        lanes: The threads that share a row.
+        each: How many vectors each of them keeps.
+        is_full: Whether a row is as long as they can keep. If not, an element beyond its end is minus infinity, whose
+            exponential is zero.
+    """
+    height = max(FEW // lanes, 1)
+    load = loads_of(vector_of_row if is_full else vector_within, each)
+    store = stores_of(store_in_row if is_full else store_within, each)
+    largest, total_of = tree_of(largest_of_four, larger, each), tree_of(sum_of_four, plus, each)
+    exp_of, scale_by = each_of(exp_of_four, each), each_of(scaled, each)
+
+    @kernel
+    def softmax_rows(x, out):
+        if aligned(x) and aligned(out):
+            shared = cuda.shared.array(WARPS, out.dtype)
+            rows, step = np.uint64(x.shape[0]), np.uint64(lanes * NEIGHBOURS)
+            columns = step * np.uint64(each) if is_full else np.uint64(x.shape[1])
+            row = np.uint64(cuda.blockIdx.x) * np.uint64(height) + np.uint64(cuda.threadIdx.y)
+            # Beyond the last row, threads repeat its work and write nothing.
+            first, j = min(row, rows - np.uint64(1)) * columns, np.uint64(cuda.threadIdx.x) * np.uint64(NEIGHBOURS)
+            v = load(x, first, j, step, columns)
+            v = exp_of(v, largest_of_lanes(shared, largest(v), lanes))
+            scale = quotient(out.dtype.type(1), sum_of_lanes(shared, total_of(v), lanes))
+            if row < rows:
+                store(out, first, j, step, columns, scale_by(v, scale))
+        else:
+            softmax_in_passes(x, out)
+
+    return softmax_rows
+
+
 @kernel
 def softmax_cuda(x, out):
-    """A row that is a whole number of vectors, and not too long for the registers of its threads, is read once."""
-    lanes = np.uint64(cuda.blockDim.x) * np.uint64(NEIGHBOURS)
-    columns = np.uint64(x.shape[1])
-    fits = columns <= lanes * np.uint64(KEPT) and columns % np.uint64(NEIGHBOURS) == np.uint64(0)
-    if fits and aligned(x) and aligned(out):
-        softmax_kept(x, out)
-    else:
-        softmax_in_passes(x, out)
+    """Takes rows of any length."""
+    softmax_in_passes(x, out)
 
 
-def _launch(inputs, outs):
+def _lanes(rows, columns):
     """As many threads share a row as it has KEPT vectors, at least a warp; more if there are few rows."""
-    rows, columns = outs[0].shape
     vectors = -(-columns // NEIGHBOURS)
     lanes = 1
     while lanes < MOST_LANES and lanes < vectors and (lanes * KEPT < vectors or lanes < WARP or rows * lanes < FILLED):
         lanes *= 2
+    return lanes
+
+
+def _select(inputs, outs):
+    """A row that is a whole number of vectors, and not too long for the registers of its threads, is read once."""
+    rows, columns = outs[0].shape
+    lanes, each = _lanes(rows, columns), 1
+    while lanes * each * NEIGHBOURS < columns:
+        each *= 2
+    if columns % NEIGHBOURS or each > KEPT:
+        return softmax_cuda
+    return softmax_kept(lanes, each, lanes * each * NEIGHBOURS == columns)
+
+
+def _launch(inputs, outs):
+    rows, columns = outs[0].shape
+    lanes = _lanes(rows, columns)
     height = max(FEW // lanes, 1)
     return {"grid": -(-rows // height) if columns else 0, "block": (lanes, height)}
 
@@ -395,7 +399,7 @@ OPERATOR = Operator(
     kernels={
         "numba": softmax,
         "numba_parallel": softmax_parallel,
-        "numba_cuda": CudaKernel(softmax_cuda, _launch),
+        "numba_cuda": CudaKernel(softmax_cuda, _launch, select=_select),
         "warp": WarpKernel(softmax_warp, _launch_warp),
     },
     peers=peers.SOFTMAX,

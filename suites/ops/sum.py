@@ -25,9 +25,10 @@ from suites import (
 )
 from suites.backends import peers
 from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
-from suites.backends.numba_cuda import THREADS, add_up, cuda, partial_count
-from suites.backends.warp import PARTS_THREADS, add_up_parts, blocks, part_count
+from suites.backends.numba_cuda import THREADS, add_up_parts, add_up_sums, cuda, partial_count
+from suites.backends.warp import PARTS_THREADS, blocks, part_count
 from suites.backends.warp import add_up as add_up_warp
+from suites.backends.warp import add_up_parts as add_up_parts_warp
 
 
 @numba.njit
@@ -50,18 +51,18 @@ def total_cuda(x, out, stream):
     """Two passes, because the bits of a sum by atomic additions would vary from call to call."""
     blocks = partial_count(x.size)
     if blocks == 1:
-        add_up[1, THREADS, stream](x, out)
+        add_up_sums[1, THREADS, stream](x, out)
     else:
         partials = cuda.device_array(blocks, dtype=x.dtype)
-        add_up[blocks, THREADS, stream](x, partials)
-        add_up[1, THREADS, stream](partials, out)
+        add_up_parts[blocks, THREADS, stream](x, partials)
+        add_up_sums[1, THREADS, stream](partials, out)
 
 
 def total_warp(inputs, outs):
     """Two passes, so that the order of additions does not vary."""
     dtype, parts = str(inputs[0].dtype), part_count(inputs[0].shape[0])
     first = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
-    second = bridge.jax_kernel(add_up_parts(dtype), **blocks(1, PARTS_THREADS), output_dims=1)
+    second = bridge.jax_kernel(add_up_parts_warp(dtype), **blocks(1, PARTS_THREADS), output_dims=1)
     return lambda x: second(*first(x))
 
 

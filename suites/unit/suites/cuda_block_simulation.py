@@ -25,7 +25,8 @@ from suites.backends.numba_cuda import (
     widened,
 )
 from suites.backends.numba_cuda_look_back import last_lane, look_back_words, publish, sum_before, sums_up_to_lane
-from suites.ops.matvec import ROWS, matvec_cuda, matvec_long_rows
+from suites.ops.matvec import MOST, ROWS, matvec_cuda, matvec_kept, matvec_long_rows
+from suites.ops.softmax import FEW, softmax_kept
 
 
 def copy_neighbours(x, out):
@@ -154,7 +155,39 @@ def _long_rows() -> None:
         assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
 
 
-PARTS = {"vectors": _vectors, "rows": _rows, "long_rows": _long_rows, "lanes": _lanes, "look_back": _look_back}
+def _kept_rows() -> None:
+    """Rows that the registers of their threads hold exactly, and shorter ones; the last block has rows to spare."""
+    for rows, columns, lanes, each in (
+        (13, 32, 8, 1),
+        (5, 128, 8, 4),
+        (5, 96, 8, 4),
+        (3, 1024, 64, 4),
+        (2, 260, 64, 2),
+    ):
+        A, x = (
+            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
+            for shape in ((rows, columns), columns)
+        )
+        is_full = lanes * each * NEIGHBOURS == columns
+        out = cuda.to_device(np.zeros(rows, np.float32))
+        height = MOST // lanes
+        matvec_kept(lanes, each, is_full)[-(-rows // height), (lanes, height)](A, x, out)
+        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
+        shares = cuda.to_device(np.zeros_like(A))
+        height = FEW // lanes
+        softmax_kept(lanes, each, is_full)[-(-rows // height), (lanes, height)](A, shares)
+        weights = np.exp(A - A.max(1, keepdims=True))
+        assert np.allclose(shares.copy_to_host(), weights / weights.sum(1, keepdims=True)), (rows, columns)
+
+
+PARTS = {
+    "vectors": _vectors,
+    "rows": _rows,
+    "long_rows": _long_rows,
+    "kept_rows": _kept_rows,
+    "lanes": _lanes,
+    "look_back": _look_back,
+}
 
 
 if __name__ == "__main__":
