@@ -25,6 +25,9 @@ from suites.checks.judging.blame import status_of
 from suites.checks.judging.reasons import described
 from suites.endurance.trial import THREADED, EnduranceTrial, TrialError, TrialUnavailableError
 
+_DEVICES = 4
+"""CPU devices of a trial with threads."""
+
 _GRACE_S = 30.0
 """Seconds beyond the limit of a trial after which its process is killed: it should have ended itself."""
 
@@ -96,8 +99,12 @@ def _variables(trial: EnduranceTrial) -> dict[str, str]:
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     if trial.kind in THREADED:
-        flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-        found |= {"NUMBA_THREADING_LAYER": trial.subject, "XLA_FLAGS": flags.strip()}
+        flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={_DEVICES}"
+        # XLA has a thread for each processor or device. Only loops for more threads run on the threading layer.
+        threads = max(os.cpu_count() or 1, _DEVICES) + 1
+        found |= {
+            "NUMBA_THREADING_LAYER": trial.subject, "NUMBA_NUM_THREADS": str(threads), "XLA_FLAGS": flags.strip(),
+        }  # fmt: skip
     return found
 
 
