@@ -9,6 +9,7 @@ import argparse
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(visible(line), file=sys.stderr)
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
+    except Exception as error:
+        # Python would exit with 1, which means that a kernel is wrong or slower.
+        from reports.render.visible import visible
+
+        for line in traceback.format_exc().splitlines():
+            print(visible(line), file=sys.stderr)
+        what = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+        print(f"{options.prog}: stopped by a fault of its own, so nothing is decided: {what}", file=sys.stderr)
     return int(Exit.COULD_NOT_RUN)
 
 

@@ -155,6 +155,19 @@ def test_numbers_that_make_no_sense_are_refused(arguments, capsys):
     assert f"got {arguments[-1]}, expected" in capsys.readouterr().err
 
 
+def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
+    def faulty(options):
+        raise LookupError("\x1b[2J lost\nits second line")
+
+    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", faulty)
+    assert main(["runs"]) == 3
+    shown = capsys.readouterr().err
+    assert "in faulty" in shown
+    assert "\x1b" not in shown
+    *_, last = shown.splitlines()
+    assert "a fault of its own, so nothing is decided: LookupError: \\x1b[2J lost" in last
+
+
 def test_every_format_of_a_list_can_be_read(capsys):
     assert main(["list", "--operator", "add", "--format", "json"]) == Exit.FINE
     rows = json.loads(capsys.readouterr().out)
