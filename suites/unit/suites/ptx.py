@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,8 +109,8 @@ def _library(dispatcher: Any, types: tuple[Any, ...], front: tuple[int, int]) ->
 def _forget(function: Any, seen: set[int] | None = None) -> None:
     """Drops what was compiled of the device functions that a function calls."""
     seen = set() if seen is None else seen
-    for name in function.__code__.co_names:
-        value = function.__globals__.get(name)
+    of_module = [function.__globals__.get(name) for name in function.__code__.co_names]
+    for value in (*of_module, *inspect.getclosurevars(function).nonlocals.values()):
         called = getattr(value, "py_func", None)
         if called is None or id(value) in seen or not value.targetoptions.get("device"):
             continue
