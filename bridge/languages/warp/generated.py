@@ -12,12 +12,13 @@ import copy
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import warp as wp
 
+from bridge.languages.warp.declared_uses import declared_use
 from bridge.languages.warp.dtypes import LOCK
 from bridge.languages.warp.instances import withdraw
 from bridge.languages.warp.parameters import is_array
@@ -36,17 +37,19 @@ class Generated:
         source: The C++.
         digest: Identifies the machine code: equal in every process for equal code that is compiled in the same way.
         opaque: Names of the functions in the source that their user wrote in C++.
+        declared: How some of them use arrays, by name, see :mod:`bridge.languages.warp.declared_uses`.
     """
 
     kernel: wp.Kernel
     source: str = field(repr=False)
     digest: str
     opaque: frozenset[str]
+    declared: Mapping[str, str]
 
     def uses(self, *, backward: bool) -> Uses:
         """What the kernel, or its adjoint, does with the memory of its arrays."""
         names = [argument.label for argument in self.kernel.adj.args if is_array(argument.type)]
-        return uses_of(self.source, names, self.opaque, backward=backward)
+        return uses_of(self.source, names, self.opaque, self.declared, backward=backward)
 
 
 def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Generated:
@@ -76,13 +79,15 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
         except Exception as error:
             withdraw(kernel)
             raise refused(kernel, error) from error
-        opaque = {function.native_func for function in builder.functions if function.native_snippet is not None}
+        own = [function for function in builder.functions if function.native_snippet is not None]
+        opaque = frozenset(function.native_func for function in own)
+        declared = {function.native_func: use for function in own if (use := declared_use(function)) is not None}
     identity = hashlib.sha256()
     for part in (wp.__version__, platform, str(threads), *settings, content):
         identity.update(len(part).to_bytes(8, "little") + part.encode("utf-8", "surrogatepass"))
     digest = identity.hexdigest()
     module.name = f"bridge_{re.sub(r'[^A-Za-z0-9_]', '_', kernel.key)[:_NAME_CHARACTERS]}_{digest}"
-    return Generated(private, source, digest, frozenset(opaque))
+    return Generated(private, source, digest, opaque, declared)
 
 
 _NAME_CHARACTERS = 40  # of a kernel's name, in the name of a folder

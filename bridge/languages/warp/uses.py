@@ -14,13 +14,19 @@ from dataclasses import dataclass, field
 UNKNOWN = "?"
 """The use of an array by a statement of unknown form."""
 
+READ = "load"
+"""The use of an array by a function that only reads it."""
+
+WRITE = "array_store"
+"""The use of an array by a function that writes to it."""
+
 EXTREMES = frozenset({"atomic_max", "atomic_min"})
 """Warp's functions that replace an element if another value is larger or smaller."""
 
 _UNKNOWN = frozenset({UNKNOWN})
 
 _READS = frozenset({
-    "load", "len", "lower_bound", "tile_load", "tile_load_indexed", "volume_sample_index", "sample_cdf",
+    READ, "len", "lower_bound", "tile_load", "tile_load_indexed", "volume_sample_index", "sample_cdf",
 })  # fmt: skip
 """Warp's functions that read from an array, and whose result does not lead to its memory."""
 
@@ -69,13 +75,16 @@ class Uses:
         return Uses({name: self.of.get(name, _UNKNOWN) | other.of.get(name, _UNKNOWN) for name in names})
 
 
-def uses_of(source: str, parameters: Collection[str], opaque: Collection[str], *, backward: bool) -> Uses:
+def uses_of(
+    source: str, parameters: Collection[str], opaque: Collection[str], declared: Mapping[str, str], *, backward: bool
+) -> Uses:
     """What the kernel in a source, or its adjoint, does with the memory of its parameters.
 
     Args:
         source: The C++ of a kernel and of the functions that it calls.
         parameters: Names of the parameters of the kernel.
         opaque: Names of functions in the source that their user wrote in C++.
+        declared: How some of them use their first argument, by name: READ or WRITE. They read other arrays.
         backward: Look at the adjoint.
     """
     functions = _functions(source, opaque)
@@ -87,7 +96,7 @@ def uses_of(source: str, parameters: Collection[str], opaque: Collection[str], *
     given = [match[1] for statement, _ in kernel.statements if (match := _ARGUMENT.fullmatch(statement))]
     known = {*(f"var_{name}" for name in given), *kernel.parameters}
     roots = {f"var_{name}": name for name in parameters}
-    found = _Analysis(functions).of(kernel, roots)
+    found = _Analysis(functions, declared).of(kernel, roots)
     return Uses({name: frozenset(found.uses.get(root, ())) for root, name in roots.items() if root in known})
 
 
@@ -150,8 +159,9 @@ def _functions(source: str, opaque: Collection[str]) -> dict[str, _Function | No
 class _Analysis:
     """Follows the memory of arrays through the functions of a source."""
 
-    def __init__(self, functions: Mapping[str, _Function | None]):
+    def __init__(self, functions: Mapping[str, _Function | None], declared: Mapping[str, str]):
         self._functions = functions
+        self._declared = declared
         self._summaries: dict[tuple[str, int], _Found | None] = {}
 
     def of(self, function: _Function, roots: Collection[str]) -> _Found:
@@ -219,6 +229,10 @@ class _Analysis:
     def _follow_function(self, name: str, target: str | None, arguments: Sequence[str], found: _Found) -> bool:
         function = self._functions.get(name)
         leading = [index for index, argument in enumerate(arguments) if argument in found.reach]
+        if name.removeprefix("adj_").removeprefix("replay_") in self._declared:
+            for index in leading:
+                _use(found, [arguments[index]], READ if index else self._declared.get(name, READ))
+            return True
         if leading and (function is None or len(function.parameters) != len(arguments)):
             return False
         for index in leading:

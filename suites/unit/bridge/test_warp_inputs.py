@@ -1,6 +1,7 @@
 """jax_kernel: inputs do not change, whatever the kernel does, and a kernel that only reads them gets no copies."""
 
 import contextlib
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,10 @@ import pytest
 
 from bridge import SignatureError, jax_kernel
 from bridge.ffi.kernel_call import KERNEL_CALLS
+from bridge.languages.warp.declared_uses import declare_reader, declare_writer
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import kernel_uses
-from bridge.languages.warp.uses import Uses, uses_of
+from bridge.languages.warp.uses import READ, WRITE, Uses, uses_of
 from suites.backends.warp import WARP, WARP_TILE
 from suites.backends.warp_blocks import wp
 from suites.cells.grid import grid
@@ -236,6 +238,96 @@ class TestCopies:
         np.testing.assert_array_equal(outs[:, 0], [first, 2 * first])
 
 
+class TestDeclaredFunctions:
+    """C++ functions of which their author says how they use arrays."""
+
+    def functions(self, text=""):
+        """Functions whose text differs, so that Warp does not take the kernel of another test for the same one."""
+
+        @wp.func_native(f"{text}\nreturn rows.data[i];\n", "\nadj_rows.data[i] += adj_ret;\n")
+        def read(rows: kernels.VECTOR, i: int) -> float: ...  # type: ignore[empty-body]
+
+        adjoint = "\nadj_other.data[i] += adj_rows.data[i];\n"
+
+        @wp.func_native(f"{text}\nrows.data[i] = other.data[i];\n", adjoint, "\nreturn;\n")
+        def write(rows: kernels.VECTOR, other: kernels.VECTOR, i: int): ...
+
+        return read, write
+
+    def uses(self, read, write):
+        @wp.kernel(module="unique")
+        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
+            i = wp.tid()
+            if read(x, i) > 0.0:
+                write(out, y, i)
+
+        return kernel_uses(copy, ("cpu", "cuda"), None)
+
+    def test_a_reader_does_not_write_and_a_writer_writes_to_its_first_array(self):
+        read, write = self.functions()
+        forward = self.uses(declare_reader(read), declare_writer(write)).forward
+        assert [forward.unwritten(name) for name in ("x", "y", "out")] == [True, True, False]
+        assert [forward.written(name) for name in ("x", "y", "out")] == [False, False, True]
+
+    def test_their_adjoints_only_read(self):
+        read, write = self.functions()
+        backward = self.uses(declare_reader(read), declare_writer(write)).backward
+        assert all(backward.unwritten(name) for name in ("x", "y", "out"))
+
+    def test_others_may_do_anything(self):
+        uses = self.uses(*self.functions("// undeclared"))
+        assert not any(each.unwritten(name) for each in (uses.forward, uses.backward) for name in ("x", "y", "out"))
+
+    def test_a_writer_without_a_replay_snippet_writes_again_in_the_adjoint(self):
+        @wp.func_native("\nrows.data[0] = value;\n", "\n")
+        def write_first(rows: kernels.VECTOR, value: float): ...
+
+        declare_writer(write_first)
+
+        @wp.kernel(module="unique")
+        def first(x: kernels.VECTOR, out: kernels.VECTOR):
+            write_first(out, x[wp.tid()])
+
+        uses = kernel_uses(first, ("cpu", "cuda"), None)
+        assert uses.backward.written("out")
+        assert uses.backward.unwritten("x")
+
+    def test_an_input_of_a_writer_is_refused(self):
+        _, write = self.functions()
+        declare_writer(write)
+
+        @wp.kernel(module="unique", enable_backward=False)
+        def overwrite(x: kernels.VECTOR, out: kernels.VECTOR):
+            i = wp.tid()
+            write(x, x, i)
+            out[i] = x[i]
+
+        with pytest.raises(SignatureError, match="writes to its input 'x'"):
+            jax_kernel(overwrite)(ROWS[0])
+
+    @pytest.mark.parametrize("declare", [declare_reader, declare_writer])
+    def test_only_functions_in_cpp_can_be_declared(self, declare):
+        with pytest.raises(TypeError, match=rf"{declare.__name__}: got .*row_of.*, expected what warp.func_native"):
+            declare(row_of)
+
+    def test_gradients_are_right_without_copies(self):
+        read, write = self.functions()
+        declare_reader(read)
+        declare_writer(write)
+
+        @wp.kernel(module="unique")
+        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
+            i = wp.tid()
+            if read(x, i) > 0.0:
+                write(out, y, i)
+
+        call = jax_kernel(copy, num_outputs=1, in_out_argnames=["out"])
+        x, y = jnp.array([1.0, -1.0, 2.0]), jnp.array([3.0, 4.0, 5.0])
+        result, pullback = jax.vjp(lambda y: call(x, y, jnp.zeros(3))[0], y)
+        np.testing.assert_array_equal(result, [3, 0, 5])
+        np.testing.assert_array_equal(pullback(jnp.array([1.0, 2.0, 3.0]))[0], [1, 0, 3])
+
+
 def test_a_copy_has_no_derivative_where_the_outputs_have_none():
     def counts(x: kernels.VECTOR, out: wp.array(dtype=int)):
         out[wp.tid()] = int(read_first(x))
@@ -328,8 +420,9 @@ void k_cuda_kernel_forward(
 }
 """
 
-    def uses(self, statement, body="", opaque=()):
-        return uses_of(self.SOURCE.replace("STATEMENT", statement).replace("BODY", body), ["x"], opaque, backward=False)
+    def uses(self, statement, body="", opaque=(), declared=MappingProxyType({})):
+        source = self.SOURCE.replace("STATEMENT", statement).replace("BODY", body)
+        return uses_of(source, ["x"], opaque, declared, backward=False)
 
     @pytest.mark.parametrize(
         "statement",
@@ -398,11 +491,20 @@ void k_cuda_kernel_forward(
         assert not self.uses("other_0(var_x);", opaque=["other_0"]).unwritten("x")
         assert not self.uses("adj_other_0(var_x);", opaque=["other_0"]).unwritten("x")
 
+    def test_functions_of_declared_use(self):
+        reader, writer = {"other_0": READ}, {"other_0": WRITE}
+        opaque = ["other_0"]
+        for name in ("other_0", "adj_other_0", "replay_other_0"):
+            assert self.uses(f"{name}(var_x);", opaque=opaque, declared=reader).unwritten("x")
+            assert self.uses(f"{name}(var_2, var_x);", opaque=opaque, declared=writer).unwritten("x")
+            assert self.uses(f"{name}(var_x);", opaque=opaque, declared=writer).written("x") is (name == "other_0")
+            assert not self.uses(f"{name}(var_x[0]);", opaque=opaque, declared=reader).unwritten("x")
+
     def test_a_parameter_that_the_source_does_not_have(self):
         assert not Uses({}).unwritten("x")
-        assert not uses_of(self.SOURCE, ["y"], (), backward=False).unwritten("y")
-        assert not uses_of(self.SOURCE, ["x"], (), backward=True).unwritten("x")
-        assert not uses_of(self.SOURCE + self.SOURCE, ["x"], (), backward=False).unwritten("x")
+        assert not uses_of(self.SOURCE, ["y"], (), {}, backward=False).unwritten("y")
+        assert not uses_of(self.SOURCE, ["x"], (), {}, backward=True).unwritten("x")
+        assert not uses_of(self.SOURCE + self.SOURCE, ["x"], (), {}, backward=False).unwritten("x")
 
 
 def test_the_kernels_of_the_operators_get_no_copies():
