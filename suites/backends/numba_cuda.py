@@ -43,6 +43,7 @@ from suites.backends.numba_cuda_blocks import (
 from suites.backends.numba_cuda_launches import await_launch, let_next_begin
 from suites.backends.numba_cuda_reductions import add_up_parts, add_up_sums, lanes_of, reduction, sum_of_share
 from suites.backends.numba_cuda_sparse_blocks import (
+    LANE_TERMS,
     csr_launch,
     csr_product_narrow,
     csr_row_sums,
@@ -78,6 +79,7 @@ from suites.backends.numba_cuda_warps import (
 from suites.backends.wrapped import ThreadPerElement, arguments_of, launch_of, outs_function
 
 __all__ = [
+    "LANE_TERMS",
     "LOADS",
     "LONG",
     "MISSING",

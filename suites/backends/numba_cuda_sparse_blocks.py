@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.numba_cuda_blocks import LONG, MISSING, THREADS, cuda, device, kernel
+from suites.backends.numba_cuda_blocks import LONG, MISSING, THREADS, cuda, device, kernel, roomy_kernel
+from suites.backends.numba_cuda_vectors import NEIGHBOURS, aligned, neighbours, store_neighbours
 from suites.backends.numba_cuda_warps import WARP, WARPS, shuffle_from, shuffle_xor, sum_of_lanes
 
 LANE_TERMS = 4
@@ -71,7 +72,7 @@ if MISSING is None and hasattr(cuda, "extending"):  # the simulator calls the Py
         return lambda array, i: cuda.ldcs(array, i)
 
 
-def csr_row_sums(part: Callable[..., Any]) -> Any:
+def csr_row_sums(part: Callable[..., Any], decorate: Callable[..., Any] = kernel) -> Any:
     """Makes the kernel of ``(data, indices, indptr, x, out)`` that sums the rows of a CSR matrix times x.
 
     A few lanes share a row, as many as a row of mean length keeps busy (:func:`csr_rows_of`). The whole block shares
@@ -80,9 +81,10 @@ def csr_row_sums(part: Callable[..., Any]) -> Any:
 
     Args:
         part: The device function of ``(data, indices, x, first, stop, step)`` that sums these elements of a row.
+        decorate: Makes the kernel of its function. A block has THREADS threads.
     """
 
-    @kernel
+    @decorate
     def row_sums(data, indices, indptr, x, out):
         shared = cuda.shared.array(WARPS, out.dtype)
         rows, lanes, height = np.uint64(out.size), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
@@ -248,21 +250,168 @@ def sum_over_warps(shared, value):
     return total
 
 
+@device
+def four_aligned(X, index, j):
+    """Four neighbours of a row of X, from column j on, in vector loads."""
+    return neighbours(X, np.uint64(index) * np.uint64(X.shape[1]) + j)
+
+
+@device
+def four_single(X, index, j):
+    """The same neighbours, each in a load of its own."""
+    row = np.uint64(index)
+    return X[row, j], X[row, j + np.uint64(1)], X[row, j + np.uint64(2)], X[row, j + np.uint64(3)]
+
+
+@device
+def plus_product(total, factor, x):
+    """Four sums, and a factor times four numbers."""
+    return total[0] + factor * x[0], total[1] + factor * x[1], total[2] + factor * x[2], total[3] + factor * x[3]
+
+
+def part_in_fours(four_of_row: Callable[..., Any]) -> Any:
+    """Makes the device function that sums products for four neighbouring columns, from column j on.
+
+    Args:
+        four_of_row: The device function that loads these columns of a row of X.
+    """
+
+    @device
+    def part(data, indices, X, j, first, stop, step):
+        """This lane's sums: the elements from ``first`` on, ``step`` apart."""
+        nothing = data.dtype.type(0)
+        total = nothing, nothing, nothing, nothing
+        k = first
+        while k + step * np.uint64(3) < stop:
+            k1, k2, k3 = k + step, k + step * np.uint64(2), k + step * np.uint64(3)
+            i, i1, i2, i3 = indices[k], indices[k1], indices[k2], indices[k3]
+            a, b, c, d = data[k], data[k1], data[k2], data[k3]
+            x, x1 = four_of_row(X, i, j), four_of_row(X, i1, j)
+            x2, x3 = four_of_row(X, i2, j), four_of_row(X, i3, j)
+            total = plus_product(plus_product(plus_product(plus_product(total, a, x), b, x1), c, x2), d, x3)
+            k += step * np.uint64(4)
+        while k < stop:
+            total = plus_product(total, data[k], four_of_row(X, indices[k], j))
+            k += step
+        return total
+
+    return part
+
+
+part_aligned, part_single = part_in_fours(four_aligned), part_in_fours(four_single)
+
+
+@device
+def part_of_four(data, indices, X, j, in_vectors, first, stop, step):
+    """This lane's sums for four columns, with vector loads or without."""
+    if in_vectors:
+        return part_aligned(data, indices, X, j, first, stop, step)
+    return part_single(data, indices, X, j, first, stop, step)
+
+
+@device
+def sums_over_groups(total):
+    """The sums over the groups of lanes of a warp, which lie along y. All lanes must call it."""
+    a, b, c, d = total
+    distance = np.int32(cuda.blockDim.x)
+    while distance < WARP:
+        a, b = a + shuffle_xor(a, distance), b + shuffle_xor(b, distance)
+        c, d = c + shuffle_xor(c, distance), d + shuffle_xor(d, distance)
+        distance = np.int32(distance * 2)
+    return a, b, c, d
+
+
+@device
+def store_four_of_row(out, row, column, columns, in_vectors, total):
+    """Stores four neighbours of a row, in vectors or one by one."""
+    if in_vectors:
+        store_neighbours(out, row * columns + column, total)
+    else:
+        out[row, column], out[row, column + np.uint64(1)] = total[0], total[1]
+        out[row, column + np.uint64(2)], out[row, column + np.uint64(3)] = total[2], total[3]
+
+
+@roomy_kernel(THREADS, 4)
+def csr_product_in_fours(data, indices, indptr, X, out):
+    """As :func:`csr_product`, if the number of columns is a multiple of four.
+
+    A lane takes four neighbouring columns, in one load of 16 bytes of a row of X. The lanes of a warp load their own
+    terms: lanes along x the same one, and groups along y different ones, which lie next to each other. A block stays
+    with at most 32 columns, and the blocks of the next ones follow later: on an H200 the part of X that has 32 columns
+    stays in the L2 cache where all of X does not.
+    """
+    shared = cuda.shared.array(THREADS, out.dtype)
+    rows, columns = np.uint64(out.shape[0]), np.uint64(out.shape[1])
+    warp, warps = np.uint64(cuda.threadIdx.z), np.uint64(cuda.blockDim.z)
+    group, groups = np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y)
+    each, four = np.uint64(cuda.blockDim.x) * np.uint64(NEIGHBOURS), np.uint64(NEIGHBOURS)
+    limit = np.uint64(WARP * LONG)
+    in_vectors = aligned(X) and aligned(out)
+    first_column = np.uint64(cuda.blockIdx.y) * each
+    while first_column < columns:
+        column = first_column + np.uint64(cuda.threadIdx.x) * four
+        j = min(column, columns - four)  # beyond the last columns, these are taken again and not stored
+        stores = group == np.uint64(0) and column < columns
+        first = np.uint64(cuda.blockIdx.x) * warps
+        while first < rows:
+            row = first + warp
+            start, stop = np.uint64(0), np.uint64(0)
+            if row < rows:
+                start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+            is_long = stop - start > limit
+            if row < rows and not is_long:  # the same for all lanes of a warp
+                total = part_of_four(data, indices, X, j, in_vectors, start + group, stop, groups)
+                total = sums_over_groups(total)
+                if stores:
+                    store_four_of_row(out, row, column, columns, in_vectors, total)
+            if cuda.syncthreads_or(1 if is_long else 0):
+                row = first
+                while row < rows and row < first + warps:
+                    start, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
+                    if stop - start > limit:
+                        own, step = start + warp * groups + group, warps * groups
+                        total = part_of_four(data, indices, X, j, in_vectors, own, stop, step)
+                        a, b, c, d = sums_over_groups(total)
+                        a, b = sum_over_warps(shared, a), sum_over_warps(shared, b)
+                        c, d = sum_over_warps(shared, c), sum_over_warps(shared, d)
+                        if stores and warp == np.uint64(0):
+                            store_four_of_row(out, row, column, columns, in_vectors, (a, b, c, d))
+                    row += np.uint64(1)
+            first += np.uint64(cuda.gridDim.x) * warps
+        first_column += np.uint64(cuda.gridDim.y) * each
+
+
 csr_product_narrow, csr_product_wide = csr_product(both=False), csr_product(both=True)
 
 
+MOST_FOURS = 8
+"""The most lanes of a warp along the columns where a lane takes four: then a row of X fills a line of 128 bytes."""
+
+
 def product_kernel(inputs: Sequence[Any], outs: Sequence[Any]) -> Any:
-    """The kernel for the number of columns of a call: a lane takes two where a warp has too few lanes."""
-    return csr_product_wide if outs[0].shape[1] > WARP else csr_product_narrow
+    """The kernel for the number of columns of a call: a lane takes four, or two where a warp has too few lanes."""
+    columns = outs[0].shape[1]
+    if columns % NEIGHBOURS == 0:
+        return csr_product_in_fours
+    return csr_product_wide if columns > WARP else csr_product_narrow
 
 
 def product_launch(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """The launch of :func:`product_kernel`. At least four lanes lie along x: a lane takes four terms of 32 at once."""
+    """The launch of :func:`product_kernel`. If a lane takes one or two columns, at least four lanes lie along x.
+
+    Each lane takes four terms of 32 at once.
+    """
     rows, columns = outs[0].shape
-    width = 4
-    while width < WARP and width < columns:
-        width *= 2
+    if columns % NEIGHBOURS == 0:
+        width = 1
+        while width < MOST_FOURS and width * NEIGHBOURS < columns:
+            width *= 2
+        each = width * NEIGHBOURS
+    else:
+        width = 4
+        while width < WARP and width < columns:
+            width *= 2
+        each = 2 * width if columns > WARP else width
     warps = THREADS // WARP
-    each = 2 * width if columns > WARP else width
     grid = (min(-(-rows // warps), 1 << 20), min(-(-columns // each), 65535))
     return {"grid": grid, "block": (width, WARP // width, warps)}

@@ -1,6 +1,7 @@
 """Adds the backends ``warp`` and ``warp_tile``: kernels of NVIDIA Warp, whose blocks may work on tiles.
 
-It also exports the building blocks of :mod:`suites.backends.warp_blocks` for the files of operators.
+It also exports the building blocks of :mod:`suites.backends.warp_blocks`, :mod:`suites.backends.warp_streams` and
+:mod:`suites.backends.warp_vectors` for the files of operators.
 """
 
 from __future__ import annotations
@@ -36,16 +37,18 @@ from suites.backends.warp_blocks import (
     per_tile,
     quotient,
     scalar,
-    stream,
     tile_count,
     wp,
     zeros,
 )
+from suites.backends.warp_streams import stream
+from suites.backends.warp_vectors import FOUR, on_gpu, thread_of_block, vectors_of
 from suites.backends.wrapped import arguments_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import specs
 
 __all__ = [
+    "FOUR",
     "LANES",
     "PARTS",
     "PARTS_THREADS",
@@ -62,13 +65,16 @@ __all__ = [
     "add_up_parts",
     "blocks",
     "kernel_with",
+    "on_gpu",
     "part_count",
     "per_stream_tile",
     "per_tile",
     "quotient",
     "scalar",
     "stream",
+    "thread_of_block",
     "tile_count",
+    "vectors_of",
     "wp",
     "zeros",
 ]

@@ -144,49 +144,6 @@ def quotient(dividend: wp.float32, divisor: wp.float32) -> wp.float32:
     ...
 
 
-def stream(operation: Any, dtype: str, inputs: int) -> Any:
-    """Makes the kernel that applies an operation to all elements of one or two vectors, tile by tile.
-
-    A kernel with a thread for each element has one load of each input under way, since it ends with its store. Here a
-    thread loads its elements of a tile before it stores any; :mod:`suites.backends.cuda_raw_blocks` says why that
-    matters. Its launch is :func:`per_stream_tile`. Only the last tile checks which of its elements exist.
-
-    Args:
-        operation: A ``warp.func`` of so many elements.
-        dtype: The dtype of all arrays.
-        inputs: 1 or 2.
-    """
-    vector = wp.array(dtype=scalar(dtype))
-
-    if inputs == 1:
-
-        @kernel_with(operation)
-        def stream(x: vector, out: vector):
-            first = wp.tid() * STREAM_TILE
-            if first + STREAM_TILE <= out.shape[0]:
-                whole = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
-                wp.tile_store(out, wp.tile_map(operation, whole), offset=first, bounds_check=False)
-            else:
-                rest = wp.tile_load(x, shape=STREAM_TILE, offset=first)
-                wp.tile_store(out, wp.tile_map(operation, rest), offset=first)
-
-    else:
-
-        @kernel_with(operation)
-        def stream(x: vector, y: vector, out: vector):
-            first = wp.tid() * STREAM_TILE
-            if first + STREAM_TILE <= out.shape[0]:
-                a = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
-                b = wp.tile_load(y, shape=STREAM_TILE, offset=first, bounds_check=False)
-                wp.tile_store(out, wp.tile_map(operation, a, b), offset=first, bounds_check=False)
-            else:
-                rest_a = wp.tile_load(x, shape=STREAM_TILE, offset=first)
-                rest_b = wp.tile_load(y, shape=STREAM_TILE, offset=first)
-                wp.tile_store(out, wp.tile_map(operation, rest_a, rest_b), offset=first)
-
-    return stream
-
-
 @functools.cache
 def add_up(dtype: str) -> Any:
     """Makes the kernel that adds up the parts of ``x``, one for each element of ``sums``.

@@ -120,6 +120,36 @@ def repeated_last_term(data, indices, indptr, X, out):
         out[row, lane] = total
 
 
+@device
+def last_element_again(data, indices, spikes, first, stop, step):
+    """Looks two elements up at a time. Beyond the end of a row, its last element counts again."""
+    total = data.dtype.type(0)
+    k = first
+    while k < stop:
+        second = min(k + step, stop - np.uint64(1))
+        total += (data[k] if spikes[np.uint64(indices[k])] else data.dtype.type(0)) + (
+            data[second] if spikes[np.uint64(indices[second])] else data.dtype.type(0)
+        )
+        k += step * np.uint64(2)
+    return total
+
+
+@kernel
+def first_group_alone(data, indices, indptr, X, out):
+    """A warp has a row, lanes along x have columns, and groups along y have different terms: only one group counts."""
+    row, group, groups = np.uint64(cuda.blockIdx.x), np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockDim.y)
+    j = np.uint64(cuda.threadIdx.x)
+    while j < np.uint64(out.shape[1]):
+        total = out.dtype.type(0)
+        k, stop = np.uint64(indptr[row]) + group, np.uint64(indptr[row + np.uint64(1)])
+        while k < stop:
+            total += data[k] * X[np.uint64(indices[k]), j]
+            k += groups
+        if group == np.uint64(0):
+            out[row, j] = total
+        j += np.uint64(cuda.blockDim.x)
+
+
 def _launch_in_place(inputs, outs):
     launch = csr_launch(max(inputs[3].shape[0], 1), inputs[0].shape[0])
     return launch | {"input_output_aliases": {4: 0}}
@@ -131,6 +161,10 @@ def _thread_a_row(inputs, outs):
 
 def _warp_a_row(inputs, outs):
     return {"grid": outs[0].shape[0], "block": WARP}
+
+
+def _groups_a_row(inputs, outs):
+    return {"grid": outs[0].shape[0], "block": (8, 4)}
 
 
 def _sparse(of, name, dispatcher, launch, fault, atomic=False):
@@ -152,5 +186,13 @@ MUTANTS = (
         True,
     ),
     _sparse(CSR_BINARY_MATVEC, "swapped_bits", swapped_bits, _warp_a_row, "bits of a word are counted from its end"),
+    _sparse(
+        CSR_BINARY_MATVEC,
+        "last_element_again",
+        csr_row_sums(last_element_again),
+        csr_rows_of,
+        "the last element of a row counts once more for a missing one",
+    ),
+    _sparse(CSR_MATMAT, "first_group_alone", first_group_alone, _groups_a_row, "groups of lanes are not added up"),
     _sparse(CSR_MATMAT, "repeated_last_term", repeated_last_term, _warp_a_row, "terms beyond the end of a row count"),
 )

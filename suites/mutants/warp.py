@@ -9,10 +9,23 @@ from jax.custom_derivatives import linear_call
 
 import bridge
 from suites.backends.backend import Backend
-from suites.backends.warp import LANES, STREAM_THREADS, STREAM_TILE, WarpCallable, WarpKernel, blocks, scalar, wp
+from suites.backends.warp import (
+    FOUR,
+    LANES,
+    STREAM_THREADS,
+    STREAM_TILE,
+    WarpCallable,
+    WarpKernel,
+    blocks,
+    scalar,
+    vectors_of,
+    wp,
+)
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
+from suites.ops.csr_matmat import MOST_FOURS, csr_matmat_fours_warp
+from suites.ops.csr_matmat import OPERATOR as CSR_MATMAT
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
 from suites.ops.csr_matvec import csr_matvec_warp
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
@@ -44,6 +57,38 @@ def lost_nan_warp(dtype):
         out[i] = wp.where(x[i] > element(0), x[i], element(0))
 
     return relu
+
+
+@functools.cache
+def whole_vectors_warp(dtype):
+    """A thread takes four neighbours."""
+    element = scalar(dtype)
+    four, load, store, _ = vectors_of(dtype)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def relu(x: wp.array(dtype=element), out: wp.array(dtype=element)):
+        i = wp.tid() * FOUR
+        if i + FOUR <= out.shape[0]:
+            v = load(x, i)
+            for k in range(FOUR):
+                v[k] = wp.where(v[k] <= element(0), element(0), v[k])
+            store(out, i, four(v[0], v[1], v[2], v[3]))
+
+    return relu
+
+
+def _thread_for_each_four(inputs, outs):
+    return {"launch_dims": -(-outs[0].size // FOUR), "output_dims": outs[0].shape}
+
+
+def first_columns(inputs, outs):
+    """The good kernel on the first 32 columns, and the good function if there are fewer, or if they are no fours."""
+    (rows, columns), dtype = outs[0].shape, str(outs[0].dtype)
+    if columns <= MOST_FOURS * FOUR or columns % FOUR != 0:
+        return CSR_MATMAT.kernels[Backend.WARP].make(inputs, outs)
+    return bridge.jax_kernel(
+        csr_matmat_fours_warp(dtype), launch_dims=(1, rows, MOST_FOURS), output_dims=(rows, columns)
+    )
 
 
 @functools.cache
@@ -412,6 +457,18 @@ MUTANTS = (
         "elements after the last whole tile are never written",
         dtypes=("float32",),
         gradient=None,
+    ),
+    _warp(
+        RELU,
+        "whole_vectors",
+        WarpKernel(whole_vectors_warp, _thread_for_each_four),
+        "elements after the last whole vector are never written",
+    ),
+    _warp(
+        CSR_MATMAT,
+        "first_columns",
+        WarpCallable(first_columns, calls=1, atomic=True),
+        "columns after the first 32 are never written",
     ),
     _warp(LIF_STEP, "unwritten_spikes", WarpKernel(silent_threshold_warp), "neurons that do not spike are not written"),
     _warp(

@@ -42,6 +42,8 @@ HELPERS = (
     "suites.backends.numba_cuda_vectors",
     "suites.backends.numba_cuda_warps",
     "suites.backends.warp_blocks",
+    "suites.backends.warp_streams",
+    "suites.backends.warp_vectors",
 )
 """The modules of functions that several operators' kernels call."""
 

@@ -45,7 +45,7 @@ from suites.backends.numba_cuda import (
     sum_of_lanes,
     tree_of,
 )
-from suites.backends.warp import TILE_THREADS, scalar, wp
+from suites.backends.warp import FOUR, TILE_THREADS, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
 
 
 @numba.njit
@@ -267,20 +267,34 @@ def _launch(inputs, outs):
 
 @functools.cache
 def softmax_warp(dtype):
-    """A block for each row. Its threads take turns at the columns."""
+    """A block for each row. Its threads take turns at the columns, on a GPU at four neighbours at a time."""
     element = scalar(dtype)
     matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
+    four, load, store, aligned = vectors_of(dtype)
 
     @wp.func
-    def largest(x: vector, lane: int):
+    def larger_of(a: element, b: element):
+        return wp.where(a > b, a, b)
+
+    @wp.func
+    def largest(x: vector, in_vectors: bool, lane: int):
         found = element(-wp.inf)
-        for j in range(lane, x.shape[0], wp.block_dim()):
-            found = wp.where(x[j] > found, x[j], found)
+        if in_vectors:
+            for j in range(lane * FOUR, x.shape[0], wp.block_dim() * FOUR):
+                v = load(x, j)
+                found = larger_of(larger_of(larger_of(v[0], v[1]), larger_of(v[2], v[3])), found)
+        else:
+            for j in range(lane, x.shape[0], wp.block_dim()):
+                found = larger_of(x[j], found)
         return found
 
     @wp.func_grad(largest)
-    def adj_largest(x: vector, lane: int, adj_found: element):
+    def adj_largest(x: vector, in_vectors: bool, lane: int, adj_found: element):
         """Does nothing: the result does not depend on the number that is subtracted from all elements of a row."""
+
+    @wp.func
+    def exp_of(v: four, center: element):
+        return four(wp.exp(v[0] - center), wp.exp(v[1] - center), wp.exp(v[2] - center), wp.exp(v[3] - center))
 
     # The loops are in separate functions: the adjoint of a kernel does not know the result of a loop in it.
     @wp.func
@@ -290,22 +304,45 @@ def softmax_warp(dtype):
             total += wp.exp(x[j] - center)
         return total
 
+    @wp.func
+    def sum_of_exp_in_fours(x: vector, lane: int, center: element):
+        total = four()
+        for j in range(lane * FOUR, x.shape[0], wp.block_dim() * FOUR):
+            total += exp_of(load(x, j), center)
+        return (total[0] + total[1]) + (total[2] + total[3])
+
     @wp.kernel(module="unique")
     def softmax(x: matrix, out: matrix):
-        row, lane = wp.tid() // TILE_THREADS, wp.tid() % TILE_THREADS
-        if lane < wp.block_dim():  # a block is one thread on the CPU
-            own = x[row]
-            center = wp.tile_max(wp.tile(largest(own, lane)))[0]
-            scale = element(1) / wp.tile_sum(wp.tile(sum_of_exp(own, lane, center)))[0]
+        row, lane = wp.tid(), thread_of_block()
+        own, result = x[row], out[row]
+        in_vectors = on_gpu() and own.shape[0] % FOUR == 0 and aligned(own) and aligned(result)
+        center = wp.tile_max(wp.tile(largest(own, in_vectors, lane)))[0]
+        total = element(0)
+        if in_vectors:  # noqa: SIM108  Warp would compute both sides of a conditional expression
+            total = sum_of_exp_in_fours(own, lane, center)
+        else:
+            total = sum_of_exp(own, lane, center)
+        scale = element(1) / wp.tile_sum(wp.tile(total))[0]
+        if in_vectors:
+            for j in range(lane * FOUR, own.shape[0], wp.block_dim() * FOUR):
+                store(result, j, exp_of(load(own, j), center) * scale)
+        else:
             for j in range(lane, own.shape[0], wp.block_dim()):
-                out[row, j] = wp.exp(own[j] - center) * scale
+                result[j] = wp.exp(own[j] - center) * scale
 
     return softmax
 
 
+LONG = 2048
+"""The fewest columns of long rows. More threads share one, so that few are at work at once, and stay in the cache."""
+
+LONG_THREADS = 256
+"""Threads that share a long row."""
+
+
 def _launch_warp(inputs, outs):
-    rows = outs[0].shape[0]
-    return {"launch_dims": rows * TILE_THREADS, "block_dim": TILE_THREADS, "output_dims": outs[0].shape}
+    rows, columns = outs[0].shape
+    return {**blocks(rows, LONG_THREADS if columns >= LONG else TILE_THREADS), "output_dims": outs[0].shape}
 
 
 def _chain(columns):

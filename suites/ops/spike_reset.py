@@ -31,7 +31,17 @@ from suites.backends.numba_cuda import (
     store_neighbours,
     tile_count,
 )
-from suites.backends.warp import STREAM_TILE, kernel_with, per_stream_tile, scalar, wp
+from suites.backends.warp import (
+    FOUR,
+    STREAM_TILE,
+    kernel_with,
+    on_gpu,
+    per_stream_tile,
+    scalar,
+    thread_of_block,
+    vectors_of,
+    wp,
+)
 
 
 @numba.njit
@@ -135,10 +145,35 @@ def spike_reset_tiles(dtype):
     def after_reset(v: element, threshold: element, rest: element):
         return wp.where(v >= threshold, rest, v)
 
+    four, load, store, aligned = vectors_of(dtype)
+    whole_numbers = vectors_of("int32")
+    four_spikes, store_spikes, aligned_spikes = whole_numbers.kind, whole_numbers.store, whole_numbers.aligned
+
     @kernel_with(reached, after_reset, enable_backward=False)
     def spike_reset(V: vector, V_th: vector, V_rest: vector, spikes: wp.array(dtype=wp.int32), V_out: vector):
         first = wp.tid() * STREAM_TILE
-        if first + STREAM_TILE <= V.shape[0]:
+        if on_gpu():
+            i = first + thread_of_block() * FOUR
+            threshold, rest = V_th[0], V_rest[0]
+            if i + FOUR <= V.shape[0] and aligned(V) and aligned_spikes(spikes) and aligned(V_out):
+                u = load(V, i)
+                a, b, c, d = u[0], u[1], u[2], u[3]
+                fires = four_spikes(
+                    reached(a, threshold), reached(b, threshold), reached(c, threshold), reached(d, threshold)
+                )
+                store_spikes(spikes, i, fires)
+                after = four(
+                    after_reset(a, threshold, rest),
+                    after_reset(b, threshold, rest),
+                    after_reset(c, threshold, rest),
+                    after_reset(d, threshold, rest),
+                )
+                store(V_out, i, after)
+            else:
+                for j in range(i, wp.min(i + FOUR, V.shape[0])):
+                    spikes[j] = reached(V[j], threshold)
+                    V_out[j] = after_reset(V[j], threshold, rest)
+        elif first + STREAM_TILE <= V.shape[0]:
             v = wp.tile_load(V, shape=STREAM_TILE, offset=first, bounds_check=False)
             wp.tile_store(spikes, wp.tile_map(reached, v, V_th[0]), offset=first, bounds_check=False)
             wp.tile_store(V_out, wp.tile_map(after_reset, v, V_th[0], V_rest[0]), offset=first, bounds_check=False)

@@ -28,6 +28,8 @@ MUTANTS = (
     "csr_matvec~half_of_the_group",
     "csr_binary_matvec~swapped_bits",
     "csr_binary_rmatvec~one_spike_of_a_warp",
+    "csr_binary_matvec~last_element_again",
+    "csr_matmat~first_group_alone",
     "csr_matmat~repeated_last_term",
     "matvec~dropped_vectors",
 )

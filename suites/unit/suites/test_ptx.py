@@ -76,9 +76,11 @@ def test_the_code_that_numba_makes_does_not_depend_on_the_generation(
             assert _code(shared) == _code(own)
 
 
-def _wrapped(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
-    """The Warp kernels that an operator calls, each with the number of threads in a block."""
-    inputs = operator.sample(dtype, SIZE, 0)
+def _wrapped(
+    operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch, inputs: Any = None
+) -> list[tuple[Any, int]]:
+    """The Warp kernels that an operator calls, for a sample or other inputs, each with its threads in a block."""
+    inputs = operator.sample(dtype, SIZE, 0) if inputs is None else inputs
     outs = operator.outputs(*inputs)
     found: list[tuple[Any, int]] = []
 
@@ -139,6 +141,40 @@ def test_warp_kernel_compiles_and_computes_in_its_own_precision(
         assert not re.search(r"call\.uni|\bcall\b \(", code)  # everything is inlined
         if dtype != "float64":  # the classic mistake: a Python float, or a constant of float64
             assert ".f64" not in code
+
+
+VECTORS = {"float32": "v4.f32", "float64": "v2.f64"}
+"""The instructions of 16 bytes."""
+
+IN_VECTORS = {
+    "add": Backend.WARP_TILE,
+    "lif_step": Backend.WARP_TILE,
+    "relu": Backend.WARP_TILE,
+    "spike_reset": Backend.WARP_TILE,
+    "matvec": Backend.WARP,
+    "softmax": Backend.WARP,
+    "csr_matmat": Backend.WARP,
+}
+"""Operators whose Warp kernels load vectors; ``csr_matmat`` does if it has many columns."""
+
+
+@pytest.mark.parametrize("dtype", VECTORS)
+@pytest.mark.parametrize("name", IN_VECTORS)
+def test_warp_kernel_loads_and_stores_16_bytes_at_once(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    operator = operators()[name]
+    inputs = operator.edges(dtype)["long_row_and_many_columns"] if name == "csr_matmat" else None
+    for kernel, threads in _wrapped(operator, operator.kernels[IN_VECTORS[name]], dtype, monkeypatch, inputs):
+        kernel.module.options["block_dim"] = threads
+        wp.compile_aot_module(kernel.module, arch=90, module_dir=tmp_path, use_ptx=True)
+        (path,) = tmp_path.glob("*.ptx")
+        ptx = path.read_text()
+        forward = ptx[ptx.index(".entry") :].partition("_backward(")[0]
+        assert f"ld.global.{VECTORS[dtype]}" in forward
+        assert f"st.global.{VECTORS[dtype]}" in forward or name == "matvec"  # which has one result for each row
+        assert ".local" not in forward
+        assert dtype == "float64" or ".f64" not in forward
 
 
 @pytest.mark.parametrize("operator", operators().values(), ids=operators())

@@ -10,14 +10,15 @@ import pytest
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.ops import operators
-from suites.unit.suites.ptx import ptx_of
+from suites.unit.suites.ptx import SIZE, ptx_of
 
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
 REGISTERS = 65536
 """Registers of a multiprocessor, from compute capability 5.0 on."""
 
-CASES = (("csr_matmat", "odd_columns"),)
+CASES = (("csr_matmat", "odd_columns"), ("csr_matmat", "one_column"), ("csr_binary_matvec", "one_long_row"))
+"""Operators and edge cases, each with another kernel than samples have."""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -26,7 +27,8 @@ def test_a_selected_kernel_compiles_and_fits_its_block(name, edge, dtype, tmp_pa
     operator = operators()[name]
     kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges(dtype)[edge]
     outs = operator.outputs(*inputs)
-    assert kernel.kernel_of(inputs, outs) is not kernel.dispatcher
+    sample = operator.sample(dtype, SIZE, 0)
+    assert kernel.kernel_of(inputs, outs) is not kernel.kernel_of(sample, operator.outputs(*sample))
     ptx = ptx_of(kernel.kernel_of(inputs, outs), (*inputs, *outs), len(inputs), (9, 0))
     assert ".local" not in ptx  # nothing is kept in memory that belongs in registers
     assert dtype == "float64" or ".f64" not in ptx

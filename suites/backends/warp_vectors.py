@@ -1,0 +1,147 @@
+"""Loads and stores neighbouring elements in Warp kernels with vector instructions of 16 bytes, in C++.
+
+Warp has no such instruction (1.19): in the C++ that it generates, a ``wp.vec4`` is aligned as one float, so the
+compiler makes four loads. :mod:`suites.backends.numba_cuda_vectors` says what a wide load is good for.
+
+A vector must lie at a multiple of its size. So a kernel asks whether its arrays are ``aligned``, and whether it runs
+:func:`on_gpu`: the CPU has vectors already, where Warp's tiles or loops are neighbours. Arrays are contiguous.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+from bridge.languages.warp.declared_uses import declare_reader, declare_writer
+from suites.backends.warp_blocks import scalar, wp
+
+FOUR = 4
+"""Elements of a vector: 16 bytes of float32, two times 16 bytes of float64."""
+
+VECTOR_BYTES = 16
+"""The most bytes of one load, and where an array begins that is aligned: at a multiple of this."""
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return true;
+#else
+    return false;
+#endif
+""")
+def on_gpu() -> bool:  # type: ignore[empty-body]
+    """Whether the kernel runs on a GPU: a constant for the compiler."""
+    ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return threadIdx.x;
+#else
+    return 0;
+#endif
+""")
+def thread_of_block() -> int:  # type: ignore[empty-body]
+    """The number of this thread in its block. A ``wp.tid()`` of two numbers would keep tiles out of CPU registers."""
+    ...
+
+
+_TYPE = "struct alignas({alignment}) Vector {{ {element} at[{width}]; }};"
+
+_LOAD = """
+#if defined(__CUDA_ARCH__)
+    {type}
+    const Vector loaded = *(const Vector*)(x.data + i);
+#else
+    const {element}* const loaded_at = x.data + i;
+#endif
+    wp::vec_t<{width}, {element}> found;
+    #pragma unroll
+    for (int k = 0; k < {width}; ++k)
+#if defined(__CUDA_ARCH__)
+        found.c[k] = loaded.at[k];
+#else
+        found.c[k] = loaded_at[k];
+#endif
+    return found;
+"""
+
+_ADJOINT_OF_LOAD = """
+    for (int k = 0; k < {width}; ++k)
+        wp::adj_address(x, i + k, adj_x, i + k, adj_ret.c[k]);
+"""
+
+_STORE = """
+#if defined(__CUDA_ARCH__)
+    {type}
+    Vector stored;
+    #pragma unroll
+    for (int k = 0; k < {width}; ++k)
+        stored.at[k] = values.c[k];
+    *(Vector*)(x.data + i) = stored;
+#else
+    for (int k = 0; k < {width}; ++k)
+        x.data[i + k] = values.c[k];
+#endif
+"""
+
+_ADJOINT_OF_STORE = """
+    for (int k = 0; k < {width}; ++k)
+        wp::adj_array_store(x, i + k, values.c[k], adj_x, i + k, adj_values.c[k]);
+"""
+
+_NO_STORE = "return;"
+"""What an adjoint does where it runs a kernel once more: the results are there."""
+
+_ALIGNED = """
+    return (unsigned long long)x.data % {bytes} == 0;
+"""
+
+
+class Vectors(NamedTuple):
+    """What a kernel needs for vectors of one dtype.
+
+    Attributes:
+        kind: The Warp type of a vector.
+        load: The function of an array and an index that loads a vector; the index is a multiple of the width.
+        store: The function of an array, an index and a vector that stores it.
+        aligned: The function of an array that says whether it begins at a multiple of VECTOR_BYTES.
+    """
+
+    kind: Any
+    load: Any
+    store: Any
+    aligned: Any
+
+
+@functools.cache
+def vectors_of(dtype: str, width: int = FOUR) -> Vectors:
+    """Makes the functions for vectors of ``width`` elements. They also work on the CPU.
+
+    Args:
+        dtype: The dtype of the arrays.
+        width: Elements of a vector, whose bytes are a power of two.
+    """
+    element = scalar(dtype)
+    array, kind = wp.array(dtype=element), wp.types.vector(width, element)
+    itemsize = wp.types.type_size_in_bytes(element)
+    words: dict[str, Any] = {
+        "element": f"wp::{dtype}",
+        "width": width,
+        "alignment": min(VECTOR_BYTES, width * itemsize),
+        "bytes": VECTOR_BYTES,
+    }
+    words["type"] = _TYPE.format(**words)
+
+    def snippet(text: str) -> str:
+        return text.format(**words)
+
+    # Warp reads the type of a result only behind this one decorator.
+    @wp.func_native(snippet(_LOAD), snippet(_ADJOINT_OF_LOAD))
+    def load(x: array, i: int) -> kind: ...
+
+    @wp.func_native(snippet(_STORE), snippet(_ADJOINT_OF_STORE), _NO_STORE)
+    def store(x: array, i: int, values: kind): ...
+
+    @wp.func_native(snippet(_ALIGNED))
+    def aligned(x: array) -> bool: ...  # type: ignore[empty-body]
+
+    return Vectors(kind, declare_reader(load), declare_writer(store), declare_reader(aligned))
