@@ -64,7 +64,7 @@ def csr(dtype: str, lengths: Sequence[int] | Array, columns: int, random: np.ran
 
 
 def csr_sample(others: Others) -> Callable[[str, int, int], tuple[Array, ...]]:
-    """The ``sample`` of an operator: a square matrix of :func:`row_lengths`, then what ``others`` returns."""
+    """The ``sample`` of an operator: a square matrix whose rows differ in length, then what ``others`` returns."""
 
     def sample(dtype: str, size: int, seed: int) -> tuple[Array, ...]:
         random = np.random.default_rng(seed)
