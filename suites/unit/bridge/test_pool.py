@@ -90,6 +90,21 @@ def test_no_thread_of_a_threading_layer_is_made():
     assert printed == "0"
 
 
+def test_empty_loops_nested_batches_and_other_devices():
+    printed = run(
+        """
+        call = numba_kernel(total, spec(1))
+        print(numba_kernel(numbers, spec(0, np.int32))(jnp.zeros(0)).shape)
+        print(jax.vmap(jax.vmap(call))(jnp.arange(6.).reshape(2, 3, 1) * jnp.ones(500)).ravel().tolist())
+        second = jax.devices()[1]
+        found = call(jax.device_put(jnp.ones(SIZE), second))
+        print(float(found[0]), found.devices() == {second})
+        """,
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+    )
+    assert printed.splitlines() == ["(0,)", "[0.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0]", "40000.0 True"]
+
+
 def test_loops_of_many_threads_and_loops_inside_loops_never_wait_for_each_other():
     printed = run(
         """
