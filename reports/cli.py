@@ -115,6 +115,7 @@ def add_commands(
     report = add("report", "write a page with pictures of recorded runs: one HTML file that loads nothing", _report)
     report.add_argument("run_names", nargs="*", default=["latest"], metavar="RUN", help=f"{RUN_HELP} (default: latest)")
     report.add_argument("--output", default=REPORT_FILE, metavar="FILE", help="the file (default: %(default)s)")
+    show.set_defaults(mutant_facts=mutant_facts)
     report.set_defaults(mutant_facts=mutant_facts, export=None)  # the page has the numbers itself
     past = add("history", "show the runs at which a cell became slower or faster, newest first", _history)
     past.add_argument("run_names", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: all runs of the folder)")
@@ -167,7 +168,10 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.formats.export_run import export_run
-    from reports.pages.run_page import list_page, page_of
+    from reports.pages.kills import kill_tables
+    from reports.pages.run_page import doubt_tables, list_page, page_of
+    from reports.records.broken_kernels import are_mutants
+    from reports.render.page import Page
 
     run = _read(find_run(options.run, options.runs))
     records = _select(run.records, options)
@@ -176,6 +180,9 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
         export_run(run, records, options.export)
     if options.sort or options.only:
         return list_page(records, options.sort, options.only, judgement.lines), judgement.exit
+    if are_mutants(records):
+        tables = kill_tables(records, *options.mutant_facts(records[0].cell.platform))
+        return Page.of([*doubt_tables(judgement.lines), *tables]), judgement.exit
     return page_of(records, options.accuracy, options.stages, judgement.lines), judgement.exit
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.options import Exit
+from reports.records.broken_kernels import are_mutants, survivors
 from reports.records.cell import Cell
 from reports.records.record import Record, last_by_cell
 from reports.records.run_file import Completeness, RunFile
@@ -36,6 +37,8 @@ def judge(
 ) -> Judgement:  # fmt: skip
     """Judges a run.
 
+    A run of broken kernels is fine if it is whole and every kernel that ran was caught, and WRONG if one survived.
+
     Args:
         run: The run.
         records: The records that count; all of them by default.
@@ -48,10 +51,29 @@ def judge(
     if not isinstance(run, RunFile):
         raise TypeError(f"judge got a {type(run).__name__}, expected what load_run returns.")
     counting = last_by_cell(run.records if records is None else records)
-    wrong = any(record.status.wrong for record in counting)
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
     lines += _incomplete(run, selects, has_ended=has_ended)
-    lines += _unjudged(counting)
+    is_of_mutants = are_mutants(counting)
+    wrong = bool(survivors(counting)) if is_of_mutants else any(record.status.wrong for record in counting)
+    if not is_of_mutants:
+        lines += _doubts(run, counting, selects)
+    if not counting:
+        lines.append("no cell has a result")
+    if not (lines or wrong or is_of_mutants) and run.end is not None and run.end.exit != Exit.FINE:
+        lines.append(f"the session itself ended with exit code {run.end.exit}")
+    if not lines and not any(record.status is not Status.SKIPPED for record in counting):
+        lines.append("nothing was checked: all cells were skipped")
+    notes = []
+    if run.completeness is Completeness.UNKNOWN:
+        notes.append("completeness unknown: this run has no list of its cells (schema 1 or 2)")
+    if run.deselected:
+        notes.append(f"{run.deselected:,} cells were left out by options of pytest, such as -k")
+    return Judgement(Exit.WRONG if wrong else Exit.COULD_NOT_RUN if lines else Exit.FINE, tuple(lines), tuple(notes))
+
+
+def _doubts(run: RunFile, counting: Sequence[Record], selects: Callable[[Cell], bool]) -> list[str]:
+    """Returns what in a run of kernels that should be right is not proved by its cells."""
+    lines = _unjudged(counting)
     lines += [
         f"nothing of {operator}, {backend} was checked: all of its cells were skipped, though it can run here"
         for operator, backend in run.idle_kernels
@@ -64,18 +86,7 @@ def judge(
             f"no kernel of {', '.join(idle)} ran on {counting[0].cell.platform}; kernel-bridge list shows why. Choose"
             " another --device, or leave the operator out with --operator."
         )
-    if not counting:
-        lines.append("no cell has a result")
-    if not lines and not wrong and run.end is not None and run.end.exit != Exit.FINE:
-        lines.append(f"the session itself ended with exit code {run.end.exit}")
-    if not lines and not any(record.status is not Status.SKIPPED for record in counting):
-        lines.append("nothing was checked: all cells were skipped")
-    notes = []
-    if run.completeness is Completeness.UNKNOWN:
-        notes.append("completeness unknown: this run has no list of its cells (schema 1 or 2)")
-    if run.deselected:
-        notes.append(f"{run.deselected:,} cells were left out by options of pytest, such as -k")
-    return Judgement(Exit.WRONG if wrong else Exit.COULD_NOT_RUN if lines else Exit.FINE, tuple(lines), tuple(notes))
+    return lines
 
 
 def _incomplete(run: RunFile, selects: Callable[[Cell], bool], *, has_ended: bool) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name, run_notes
-from reports.records.record import Record, last_by_cell
+from reports.records.record import Record
 from reports.records.status import Status
 from reports.render.layout import Column, Row, Style, Table, Text
 
@@ -26,18 +26,6 @@ LETTERS = {
     Status.UNCHECKED: "?",
 }
 """The letter of each failure in a matrix."""
-
-
-def survivors(records: Iterable[Record]) -> list[str]:
-    """Returns the operators that ran and that no check caught.
-
-    A cell that could not be judged catches nothing.
-    """
-    ran, caught = set(), set()
-    for record in last_by_cell(records):
-        ran |= {record.cell.operator} if record.status is not Status.SKIPPED else set()
-        caught |= {record.cell.operator} if record.status.wrong else set()
-    return sorted(ran - caught)
 
 
 def kill_tables(records: Iterable[Record], checks: Mapping[str, str], faults: Mapping[str, str]) -> list[Table]:

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from reports.errors import RecordError, RunUnreadable
+from reports.errors import RecordError
 from reports.records.header import Run
+from reports.records.run_file import read_lines
 from reports.records.status import Status
 
 SUFFIX = ".mutants.ndjson"
@@ -118,16 +119,13 @@ def append_line(path: Path, line: MutantResult | MutationHeader | MutationEnd) -
 
 
 def read_mutation(path: Path) -> Mutation:
-    """Reads a file of mutants.
+    """Reads a file of mutants, which may be compressed (`.gz`).
 
     Raises:
-        RunUnreadable: The file cannot be opened.
+        RunUnreadable: The file cannot be opened or decompressed, or is far larger than any run.
         RecordError: A line is no record of mutants, or the first line is no header.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise RunUnreadable(f"{path}: cannot be read: {error}.") from error
+    lines = list(read_lines(path))
     header: MutationHeader | None = None
     results: dict[str, MutantResult] = {}
     ends: int | None = None

@@ -12,9 +12,9 @@ from reports.pages.alike import are_interleaved
 from reports.pages.call_costs import TargetVerdict, targets
 from reports.pages.compare import Comparison, compare
 from reports.pages.first_places import Contest
-from reports.pages.kills import survivors
 from reports.pages.phrases import cells_text, outcome_counts, shorten
 from reports.pages.rows import BASELINE, CellRow, backends_of
+from reports.records.broken_kernels import survivors
 from reports.records.record import last_by_cell
 from reports.records.status import Status
 from reports.render.units import count_text, ratio_text

@@ -15,12 +15,10 @@ from reports.pages.first_places import Contest, contests
 from reports.pages.rows import CellRow, cell_rows, without_peers
 from reports.pages.run_notes import device_name
 from reports.pages.verdicts import is_validation
+from reports.records.broken_kernels import are_mutants
 from reports.records.header import Run
 from reports.records.record import Record
 from reports.records.run_file import RunFile
-
-MUTANTS = "suites.mutants"
-"""The operators that a run of broken kernels names as its source."""
 
 
 class RunKind(StrEnum):
@@ -144,7 +142,7 @@ def kind_of(records: Sequence[Record]) -> RunKind:
         return RunKind.ENDURANCE
     if not is_validation(records):
         return RunKind.TIMES
-    return RunKind.MUTANTS if MUTANTS in (records[0].run.selection or {}).get("source", []) else RunKind.CHECKS
+    return RunKind.MUTANTS if are_mutants(records) else RunKind.CHECKS
 
 
 def machine_key(run: Run) -> tuple[str, ...]:
@@ -170,7 +168,5 @@ def _by_platform(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[tuple
 def _doubts(shown: Iterable[ChosenRun]) -> list[str]:
     said = []
     for one in shown:
-        judgement = judge(one.file, one.records)
-        lines = [line for line in judgement.lines if one.kind is not RunKind.MUTANTS or line.split(":")[0].isupper()]
-        said += [f"{one.run.run_id}: {line}" for line in lines]
+        said += [f"{one.run.run_id}: {line}" for line in judge(one.file, one.records).lines]
     return said

@@ -148,11 +148,11 @@ def _mutants(options: argparse.Namespace) -> Exit:
         raise SelectionError(outcome.refusal or f"pytest ended with exit code {outcome.code}.")
     tables, survivors = matrix(outcome.path, options.device)
     run = load_run(outcome.path)
-    lost = [line for line in judge(run).lines if line.startswith(("DAMAGED", "INCOMPLETE"))]
-    show(Page.of([*doubt_tables(lost), *tables]), options)
-    for line in (*lost, *(f"survived: {name}" for name in survivors)):
+    judgement = judge(run)
+    show(Page.of([*doubt_tables(judgement.lines), *tables]), options)
+    for line in (*judgement.lines, *(f"survived: {name}" for name in survivors)):
         print(visible(line), file=sys.stderr)
-    return Exit.WRONG if survivors else Exit.COULD_NOT_RUN if lost or not run.records else Exit.FINE
+    return judgement.exit
 
 
 def _mutate(options: argparse.Namespace) -> Exit:

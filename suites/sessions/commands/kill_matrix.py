@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reports import read_run
-from reports.pages.kills import kill_tables, survivors
+from reports.pages.kills import kill_tables
+from reports.records.broken_kernels import survivors
 from reports.render.layout import Table
 from suites.checks.register import checks
 from suites.mutants import mutants

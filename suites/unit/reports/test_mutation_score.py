@@ -1,5 +1,7 @@
 """Tables of mutants: the score, what it leaves out, and the mutants that nobody caught."""
 
+import gzip
+
 import pytest
 
 from reports.errors import RecordError, RunUnreadable
@@ -107,6 +109,20 @@ def test_a_line_that_a_crash_cut_off_is_left_out_and_another_damage_is_an_error(
     append_line(path, RESULTS[1])
     with pytest.raises(RecordError, match="ndjson:3: no record of a mutant"):
         read_mutation(path)
+
+
+def test_a_compressed_file_is_read_and_a_damaged_one_is_an_error(tmp_path):
+    path = tmp_path / "a.mutants.ndjson"
+    for line in (mutation(*RESULTS).header, *RESULTS, MutationEnd(results=len(RESULTS))):
+        append_line(path, line)
+    packed = tmp_path / "a.mutants.ndjson.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_mutation(packed) == read_mutation(path)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(RunUnreadable, match="cannot be read"):
+        read_mutation(packed)
+    with pytest.raises(RunUnreadable, match="is a folder"):
+        read_mutation(tmp_path)
 
 
 def test_a_file_without_a_header_and_no_file_are_errors(tmp_path):
