@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 
@@ -11,6 +12,11 @@ pytest_plugins = ["suites.plugin"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    """Prepares the checks. All processes of a session share the machine code of handlers, and nothing with the user."""
+    if not hasattr(config, "workerinput"):
+        from suites.sessions.preparation import temporary_folder
+
+        os.environ["KERNEL_BRIDGE_CACHE_DIR"] = temporary_folder(config)
     if not config.option.kb_bench:
         from suites.sessions.preparation import prepare
 

@@ -170,9 +170,10 @@ class CustomKernel(OperatorDefinition):
 
         Other processes use the winner too, if they register the same kernels (by their code and what it refers to) with
         the same default, and have the same versions of JAX and of the kernel languages. It is kept in the user's cache
-        folder, or in the folder that the environment variable ``KERNEL_BRIDGE_CACHE_DIR`` names. If a kernel or a
-        parameter depends on an object without content of its own, such as an open file, only this process remembers
-        the winner. :meth:`set_default` and ``asdefault=True`` afterwards overrule it; :meth:`forget` drops it.
+        folder, or in the folder that the environment variable ``KERNEL_BRIDGE_WINNERS_DIR`` or
+        ``KERNEL_BRIDGE_CACHE_DIR`` names. If a kernel or a parameter depends on an object without content of its own,
+        such as an open file, only this process remembers the winner. :meth:`set_default` and ``asdefault=True``
+        afterwards overrule it; :meth:`forget` drops it.
 
         The kernels run many times, also those with side effects.
 

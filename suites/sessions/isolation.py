@@ -38,14 +38,15 @@ def arguments(tests: Sequence[Path], scratch: str, package: Path = HERE) -> list
 def isolated() -> Generator[tuple[dict[str, str], str]]:
     """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
-    The folder is also the cache of tuned backends, so that a session neither uses nor changes the user's cache.
+    The folder also holds the winners of tuning, so that a session neither uses nor changes those of the user. The
+    machine code of native handlers is shared with her other processes: each would compile it for more than a second.
     """
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
-    variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
+    variables["KERNEL_BRIDGE_WINNERS_DIR"] = scratch
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
     # A new process finds the project by this if it is not installed. The current folder does not count: a new process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,14 +22,21 @@ _PREPARED = pytest.StashKey[bool]()
 
 
 def prepare(config: pytest.Config) -> None:
-    """Prepares this process for checks, once: several CPU devices, drawn inputs, an empty cache of tuned operators."""
+    """Prepares this process for checks, once: several CPU devices, drawn inputs, no tuned operators."""
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
-    os.environ["KERNEL_BRIDGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="kernel-bridge-")
+    os.environ["KERNEL_BRIDGE_WINNERS_DIR"] = temporary_folder(config)
     make_cpu_devices()
     _require_cpu_devices(config)
     register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
+
+
+def temporary_folder(config: pytest.Config) -> str:
+    """Makes a folder that is deleted when pytest ends."""
+    folder = tempfile.mkdtemp(prefix="kernel-bridge-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 def make_cpu_devices() -> None:
@@ -59,7 +67,7 @@ def leave_no_folder(config: pytest.Config) -> None:
     option = config.option
     uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
     if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
-        option.benchmark_storage = Path(tempfile.mkdtemp(prefix="kernel-bridge-")).as_uri()
+        option.benchmark_storage = Path(temporary_folder(config)).as_uri()
 
 
 def require_own_packages() -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import Any
 
 import pytest
 
 from suites.checks.folders import files, is_built_in
-from suites.sessions.preparation import CPU_DEVICES, make_cpu_devices
+from suites.sessions.preparation import CPU_DEVICES, make_cpu_devices, temporary_folder
 
 PACKAGE = "suites.checks"
 """The argument of pytest, with ``--pyargs``, that means every check."""
@@ -53,7 +52,7 @@ def work_like_validate(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("timeout") and option.timeout is None:
         option.timeout, option.timeout_method = 300.0, option.timeout_method or "thread"
     if is_alone:  # Hypothesis would leave its folder in the current one
-        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", tempfile.mkdtemp(prefix="kernel-bridge-"))
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", temporary_folder(config))
     can_spread = config.pluginmanager.hasplugin("xdist") and not (option.usepdb or option.collectonly)
     if is_alone and can_spread and option.numprocesses is None and option.dist == "no" and not option.tx:
         from suites.sessions.validate_command import default_jobs

@@ -20,6 +20,9 @@ import msgspec
 from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.source.content import PROCESS_LOCAL
 
+FOLDER_VARIABLE = "KERNEL_BRIDGE_WINNERS_DIR"
+"""The environment variable with the folder for winners; by default, they are beside the other files of the bridge."""
+
 KEPT = 1000
 """Winners of one operator that are kept on disk: the latest ones."""
 
@@ -129,7 +132,8 @@ class WinnerFiles:
 
     def _folder(self) -> Path:
         readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", self._operator).strip(".")[:40]
-        return Path(cache_folder(), _FORMAT, f"{readable}-{hashlib.sha256(self._operator.encode()).hexdigest()[:12]}")
+        name = f"{readable}-{hashlib.sha256(self._operator.encode()).hexdigest()[:12]}"
+        return Path(os.environ.get(FOLDER_VARIABLE) or cache_folder(), _FORMAT, name)
 
 
 def _warn(message: str) -> None:

@@ -21,7 +21,7 @@ from bridge.operator.tuning import candidate_content, winner_files
 from bridge.operator.tuning import race as tuning
 from bridge.operator.tuning import winners as remembering
 from bridge.operator.tuning.toolchain import Toolchain
-from bridge.operator.tuning.winner_files import VARIABLE, Winner, WinnerFiles
+from bridge.operator.tuning.winner_files import FOLDER_VARIABLE, VARIABLE, Winner, WinnerFiles
 from bridge.source.content import PROCESS_LOCAL
 from suites.unit.processes import output
 
@@ -51,6 +51,7 @@ def failing(outs, **_):
 def cache(tmp_path, monkeypatch):
     """An empty cache folder, and few samples, which are enough to tell very different times apart."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     monkeypatch.delenv("KERNEL_BRIDGE_BACKEND", raising=False)
     monkeypatch.setattr(tuning, "ROUNDS", 5)
     return tmp_path / "cache"
@@ -277,6 +278,15 @@ class TestOnDisk:
         op.forget()
         assert files(cache) == []
         assert chosen(self.again())[0] == "slow"
+
+    def test_winners_may_have_a_folder_of_their_own(self, op, cache, tmp_path, monkeypatch):
+        op.tune(X, outs=OUT, factor=3.0)
+        assert len(files(cache)) == 1
+        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "own"))
+        op.tune(X, outs=OUT)
+        assert len(files(cache)) == len(files(tmp_path / "own")) == 1
+        assert chosen(self.again())[0] == "fast"
+        assert chosen(self.again(), factor=3.0)[0] == "slow"
 
     @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"operator": "scale"}'])
     def test_a_damaged_file_is_ignored_with_one_warning(self, op, cache, damage):

@@ -22,7 +22,7 @@ def run(script, folder, platform):
         env={
             **os.environ,
             "JAX_PLATFORMS": platform,
-            "KERNEL_BRIDGE_CACHE_DIR": str(folder / "cache"),
+            "KERNEL_BRIDGE_WINNERS_DIR": str(folder / "winners"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
         },

@@ -298,18 +298,28 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     (tmp_path / "random.py").write_text("raise SystemExit('hers')\n")
     (tmp_path / "ops.py").write_text(RIGHT)
     program = "from suites.sessions.commands.command_line import main; raise SystemExit(main())"
+    temporary, kept = tmp_path / "temporary", []
+    temporary.mkdir()
     for arguments in (
         ["bench", "--size", "64", *alone("bench")],
         ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "eager"],
     ):
         done = subprocess.run(
             [sys.executable, "-P", "-c", program, arguments[0], "ops.py", *arguments[1:]],
-            env=environment(PYTEST_ADDOPTS="--nonsense", PYTEST_PLUGINS="nonsense"),
+            env=environment(
+                PYTEST_ADDOPTS="--nonsense", PYTEST_PLUGINS="nonsense",
+                KERNEL_BRIDGE_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(temporary),
+            ),
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        kept.append([path.name for path in sorted((tmp_path / "cache").rglob("*"))])
     left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
     assert not left
+    assert [path.name for path in temporary.iterdir() if path.name.startswith("kernel-bridge")] == []
+    # The machine code of handlers outlives a session, and nothing else does.
+    assert kept[0] == kept[1]
+    assert [name.partition("-")[0] for name in kept[0]] == ["native", "bridge_cpu", "bridge_error"]
 
 
 def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
