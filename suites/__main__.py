@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
@@ -28,6 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is not None:
         return _run(arguments)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    # At its end, Python looks for garbage among all objects: a third of the time of a short command.
+    atexit.register(gc.freeze)
     # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
     interruptions: list[int] = []
 

@@ -9,6 +9,7 @@ PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import secrets
@@ -219,7 +220,11 @@ def pytest_runtest_makereport(
 
 
 def _collect_no_garbage_until_tests_run(config: pytest.Config) -> None:
-    """Imports and collection make objects that stay: to look for garbage among them takes a fifth of the start."""
+    """Imports and collection make objects that stay: to look for garbage among them takes a fifth of the start.
+
+    At the end of the process it would take as long again.
+    """
+    atexit.register(gc.freeze)
     if gc.isenabled():
         gc.disable()
         config.add_cleanup(gc.enable)

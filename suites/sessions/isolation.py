@@ -38,7 +38,7 @@ def arguments(tests: Sequence[Path], scratch: str, package: Path = HERE) -> list
 def isolated() -> Generator[tuple[dict[str, str], str]]:
     """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
-    The folder also holds the winners of tuning, so that a session neither uses nor changes those of the user. The
+    The folder also holds the winners of tuning, so that a session neither uses nor changes the user's winners. The
     machine code of native handlers is shared with her other processes: each would compile it for more than a second.
     """
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")

@@ -212,6 +212,21 @@ def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
     assert code == Exit.FINE, errors
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "runpy.run_module('suites', run_name='__main__')",
+        "import pytest; pytest.main(['-p', 'suites.plugin', '-p', 'no:cacheprovider', '--rootdir=.'])",
+    ],
+    ids=["command", "pytest"],
+)
+def test_the_end_of_a_process_looks_for_no_garbage_among_what_was_imported(program):
+    program = f"import atexit, gc, runpy; atexit.register(lambda: print('frozen', gc.get_freeze_count())); {program}"
+    command = [sys.executable, "-P", "-c", program, "runs"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
+    assert int(done.stdout.rpartition("frozen ")[2]) > 10_000, done.stdout + done.stderr
+
+
 def test_the_first_line_comes_before_anything_is_imported():
     with started("bench", "--operator", "none") as process:
         assert process.stderr.readline().startswith("kernel-bridge: timing the quick profile on cpu")
