@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import sys
+import threading
 from collections.abc import Iterator
 
 from bridge.errors import BridgeError, DeviceMemoryError, PlatformError
@@ -156,11 +157,20 @@ def static_shared_bytes(function: int) -> int:
     return _function_attribute(function, _FUNCTION_SHARED_BYTES)
 
 
+_sharing = threading.Lock()
+
+
 def allow_shared_bytes(function: int, size: int) -> None:
-    """Lets a kernel be launched with this much dynamic shared memory. CUDA requires this call for more than 48 KiB."""
-    status = library().cuFuncSetAttribute(
-        ctypes.c_void_p(function), ctypes.c_int(_FUNCTION_MAX_DYNAMIC_SHARED_BYTES), ctypes.c_int(size)
-    )
+    """Lets a kernel be launched with this much dynamic shared memory. CUDA requires this call for more than 48 KiB.
+
+    What is allowed never falls: another launch of the kernel, which shares the function, may need more.
+    """
+    with _sharing:
+        if size <= _function_attribute(function, _FUNCTION_MAX_DYNAMIC_SHARED_BYTES):
+            return
+        status = library().cuFuncSetAttribute(
+            ctypes.c_void_p(function), ctypes.c_int(_FUNCTION_MAX_DYNAMIC_SHARED_BYTES), ctypes.c_int(size)
+        )
     _check(status, f"asking for {size} bytes of dynamic shared memory")
 
 

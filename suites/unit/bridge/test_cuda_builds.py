@@ -245,6 +245,24 @@ class TestDriver:
         )
         assert driver.most_cooperative_blocks(7, 0, 256, 100) == expected
 
+    def test_a_launch_takes_no_shared_memory_from_another_one_of_the_kernel(self, monkeypatch):
+        allowed = {1: 49152, 2: 49152}
+
+        def attribute(value, number, function):
+            assert number.value == 8  # the most dynamic shared memory, in bytes
+            value._obj.value = allowed[function.value]
+            return 0
+
+        def allow(function, number, size):
+            assert number.value == 8
+            allowed[function.value] = size.value
+            return 0
+
+        self.library(monkeypatch, cuFuncGetAttribute=attribute, cuFuncSetAttribute=allow)
+        for function, size in ((1, 200_000), (1, 0), (1, 64_000), (2, 100)):
+            driver.allow_shared_bytes(function, size)
+        assert allowed == {1: 200_000, 2: 49152}
+
 
 def test_handles_are_found_by_ordinal():
     assert ordinals.handles_table({3: 7, 1: 5}) == (0, 5, 0, 7)
