@@ -12,6 +12,6 @@ from bridge.ffi.target import Target
 @functools.cache
 def poisoned(target: Target) -> Target:
     """The target that runs the entries of ``target`` after it has filled their outputs."""
-    make_fill = poison.host_fill if target.platform == "cpu" else execution.device_fill
-    on_stream = target.platform == "cuda"
-    return target.variant("_poisoned", lambda execute: poison.fill_before(execute, make_fill(), on_stream))
+    on_cpu = target.platform == "cpu"
+    make_fill = poison.host_fill if on_cpu else execution.device_fill
+    return target.variant("_poisoned", lambda execute: poison.fill_before(execute, make_fill(), not on_cpu), on_cpu)

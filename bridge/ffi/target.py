@@ -207,14 +207,18 @@ class Target:
         except Exception as error:
             return _create_error(frame, error)
 
-    def variant(self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Target:
+    def variant(
+        self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]], is_portable: bool = False
+    ) -> Target:
         """A further target with the same entries.
 
         Args:
             suffix: Added to the name.
             around: Makes the native ``(frame, plan) -> error`` of the new target from the one of this target.
+            is_portable: Whether the code that ``around`` adds refers to no address.
         """
-        other = Target(self.name + suffix, self.platform, lambda: around(self._execute()), self._traits)
+        is_portable = is_portable and self._is_portable
+        other = Target(self.name + suffix, self.platform, lambda: around(self._execute()), self._traits, is_portable)
         other._lock, other._table, other._entries = self._lock, self._table, self._entries
         other._resolver = self._resolver
         return other

@@ -136,6 +136,18 @@ def stack_words(typingctx, count):
     return types.int64(count), codegen
 
 
+@intrinsic
+def fill_bytes(typingctx, address, byte, size):
+    """Sets ``size`` bytes from ``address`` on to the lowest byte of ``byte``."""
+
+    def codegen(context, builder, signature, args):
+        address, byte, size = args
+        cgutils.memset(builder, builder.inttoptr(address, _POINTER), size, builder.trunc(byte, ir.IntType(8)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
 def _call(context, builder, args):
     function, *arguments = args
     prototype = ir.FunctionType(_I64, [_I64] * len(arguments))

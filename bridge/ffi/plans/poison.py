@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
-from bridge.ffi.native.addresses import c_function, c_string
+from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call3, call4, load, stack_words, store
+from bridge.ffi.native.words import call4, fill_bytes, load, stack_words, store
 from bridge.ffi.plans.device import driver_error
 
 PATTERNS = (0xFF, 0x5A)
@@ -80,11 +79,10 @@ def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream
 
 def host_fill() -> Any:
     """Native ``fill`` of host memory."""
-    memset = np.int64(c_function(ctypes.memset))
 
     @native
     def fill(frame, address, byte, size, stream):
-        call3(memset, address, byte, size)
+        fill_bytes(address, byte, size)
         return 0
 
     return fill

@@ -178,6 +178,15 @@ def test_processes_that_start_at_once_share_a_folder(tmp_path):
     assert names == {"bridge_cpu", "bridge_error"}
 
 
+def test_handlers_of_debug_mode_are_kept_too(tmp_path):
+    handlers = {"bridge_cpu", "bridge_cpu_poisoned", "bridge_error"}
+    without_compiler = f"from bridge.ffi.native import handler\nhandler.compile_target = None\n{PROGRAM}"
+    for each in (PROGRAM, without_compiler):
+        changes = {"KERNEL_BRIDGE_CACHE_DIR": str(tmp_path), "KERNEL_BRIDGE_DEBUG": "1"}
+        assert processes.output("-c", each, **changes) == "[0.0, 2.0, 4.0]"
+        assert {path.name.partition("-")[0] for path in (tmp_path / "native-1").iterdir()} == handlers
+
+
 def test_a_folder_of_damaged_files_costs_time_only(tmp_path):
     processes.output("-c", PROGRAM, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path))
     for path in (tmp_path / "native-1").iterdir():
