@@ -2,7 +2,8 @@
 
 The commands are read from the ``console`` blocks of README.md and of the pages in ``docs/``. Each must have an
 entry in :data:`EXPECTED`: the folder that it is typed in, arguments that shorten it for CI, and the expected output.
-The walk fails at a command without an entry.
+The walk fails at a command without an entry. She has two terminals, for two environments: the commands of nox and all
+others run beside each other, each in the order of the pages.
 
 Usage: ``python .ci/stranger.py REPOSITORY``. The walk clones the repository into an empty folder.
 """
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -205,6 +207,16 @@ def files(page: Path) -> dict[str, str]:
     return {match[1]: match[2] for match in re.finditer(pattern, page.read_text("utf-8"), re.M | re.S)}
 
 
+def terminal(command: str) -> str:
+    """The terminal that a command is typed in: ``nox`` or ``own``, which also names its environment."""
+    return "nox" if re.search(r"\bnox\b", command) else "own"
+
+
+def _say(command: str, *lines: str) -> None:
+    """Prints lines about a command, together."""
+    print("".join(f"[{terminal(command)}] {line}\n" for line in lines), end="", flush=True)
+
+
 class Walk:
     """A stranger with two empty environments, a clone and a folder of her own."""
 
@@ -227,7 +239,7 @@ class Walk:
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KERNEL"))
         }
         kept.pop("VIRTUAL_ENV", None)
-        environment = self.environments["nox" if re.search(r"\bnox\b", command) else "own"]
+        environment = self.environments[terminal(command)]
         path = f"{environment}/bin{os.pathsep}{kept['PATH']}"
         return kept | {"PATH": path, "HOME": str(self._home), "COLUMNS": "100", "NO_COLOR": "1"}
 
@@ -238,7 +250,7 @@ class Walk:
             self._fail(command, "the documentation names it, but .ci/stranger.py does not know what it prints")
             return
         if expected.later:
-            print(f"later: {command}: {expected.later}", flush=True)
+            _say(command, f"later: {command}: {expected.later}")
             return
         head, separator, tail = command.partition(" -- ")
         joined = f"{command} {expected.shorter}" if not separator else f"{head} -- {tail} {expected.shorter}"
@@ -251,7 +263,7 @@ class Walk:
 
     def run(self, command: str, where: str) -> tuple[int, str]:
         """Runs a command, and prints how long it took; returns its exit code and output."""
-        print(f"$ {command}", flush=True)
+        _say(command, f"$ {command}")
         begun = time.monotonic()
         process = subprocess.Popen(
             command, shell=True, cwd=self.folders[where], env=self.variables(command), stdin=subprocess.DEVNULL,
@@ -269,7 +281,7 @@ class Walk:
         code = process.wait()
         self.times.append((seconds, command))
         shown = "".join(f", {name} after {mark:.1f} s" for name, mark in marks.items())
-        print(f"  exit code {code}, {seconds:.1f} s{shown}", flush=True)
+        _say(command, f"  exit code {code}, {seconds:.1f} s{shown}")
         return code, "".join(lines)
 
     def expect(self, what: str, true: bool, output: str = "") -> None:
@@ -278,9 +290,10 @@ class Walk:
             self._fail(what, "is not so", output)
 
     def _fail(self, command: str, reason: str, output: str = "") -> None:
-        print(f"  FAILED: {command}: {reason}", flush=True)
+        lines = [f"  FAILED: {command}: {reason}"]
         if output:
-            print("  its output ends:\n" + "\n".join(f"  | {line}" for line in output.splitlines()[-40:]), flush=True)
+            lines += ["  its output ends:", *(f"  | {line}" for line in output.splitlines()[-40:])]
+        _say(command, *lines)
         self.failed.append(f"{command}: {reason}")
 
 
@@ -345,6 +358,22 @@ def two_commits(walk: Walk) -> None:
         walk.expect("the stranger commits her operators", code == 0, output)
 
 
+def type_with_checks(walk: Walk, command: str) -> None:
+    """Types a command, with the checks that belong before and after it."""
+    if command == "python -m pip install .":
+        walk.run("python -m pip install --quiet pytest", OWN)
+        own_session(walk, "before the package is installed")
+    if command == "kernel-bridge compare HEAD~1":
+        two_commits(walk)
+    walk.type(command)
+    if command == "python -m pip install .":
+        light_install(walk)
+    if command == 'python -m pip install ".[suites]"':
+        own_session(walk, "after the package is installed")
+        code, output = walk.run("kernel-bridge list --operator add", OTHER)
+        walk.expect("a command works beside a package named like ours", code == 0, output)
+
+
 def main() -> int:
     """Does the walk; returns 1 if a check of it failed."""
     repository = Path(sys.argv[1]).resolve()
@@ -355,25 +384,19 @@ def main() -> int:
     for page in PAGES:
         for name, content in files(clone / page).items():
             (walk.folders[OWN] / name).write_text(content, encoding="utf-8")
-    typed: set[str] = set()
+    typed: list[str] = []
     for page in PAGES:
         for command in commands(clone / page):
-            repeated = command in typed and not command.startswith("kernel-bridge bench my_ops")
-            if repeated:
-                continue
-            typed.add(command)
-            if command == "python -m pip install .":
-                walk.run("python -m pip install --quiet pytest", OWN)
-                own_session(walk, "before the package is installed")
-            if command == "kernel-bridge compare HEAD~1":
-                two_commits(walk)
-            walk.type(command)
-            if command == "python -m pip install .":
-                light_install(walk)
-            if command == 'python -m pip install ".[suites]"':
-                own_session(walk, "after the package is installed")
-                code, output = walk.run("kernel-bridge list --operator add", OTHER)
-                walk.expect("a command works beside a package named like ours", code == 0, output)
+            if command not in typed or command.startswith("kernel-bridge bench my_ops"):
+                typed.append(command)
+
+    def type_in(name: str) -> None:
+        for command in typed:
+            if terminal(command) == name:
+                type_with_checks(walk, command)
+
+    with ThreadPoolExecutor(len(walk.environments)) as terminals:
+        list(terminals.map(type_in, walk.environments))
     # pytest-benchmark also makes .benchmarks in plain sessions, so only the folder of the commands is checked.
     left = {path.name for path in walk.folders[OWN].iterdir()} & {".benchmarks", ".hypothesis", ".pytest_cache"}
     walk.expect(f"the commands leave no {', '.join(sorted(left))} behind", not left)
@@ -381,10 +404,10 @@ def main() -> int:
         ["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True
     ).stdout
     walk.expect("the clone is as it was", not status, status)
-    unknown = EXPECTED.keys() - typed
+    unknown = EXPECTED.keys() - set(typed)
     walk.expect(f"the documentation names {', '.join(sorted(unknown))}", not unknown)
     print("slowest: " + ", ".join(f"{command} {seconds:.0f} s" for seconds, command in sorted(walk.times)[:-6:-1]))
-    print(f"{len(typed)} commands of the documentation typed, {len(walk.failed)} failures")
+    print(f"{len(set(typed))} commands of the documentation typed, {len(walk.failed)} failures")
     for failure in walk.failed:
         print(f"  {failure}")
     shutil.rmtree(root, ignore_errors=True)
