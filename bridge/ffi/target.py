@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
+import msgspec
 
 from bridge.errors import BridgeError, PlatformError
 from bridge.ffi import forked
@@ -47,27 +48,34 @@ def key_of(description: str) -> int:
     return int.from_bytes(digest[:8], "little", signed=True) or 1
 
 
-class Entry:
+class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One compiled kernel in a target's table; equal to every entry of the same description.
 
     Entries live as long as the process. A program may call a kernel long after the last reference to its wrapper is
-    gone: it may be running now, or come from ``jax.export``, and nobody can know.
+    gone: it may be running now, or come from ``jax.export``, and nobody can know. So Python's garbage collector need
+    not look at them (``gc=False``): else each of its collections would take longer with every kernel.
 
     Attributes:
         description: The kernel, its options and its argument types, as text.
         key: ``key_of(description)``.
         address: Address of the plan that the target executes.
+        name: The kernel, for error messages.
+        alive: Owns the machine code that the plan refers to.
+        carried: What an exported program can carry; None if the machine code cannot leave this process.
     """
 
-    __slots__ = ("_alive", "_built", "address", "description", "key")
+    description: str
+    key: int
+    address: int
+    name: str
+    alive: Any
+    carried: Built | None
 
-    def __init__(self, description: str, built: Built):
-        words, alive = built.plan.words()
-        self.description = description
-        self.key = key_of(description)
-        self.address = ctypes.addressof(words)
-        self._built = built
-        self._alive = words, alive
+    @classmethod
+    def of(cls, description: str, built: Built) -> Entry:
+        """The entry of a kernel that is compiled and loaded."""
+        carried = None if built.images is None else built
+        return cls(description, key_of(description), built.plan.keep(), built.plan.name, built.alive, carried)
 
     def embedded(self) -> str:
         """The plan with its machine code as text, which an exported program can carry.
@@ -78,10 +86,10 @@ class Entry:
         from bridge.ffi.cuda import embedded
         from bridge.ffi.plans.device import DevicePlan
 
-        plan, images = self._built.plan, self._built.images
+        plan, images = (self.carried.plan, self.carried.images) if self.carried else (None, None)
         if images is None or not isinstance(plan, DevicePlan):
             raise PlatformError(
-                f"the kernel {plan.name!r} cannot be carried along by an exported program. Export it with jax.export; "
+                f"the kernel {self.name!r} cannot be carried along by an exported program. Export it with jax.export; "
                 "the process that runs it then has to define the kernel."
             )
         return embedded.write(plan, images())
@@ -239,7 +247,7 @@ class Target:
         with self._lock:
             entry = self._entries.get(description)
             if entry is None:
-                entry = Entry(description, build())
+                entry = Entry.of(description, build())
                 if entry.key in self._table:
                     raise BridgeError(f"{description} has the key of another kernel. Rename the kernel.")
                 self._entries[description] = entry

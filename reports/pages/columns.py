@@ -465,7 +465,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         ),
         Fact(
             "memory_samples",
-            "count, seconds, resident bytes and bytes of the GPU at each sample",
+            "count, seconds, resident bytes, bytes of the GPU and seconds of processor time at each sample",
             of_endurance(lambda e: json_text(samples_of(e))),
             kind=Kind.JSON,
         ),

@@ -26,6 +26,8 @@ _COLUMNS = (
     Column("time"),
     Column("first", "cost of one", note="first, last: over the first and the last fifth of the samples"),
     Column("last", "cost of one"),
+    Column("first", "processor time of one", drop=2),
+    Column("last", "processor time of one", drop=2),
     Column("resident", "growth for one", note="growth: median slope, 95% interval"),
     Column(f"low{DASH}high", "growth for one", drop=1),
     Column("GPU", "growth for one"),
@@ -69,7 +71,7 @@ def _row(row: CellRow) -> Row:
     total = found.samples[-1].resident_bytes - found.samples[0].resident_bytes
     texts = (
         count_text(found.done), f"{found.unit}s", time_text(1e9 * found.seconds), time_text(found.first_ns),
-        time_text(found.last_ns), resident, interval, device, _signed(total),
+        time_text(found.last_ns), time_text(found.first_processor_ns), time_text(found.last_processor_ns), resident, interval, device, _signed(total),
     )  # fmt: skip
     return Row((*_names(row), *map(Text, texts), result))
 

@@ -23,8 +23,10 @@ def grown_bytes(endurance: Endurance, memory: Memory) -> float | None:
 
 
 def samples_of(endurance: Endurance) -> list[list[float | None]]:
-    """Returns count, seconds, resident bytes and bytes of the device of each sample."""
-    return [[one.count, one.seconds, one.resident_bytes, one.device_bytes] for one in endurance.samples]
+    """Returns count, seconds, resident bytes, bytes of the device and seconds of processor time of each sample."""
+    return [
+        [one.count, one.seconds, one.resident_bytes, one.device_bytes, one.processor_s] for one in endurance.samples
+    ]
 
 
 def leak(endurance: Endurance) -> str | None:

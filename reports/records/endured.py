@@ -14,12 +14,14 @@ class MemorySample(Part, frozen=True, kw_only=True):
         seconds: Seconds since the warm-up.
         resident_bytes: Resident memory of the process.
         device_bytes: Used memory of the GPUs, by all processes; None on a CPU.
+        processor_s: Processor time of all threads of the process since the warm-up, in seconds; None in older records.
     """
 
     count: int
     seconds: float
     resident_bytes: int
     device_bytes: int | None = None
+    processor_s: float | None = None
 
     def __post_init__(self) -> None:
         require_not_negative("endurance", **{name: getattr(self, name) for name in self.__struct_fields__})
@@ -34,7 +36,7 @@ class Endurance(Part, frozen=True, kw_only=True):
         allowed_bytes: Growth of memory over the whole trial that is no leak; None if growth is only reported.
 
     Raises:
-        RecordError: There are fewer than two samples, counts do not rise, or seconds fall.
+        RecordError: There are fewer than two samples, counts do not rise, or seconds or processor time fall.
     """
 
     unit: str
@@ -51,6 +53,11 @@ class Endurance(Part, frozen=True, kw_only=True):
                     f"endurance: a sample of count {later.count} at {later.seconds} s follows one of count"
                     f" {before.count} at {before.seconds} s; expected counts that rise and times that do not fall."
                 )
+            if (later.processor_s or 0.0) < (before.processor_s or 0.0):
+                raise RecordError(
+                    f"endurance: processor_s={later.processor_s} of the sample of count {later.count} follows"
+                    f" {before.processor_s}; expected times that do not fall."
+                )
 
     @property
     def done(self) -> int:
@@ -65,18 +72,41 @@ class Endurance(Part, frozen=True, kw_only=True):
     @property
     def first_ns(self) -> float:
         """Nanoseconds for one of them, over the first fifth of the samples."""
-        return _cost_ns(self.samples[: self._fifth + 1])
+        return _cost_ns([(one.count, one.seconds) for one in self._first])
 
     @property
     def last_ns(self) -> float:
         """Nanoseconds for one of them, over the last fifth of the samples."""
-        return _cost_ns(self.samples[-self._fifth - 1 :])
+        return _cost_ns([(one.count, one.seconds) for one in self._last])
+
+    @property
+    def first_processor_ns(self) -> float | None:
+        """Nanoseconds of processor time for one of them, over the first fifth of the samples; None if unknown."""
+        return _processor_ns(self._first)
+
+    @property
+    def last_processor_ns(self) -> float | None:
+        """Nanoseconds of processor time for one of them, over the last fifth of the samples; None if unknown."""
+        return _processor_ns(self._last)
+
+    @property
+    def _first(self) -> list[MemorySample]:
+        return self.samples[: self._fifth + 1]
+
+    @property
+    def _last(self) -> list[MemorySample]:
+        return self.samples[-self._fifth - 1 :]
 
     @property
     def _fifth(self) -> int:
         return max(1, (len(self.samples) - 1) // 5)
 
 
-def _cost_ns(samples: list[MemorySample]) -> float:
-    first, last = samples[0], samples[-1]
-    return 1e9 * (last.seconds - first.seconds) / (last.count - first.count)
+def _processor_ns(samples: list[MemorySample]) -> float | None:
+    known = [(one.count, one.processor_s) for one in samples if one.processor_s is not None]
+    return _cost_ns(known) if len(known) == len(samples) else None
+
+
+def _cost_ns(samples: list[tuple[int, float]]) -> float:
+    (first, start), (last, end) = samples[0], samples[-1]
+    return 1e9 * (end - start) / (last - first)

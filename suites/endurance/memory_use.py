@@ -38,22 +38,24 @@ class MemoryUse:
 
     def __init__(self, platform: str) -> None:
         self._on_gpu = platform == "cuda"
-        self._start: float | None = None
+        self._start: tuple[float, float] | None = None
         self.samples: list[MemorySample] = []
 
     def sample(self, count: int) -> None:
         """Takes a sample after ``count`` calls or kernels."""
-        now = time.perf_counter()
+        now, processor = time.perf_counter(), time.process_time()
         if self._start is None:
             # What there is now, such as modules and compiled programs, is not looked at again.
             gc.collect()
             gc.freeze()
-            now = self._start = time.perf_counter()
+            now, processor = self._start = time.perf_counter(), time.process_time()
+        start, processor_start = self._start
         self.samples.append(
             MemorySample(
                 count=count,
-                seconds=round(now - self._start, 6),
+                seconds=round(now - start, 6),
                 resident_bytes=resident_bytes(),
                 device_bytes=device_bytes() if self._on_gpu else None,
+                processor_s=round(processor - processor_start, 6),
             )
         )

@@ -5,12 +5,19 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-_texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
+from bridge.ffi.native.lasting import keep
+
+_texts: dict[str, int] = {}
 
 
 def c_string(text: str) -> int:
     """Address of ``text`` as a C string that lives as long as the process."""
-    return ctypes.addressof(_texts.setdefault(text, ctypes.create_string_buffer(text.encode())))
+    address = _texts.get(text)
+    if address is None:
+        encoded = text.encode() + b"\0"
+        words = memoryview(encoded.ljust(-(-len(encoded) // 8) * 8, b"\0")).cast("q")
+        address = _texts.setdefault(text, keep(words.tolist()))
+    return address
 
 
 def c_function(function: Any) -> int:

@@ -13,6 +13,7 @@ from bridge.ffi.native.abi import BUFFER, ERROR
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import create_error, native
+from bridge.ffi.native.lasting import keep
 from bridge.ffi.native.words import call2, load, stack_words, store
 
 _MAX_WORDS = 3 + MAX_BUFFERS
@@ -43,16 +44,14 @@ class CallbackPlan:
     inputs: Sequence[tuple[int, int]]
     outputs: Sequence[tuple[int, int]]
 
-    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The plan in native memory, and the other memory that the caller has to keep alive."""
-        buffers = [word for buffer in (*self.inputs, *self.outputs) for word in buffer]
-        sizes = (ctypes.c_int64 * len(buffers))(*buffers)
-        words = (ctypes.c_int64 * _HEADER_WORDS)()
+    def keep(self) -> int:
+        """Copies the plan into memory that lives as long as the process; returns its address."""
+        words = [0] * _HEADER_WORDS
         words[_FUNCTION], words[_ID] = self.function, self.identity
         words[_INPUTS], words[_OUTPUTS] = len(self.inputs), len(self.outputs)
-        words[_BUFFERS] = ctypes.addressof(sizes)
+        words[_BUFFERS] = keep([word for buffer in (*self.inputs, *self.outputs) for word in buffer])
         words[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
-        return words, sizes
+        return keep(words)
 
 
 def make_execute(on_stream: bool = True) -> Any:

@@ -20,6 +20,7 @@ from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
 from bridge.ffi.native.handler import create_error, native
+from bridge.ffi.native.lasting import keep
 from bridge.ffi.native.words import (
     call2,
     call_cooperative_launch,
@@ -91,22 +92,21 @@ class Launch:
     cooperative: bool = False
     overlaps: bool = False
 
-    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The launch in native memory, and the other memory that the caller has to keep alive."""
+    def keep(self) -> int:
+        """Copies the launch into memory that lives as long as the process; returns its address."""
         if len(self.blob) > _MAX_BLOB_WORDS or len(self.parameters) > _MAX_PARAMETERS:
             raise SignatureError(
                 f"{self.name} takes {len(self.blob) * WORD_BYTES} bytes of parameters, expected at most "
                 f"{_MAX_BLOB_WORDS * WORD_BYTES}. Pass fewer arrays, or arrays of fewer dimensions."
             )
-        handles, parameters, blob = (_array(words) for words in (self.handles, self.parameters, self.blob))
         words = [
-            ctypes.addressof(handles), len(self.handles), c_string(self.name), *self.grid, *self.block,
-            self.shared_bytes, ctypes.addressof(parameters), len(self.parameters), ctypes.addressof(blob),
+            keep(self.handles), len(self.handles), c_string(self.name), *self.grid, *self.block,
+            self.shared_bytes, keep(self.parameters), len(self.parameters), keep(self.blob),
             len(self.blob), int(self.cooperative), int(self.overlaps), len(self.patches),
         ]  # fmt: skip
         for patch in self.patches:
             words += [patch.word, patch.buffer, patch.offset]
-        return _array(words), (handles, parameters, blob)
+        return keep(words)
 
 
 @dataclass(frozen=True)
@@ -125,26 +125,20 @@ class DevicePlan:
     outputs: Sequence[tuple[int, int]]
     launches: Sequence[Launch]
 
-    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
-        """The plan in native memory, and the other memory that the caller has to keep alive.
+    def keep(self) -> int:
+        """Copies the plan into memory that lives as long as the process; returns its address.
 
         Raises:
             SignatureError: The kernel has more arrays or parameters than a plan can hold.
         """
         buffers = [*self.inputs, *self.outputs]
-        launches = [launch.words() for launch in self.launches]
-        addresses = _array([ctypes.addressof(words) for words, _ in launches])
-        sizes = _array([word for buffer in buffers for word in buffer])
         header = [0] * _HEADER_WORDS
         header[_INPUTS], header[_OUTPUTS] = len(self.inputs), len(self.outputs)
-        header[_LAUNCHES], header[_LAUNCH_COUNT] = ctypes.addressof(addresses), len(launches)
-        header[_BUFFERS] = ctypes.addressof(sizes)
+        header[_LAUNCHES] = keep([launch.keep() for launch in self.launches])
+        header[_LAUNCH_COUNT] = len(self.launches)
+        header[_BUFFERS] = keep([word for buffer in buffers for word in buffer])
         header[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
-        return _array(header), (launches, addresses, sizes)
-
-
-def _array(words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
-    return (ctypes.c_int64 * max(1, len(words)))(*(ctypes.c_int64(word).value for word in words))
+        return keep(header)
 
 
 _OUT_OF_MEMORY = np.int64(OUT_OF_MEMORY)

@@ -13,6 +13,7 @@ from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.batch import batch_elements, batch_offset
 from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted
 from bridge.ffi.native.handler import create_error, native
+from bridge.ffi.native.lasting import keep
 from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
 
 _HEADER_WORDS = 8
@@ -60,8 +61,8 @@ class HostPlan:
     mutex: Mutex | None = None
     context: int = 0
 
-    def words(self) -> tuple[ctypes.Array[ctypes.c_int64], None]:
-        """The plan in native memory, which the caller keeps alive, and None, because there is no other memory to keep.
+    def keep(self) -> int:
+        """Copies the plan into memory that lives as long as the process; returns its address.
 
         Raises:
             SignatureError: The kernel has more arrays than a plan can hold.
@@ -77,8 +78,7 @@ class HostPlan:
                 self.mutex.release,
                 self.mutex.mutex,
             )
-        words = header + [word for buffer in buffers for word in buffer]
-        return (ctypes.c_int64 * len(words))(*words), None
+        return keep(header + [word for buffer in buffers for word in buffer])
 
 
 @native

@@ -16,6 +16,7 @@ from numba.np.numpy_support import from_dtype
 from bridge.errors import KernelCompileError
 from bridge.languages.native_language import Definition
 from bridge.languages.numba_cpu.array_functions import load_array_functions
+from bridge.languages.numba_cpu.engine_modules import hold_modules_weakly
 from bridge.signature.array_types import ArrayType
 from bridge.source.captured import captured_error
 from bridge.source.imports import hoist_imports
@@ -55,6 +56,7 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
     _check_declared(definition, array_types)
     dispatcher = _with_parameters(definition, len(array_types))
     load_array_functions()
+    hold_modules_weakly()
     try:
         dispatcher.compile(array_types)
         compiled = dispatcher.overloads[array_types]

@@ -45,4 +45,6 @@ class Linked:
         copies = [self._signature.input_sizes[index] for index in self.guarded]
         plan = HostPlan(self._name, address, self._signature.input_sizes, [*self._signature.output_sizes, *copies])
         # Machine code may hold the addresses of Python objects. Only Numba knows which, so it has to keep them.
-        return Built(plan, (objects, self._compiled if self._compiled.library.has_dynamic_globals else None))
+        if self._compiled.library.has_dynamic_globals:
+            objects = (*objects, self._compiled)
+        return Built(plan, objects)

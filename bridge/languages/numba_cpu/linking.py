@@ -55,7 +55,7 @@ class LinkedCode:
             context.close()
 
     @global_compiler_lock
-    def load(self, entry: Callable[[str], str]) -> tuple[int, Any]:
+    def load(self, entry: Callable[[str], str]) -> tuple[int, tuple[Any, ...]]:
         """Loads the code.
 
         Args:
@@ -84,9 +84,9 @@ class LinkedCode:
             LOADER.load(module, self._library.codegen._tm, symbols)
         for variable, environment in environments.items():
             ctypes.c_void_p.from_address(LOADER.variable(variable)).value = environment
-        return LOADER.function(name), [
+        return LOADER.function(name), tuple(
             ctypes.cast(environment, ctypes.py_object).value for environment in environments.values() if environment
-        ]
+        )
 
     def _optimise(self, module: binding.ModuleRef) -> None:
         """Optimises code; where nothing but the entry can be called from outside, LLVM also inlines large helpers.

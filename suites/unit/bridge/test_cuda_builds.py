@@ -98,11 +98,11 @@ class TestCudaCpp:
         (launch,) = built.plan.launches
         assert launch.cooperative
         assert [asked for asked in devices if len(asked) == 4] == [(10, 0, 32, 64), (12, 2, 32, 64)]
-        plan = embedded.read(Entry("test", built).embedded())
+        plan = embedded.read(Entry.of("test", built).embedded())
         assert plan.launches == list(built.plan.launches)
 
     def test_more_blocks_than_run_at_once_are_refused(self, devices, build, monkeypatch):
-        text = Entry("test", build(self.COOPERATIVE)).embedded()
+        text = Entry.of("test", build(self.COOPERATIVE)).embedded()
         for most, advice in ((3, "each thread handle several"), (0, "Use a GPU that has cooperative launches")):
             monkeypatch.setattr(driver, "most_cooperative_blocks", lambda *of, most=most: most)
             for load in (lambda: build(self.COOPERATIVE), lambda: embedded.read(text)):
@@ -113,7 +113,7 @@ class TestCudaCpp:
 
     def test_a_program_that_carries_the_code_loads_it_again(self, devices, build):
         built = build()
-        text = Entry("test", built).embedded()
+        text = Entry.of("test", built).embedded()
         devices.clear()
         plan = embedded.read(text)
         assert plan.launches == list(built.plan.launches)
@@ -121,7 +121,7 @@ class TestCudaCpp:
         assert [ordinal for ordinal, symbol, *_ in devices if symbol == "copy"] == [0, 2]
 
     def test_a_program_that_carries_no_code_for_a_device_is_refused(self, devices, build, monkeypatch):
-        text = Entry("test", build()).embedded()
+        text = Entry.of("test", build()).embedded()
         monkeypatch.setitem(CAPABILITIES, 2, 120)
         with pytest.raises(PlatformError, match="'copy' for sm_80, sm_90, but device 2 is sm_120"):
             embedded.read(text)

@@ -268,4 +268,4 @@ def test_buffers_that_do_not_match_the_plan_are_an_error(recorder):
 
 def test_too_many_parameters_are_refused():
     with pytest.raises(SignatureError, match=r"takes \d+ bytes of parameters, expected at most 4096"):
-        plan_of([("float32", (1,) * 60)] * 5, 4).words()
+        plan_of([("float32", (1,) * 60)] * 5, 4).keep()

@@ -145,7 +145,7 @@ def published(monkeypatch):
 
     def publish(self, description, build):
         found.append((self.name, description))
-        return Entry(description, Built(DevicePlan("none", [], [(0, 4)], [])))
+        return Entry.of(description, Built(DevicePlan("none", [], [(0, 4)], [])))
 
     monkeypatch.setattr(type(CUDA), "publish", publish)
     return found

@@ -57,7 +57,10 @@ def full(**changes):
         "resources": Resources(host_bytes=1, device_bytes=2, energy_j=3.0),
         "endurance": Endurance(
             unit="call",
-            samples=[MemorySample(count=count, seconds=1.0, resident_bytes=9, device_bytes=7) for count in (0, 10)],
+            samples=[
+                MemorySample(count=count, seconds=1.0, resident_bytes=9, device_bytes=7, processor_s=2.0)
+                for count in (0, 10)
+            ],
             allowed_bytes=5,
         ),
         "roof_ns": 5.0,

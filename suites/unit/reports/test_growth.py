@@ -15,7 +15,10 @@ NOISE = np.random.default_rng(1).integers(0, 40, len(COUNTS)) * 4096
 
 def endured(sizes, allowed=1_000_000, device=None):
     samples = [
-        MemorySample(count=count, seconds=count * 1e-6, resident_bytes=int(size), device_bytes=device and device[index])
+        MemorySample(
+            count=count, seconds=count * 1e-6, resident_bytes=int(size), device_bytes=device and device[index],
+            processor_s=count**2 * 1e-9,
+        )
         for index, (count, size) in enumerate(zip(COUNTS, sizes, strict=True))
     ]
     return Endurance(unit="call", samples=samples, allowed_bytes=allowed)
@@ -55,6 +58,9 @@ def test_samples_that_contradict_each_other_are_refused():
         Endurance(unit="call", samples=[MemorySample(count=0, seconds=0.0, resident_bytes=1)])
     with pytest.raises(RecordError, match="counts that rise"):
         Endurance(unit="call", samples=[MemorySample(count=1, seconds=0.0, resident_bytes=1)] * 2)
+    falling = [MemorySample(count=n, seconds=n, resident_bytes=1, processor_s=5 - n) for n in (1, 2)]
+    with pytest.raises(RecordError, match="processor_s=3 of the sample of count 2 follows 4"):
+        Endurance(unit="call", samples=falling)
 
 
 def test_the_table_shows_costs_growth_and_what_did_not_pass():
@@ -65,6 +71,6 @@ def test_the_table_shows_costs_growth_and_what_did_not_pass():
     bad = make_record(make_cell(operator="threads", backend="omp"), run=run, status=Status.TIMEOUT, reason="not done")
     table, failed = endurance_tables([good, bad])
     first = [text.text for text in table.rows[0].cells]
-    assert first[:7] == ["calls", "numba", "40,000", "calls", "40.0 ms", "1.00 µs", "1.00 µs"]
-    assert first[7:] == ["8.000 B", "8.000 B\N{EN DASH}8.000 B", "\N{EN DASH}", "320 kB", "PASSED"]
+    assert first[:9] == ["calls", "numba", "40,000", "calls", "40.0 ms", "1.00 µs", "1.00 µs", "8.00 µs", "72.0 µs"]
+    assert first[9:] == ["8.000 B", "8.000 B\N{EN DASH}8.000 B", "\N{EN DASH}", "320 kB", "PASSED"]
     assert [text.text for text in failed.rows[0].cells] == ["threads", "omp", "TIMEOUT", "not done"]
