@@ -71,7 +71,8 @@ def _row(row: CellRow) -> Row:
     total = found.samples[-1].resident_bytes - found.samples[0].resident_bytes
     texts = (
         count_text(found.done), f"{found.unit}s", time_text(1e9 * found.seconds), time_text(found.first_ns),
-        time_text(found.last_ns), time_text(found.first_processor_ns), time_text(found.last_processor_ns), resident, interval, device, _signed(total),
+        time_text(found.last_ns), time_text(found.first_processor_ns), time_text(found.last_processor_ns), resident,
+        interval, device, _signed(total),
     )  # fmt: skip
     return Row((*_names(row), *map(Text, texts), result))
 

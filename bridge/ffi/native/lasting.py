@@ -31,7 +31,7 @@ class LastingMemory:
                 self._used = 0
             block, start = self._blocks[-1], self._used
             self._used += count
-        block[start : start + len(words)] = words
+        block[start : start + len(words)] = [*words]
         return ctypes.addressof(block) + start * _WORD_BYTES
 
 

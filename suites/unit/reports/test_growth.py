@@ -16,7 +16,10 @@ NOISE = np.random.default_rng(1).integers(0, 40, len(COUNTS)) * 4096
 def endured(sizes, allowed=1_000_000, device=None):
     samples = [
         MemorySample(
-            count=count, seconds=count * 1e-6, resident_bytes=int(size), device_bytes=device and device[index],
+            count=count,
+            seconds=count * 1e-6,
+            resident_bytes=int(size),
+            device_bytes=device and device[index],
             processor_s=count**2 * 1e-9,
         )
         for index, (count, size) in enumerate(zip(COUNTS, sizes, strict=True))
