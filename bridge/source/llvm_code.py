@@ -8,6 +8,7 @@ C library and of Numba's runtime) stay.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,14 +54,21 @@ class LlvmDefinition:
     text: str
 
 
-def portable_code(modules: Sequence[str], root: str, replace: Callable[[LlvmDefinition], str | None]) -> str:
+Find = Callable[[str], LlvmDefinition]
+"""Returns what a name stands for in one module. Compilers reuse names, so another module may define it otherwise."""
+
+Replace = Callable[[LlvmDefinition, Find], str | None]
+"""Returns other text for a definition, which then refers to nothing; None to keep its code."""
+
+
+def portable_code(modules: Sequence[str], root: str, replace: Replace) -> str:
     """The code of a function and of everything that it refers to, the same in every process.
 
     Args:
         modules: LLVM modules as text. A name that several modules define belongs to the module that refers to it, or to
             the first one.
         root: Name of the function.
-        replace: Returns other text for a definition, which then refers to nothing; None to keep its code.
+        replace: Returns other text for some definitions. It finds other definitions in the definition's own module.
 
     Raises:
         AbiError: No module defines the function.
@@ -78,9 +86,18 @@ def portable_code(modules: Sequence[str], root: str, replace: Callable[[LlvmDefi
     pending = [start]
     written: list[str] = []
 
+    def found(module: int, name: str) -> tuple[int, str] | None:
+        return (module, name) if name in tables[module] else first.get(name)
+
+    def find(module: int, name: str) -> LlvmDefinition:
+        key = found(module, name)
+        if key is None:
+            raise AbiError(f"the compiled code has no {name!r}. This version of the compiler is not supported.")
+        return tables[key[0]][key[1]]
+
     def number(module: int, name: str) -> str:
         """How the text refers to a name at the level of the module."""
-        key = (module, name) if name in tables[module] else first.get(name)
+        key = found(module, name)
         if key is None:
             return name
         if key not in numbers:
@@ -91,7 +108,7 @@ def portable_code(modules: Sequence[str], root: str, replace: Callable[[LlvmDefi
     for key in pending:
         module, name = key
         definition = tables[module][name]
-        other = replace(definition)
+        other = replace(definition, functools.partial(find, module))
         written.append(_rewritten(definition.text, module, number) if other is None else other)
     return "\n".join(written)
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bridge.source.llvm_code import LlvmDefinition, portable_code
+from bridge.source.llvm_code import Find, LlvmDefinition, portable_code
 from suites.backends.backend import Backend
 from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import edges_of
@@ -157,7 +157,7 @@ def _optimised(dispatcher: Any) -> str:
     return found.hexdigest() if dispatcher.overloads else ""
 
 
-def _without_generated_names(definition: LlvmDefinition) -> str | None:
+def _without_generated_names(definition: LlvmDefinition, find: Find) -> str | None:
     """Returns other text for what holds the generated name of a function, which no other function has."""
     name = definition.name.strip('@"')
     return "environment" if name.startswith(("_ZN08NumbaEnv", ".const.missing Environment")) else None

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import config
 from numba.core.environment import lookup_environment
 
-from bridge.source.llvm_code import LlvmDefinition, portable_code
+from bridge.source.llvm_code import Find, LlvmDefinition, portable_code
 from bridge.source.numba_notes import notes_of
 
 
@@ -31,7 +31,7 @@ def code_of(compiled: Any) -> str | None:
     _collect(compiled.library, modules, set())
     local = False
 
-    def replace(definition: LlvmDefinition) -> str | None:
+    def replace(definition: LlvmDefinition, find: Find) -> str | None:
         nonlocal local
         name = definition.name.strip('@"')
         if name.startswith("numba.dynamic.globals"):
@@ -45,7 +45,7 @@ def code_of(compiled: Any) -> str | None:
         if name.startswith(".const.missing Environment"):  # holds the generated name of the environment
             return "missing environment"
         if name.startswith((".const.picklebuf", ".const.pickledata")) and not name.endswith(".sha1"):
-            content = _pickled(definition, modules)
+            content = _pickled(definition, find)
             local = local or content is None
             return content or ""
         return None
@@ -88,16 +88,17 @@ def _cleaned(module: str) -> str:
     return str(parsed)
 
 
-def _pickled(definition: LlvmDefinition, modules: list[str]) -> str | None:
+def _pickled(definition: LlvmDefinition, find: Find) -> str | None:
     """A Python value that compiled code holds pickled, such as an exception; None if only this process has it.
 
-    Leaves out the place in the source that raises the exception: a kernel stays the same in another file.
+    Leaves out the place in the source that raises the exception: a kernel stays the same in another file. Numba names
+    pickled values by their addresses. Two of them had the same address if one was freed before the other was made.
     """
-    name = re.search(r"@?(\.const\.pickledata\.[.\w]+)", definition.text)
+    name = re.search(r"@\.const\.pickledata\.[.\w]+", definition.text)
     assert name is not None, definition.text
-    line = re.compile(rf'@{re.escape(name[1])} = .*?c"(.*)"')
-    text = next(match[1] for module in modules if (match := line.search(module)))
-    content = pickle.loads(_ESCAPE.sub(_byte, text.encode()))
+    data = re.search(r'= .*?c"(.*)"', find(name[0]).text)
+    assert data is not None, name[0]
+    content = pickle.loads(_ESCAPE.sub(_byte, data[1].encode()))
     match content:
         case (type() as kind, arguments, _) if _is_plain(arguments):  # an exception; the last item is its place
             content = kind.__module__, kind.__qualname__, arguments

@@ -160,7 +160,7 @@ def code_of(compiled: Any) -> str | None:
 
 def _write_code(compiled: Any) -> str | None:
     library = compiled._codelibrary
-    code = portable_code(library.llvm_strs, library._entry_name, lambda definition: None)
+    code = portable_code(library.llvm_strs, library._entry_name, lambda definition, find: None)
     if library.referenced_objects or library._setup_functions or _ADDRESS.search(code):
         return None
     linked = [_linked_code(file) for file in library._linking_files]

@@ -3,6 +3,7 @@
 import random
 import re
 import textwrap
+import zlib
 
 import jax
 import numba
@@ -12,6 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import numba_kernel
+from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel
+from bridge.languages.numba_cpu.lowered_code import code_of
+from bridge.source import numba_notes
+from bridge.source.numba_notes import notes_of
 from suites.unit.bridge.dependencies import KINDS, SAME_RESULT, kernel_of
 from suites.unit.processes import output
 
@@ -100,6 +105,35 @@ def test_settings_of_numba_that_change_the_machine_code_count(setting, value, mo
     before = key_of(wrapped("literal", 2))
     monkeypatch.setattr(numba.config, setting, value)
     assert key_of(wrapped("literal", 2)) != before
+
+
+def test_each_module_names_its_own_constants():
+    # Numba 0.62 names a pickled exception by its address, which another one has had in another module.
+    def helper_of(text):
+        @numba.njit
+        def helper(v):
+            if v < 0:
+                raise ValueError(text)
+            return v
+
+        return helper
+
+    one, two = helper_of("the first"), helper_of("the second")
+
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = one(x[i]) + two(x[i])
+
+    compiled = compile_kernel(NumbaDefinition.of(kernel), (numba.float32[::1],) * 2)
+    for dispatcher in (kernel, one, two):
+        (overload,) = dispatcher.overloads.values()
+        renamed = [re.sub(r"(pickledata\.)\w+", r"\g<1>7", note) for note in notes_of(overload.library)]
+        numba_notes._lowered[overload.library] = [zlib.compress(note.encode()) for note in renamed]
+    code = code_of(compiled)
+    assert "pickledata" not in code
+    assert "('the first',)" in code
+    assert "('the second',)" in code
 
 
 KEYS = textwrap.dedent(
