@@ -2,7 +2,7 @@
 
 Native handlers address a struct as an array of 8-byte words, so most offsets here are word indices. Fields of 32 bits
 have byte offsets, and names that end in ``_BYTE``. All offsets come from the header. If it cannot be read, or lacks a
-field that the handlers need, importing this module raises :class:`~bridge.errors.AbiError`.
+field that every handler needs, importing this module raises :class:`~bridge.errors.AbiError`.
 """
 
 from __future__ import annotations
@@ -119,20 +119,20 @@ def read_header() -> str:
         raise _unknown(f"{path} cannot be read ({error})") from error
 
 
-def _constants(name: str, **values: int) -> Any:
-    """A named tuple, which Numba compiles to constants."""
+def constants(name: str, **values: int) -> Any:
+    """Returns a named tuple, which Numba compiles to constants."""
     return namedtuple(name, values)(**values)
 
 
 header = Header(read_header())
 _word, _byte = header.word, header.byte
 
-VERSION = _constants("Version", MAJOR=header.major, MINOR=header.minor)
+VERSION = constants("Version", MAJOR=header.major, MINOR=header.minor)
 
 NEWEST = (0, 5)
 """The newest version that the bridge was tested with; :mod:`bridge.ffi.newer_ffi` tries a newer one."""
 
-FRAME = _constants(
+FRAME = constants(
     "Frame",
     SIZE=_word("XLA_FFI_CallFrame", "struct_size"),
     EXTENSION=_word("XLA_FFI_CallFrame", "extension_start"),
@@ -150,21 +150,21 @@ FRAME = _constants(
     EXECUTE=header.constant("XLA_FFI_ExecutionStage_EXECUTE"),
 )
 
-BUFFER = _constants(
+BUFFER = constants(
     "Buffer",
     DATA=_word("XLA_FFI_Buffer", "data"),
     RANK=_word("XLA_FFI_Buffer", "rank"),
     DIMS=_word("XLA_FFI_Buffer", "dims"),
 )
 
-ATTRIBUTE = _constants(
+ATTRIBUTE = constants(
     "Attribute",
     ARRAY_TYPE=header.constant("XLA_FFI_AttrType_ARRAY"),
     SCALAR_TYPE=header.constant("XLA_FFI_AttrType_SCALAR"),
     SCALAR_VALUE=_word("XLA_FFI_Scalar", "value"),
 )
 
-ARRAY = _constants(
+ARRAY = constants(
     "Array",
     DTYPE_BYTE=_byte("XLA_FFI_Array", "dtype"),
     SIZE=_word("XLA_FFI_Array", "size"),
@@ -173,14 +173,14 @@ ARRAY = _constants(
     INT64=header.constant("XLA_FFI_DataType_S64"),
 )
 
-EXTENSION = _constants(
+EXTENSION = constants(
     "Extension",
     TYPE_BYTE=_byte("XLA_FFI_Metadata_Extension", "extension_base", "type"),
     METADATA_TYPE=header.constant("XLA_FFI_Extension_Metadata"),
     METADATA=_word("XLA_FFI_Metadata_Extension", "metadata"),
 )
 
-METADATA = _constants(
+METADATA = constants(
     "Metadata",
     MAJOR_BYTE=_byte("XLA_FFI_Metadata", "api_version", "major_version"),
     MINOR_BYTE=_byte("XLA_FFI_Metadata", "api_version", "minor_version"),
@@ -188,17 +188,14 @@ METADATA = _constants(
     COMMAND_BUFFER=header.constant("XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE"),
 )
 
-API = _constants(
+API = constants(
     "Api",
     ERROR_CREATE=_word("XLA_FFI_Api", "XLA_FFI_Error_Create"),
     STREAM_GET=_word("XLA_FFI_Api", "XLA_FFI_Stream_Get"),
-    ERROR_DESTROY=_word("XLA_FFI_Api", "XLA_FFI_Error_Destroy"),
     DEVICE_ORDINAL_GET=_word("XLA_FFI_Api", "XLA_FFI_DeviceOrdinal_Get"),
-    POOL_SCHEDULE=_word("XLA_FFI_Api", "XLA_FFI_ThreadPool_Schedule"),
-    POOL_THREADS=_word("XLA_FFI_Api", "XLA_FFI_ThreadPool_NumThreads"),
 )
 
-ERROR = _constants(
+ERROR = constants(
     "Error",
     SIZE=_word("XLA_FFI_Error_Create_Args", "struct_size"),
     EXTENSION=_word("XLA_FFI_Error_Create_Args", "extension_start"),
@@ -212,7 +209,7 @@ ERROR = _constants(
     RESOURCE_EXHAUSTED=header.constant("XLA_FFI_Error_Code_RESOURCE_EXHAUSTED"),
 )
 
-STREAM = _constants(
+STREAM = constants(
     "Stream",
     SIZE=_word("XLA_FFI_Stream_Get_Args", "struct_size"),
     EXTENSION=_word("XLA_FFI_Stream_Get_Args", "extension_start"),
@@ -221,38 +218,11 @@ STREAM = _constants(
     BYTES=header.end("XLA_FFI_Stream_Get_Args", "stream"),
 )
 
-ORDINAL = _constants(
+ORDINAL = constants(
     "Ordinal",
     SIZE=_word("XLA_FFI_DeviceOrdinal_Get_Args", "struct_size"),
     EXTENSION=_word("XLA_FFI_DeviceOrdinal_Get_Args", "extension_start"),
     CONTEXT=_word("XLA_FFI_DeviceOrdinal_Get_Args", "ctx"),
     ORDINAL_BYTE=_byte("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
     BYTES=header.end("XLA_FFI_DeviceOrdinal_Get_Args", "device_ordinal"),
-)
-
-DESTROY = _constants(
-    "Destroy",
-    SIZE=_word("XLA_FFI_Error_Destroy_Args", "struct_size"),
-    EXTENSION=_word("XLA_FFI_Error_Destroy_Args", "extension_start"),
-    ERROR=_word("XLA_FFI_Error_Destroy_Args", "error"),
-    BYTES=header.end("XLA_FFI_Error_Destroy_Args", "error"),
-)
-
-SCHEDULE = _constants(
-    "Schedule",
-    SIZE=_word("XLA_FFI_ThreadPool_Schedule_Args", "struct_size"),
-    EXTENSION=_word("XLA_FFI_ThreadPool_Schedule_Args", "extension_start"),
-    CONTEXT=_word("XLA_FFI_ThreadPool_Schedule_Args", "ctx"),
-    TASK=_word("XLA_FFI_ThreadPool_Schedule_Args", "task"),
-    DATA=_word("XLA_FFI_ThreadPool_Schedule_Args", "data"),
-    BYTES=header.end("XLA_FFI_ThreadPool_Schedule_Args", "data"),
-)
-
-THREADS = _constants(
-    "Threads",
-    SIZE=_word("XLA_FFI_ThreadPool_NumThreads_Args", "struct_size"),
-    EXTENSION=_word("XLA_FFI_ThreadPool_NumThreads_Args", "extension_start"),
-    CONTEXT=_word("XLA_FFI_ThreadPool_NumThreads_Args", "ctx"),
-    COUNT=_word("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
-    BYTES=header.end("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
 )

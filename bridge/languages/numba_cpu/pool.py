@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
+import warnings
 from typing import Any
 
 import numba
 from llvmlite import binding
 from numba.core.types import int64
 
-from bridge.ffi.native.abi import API, DESTROY, FRAME, SCHEDULE, THREADS
+from bridge.errors import AbiError, AbiWarning
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.handler import native
 from bridge.ffi.native.object_code import LoadedObject
@@ -67,11 +69,20 @@ _LOOKS, _YIELDS, _PAUSE_US = 1000, 1000, 50
 def run_address() -> int | None:
     """Address of ``int64_t f(frame, loop)``, which runs a loop and returns 1, or returns 0 and has done nothing.
 
-    None where the system lacks a C function that it needs.
+    None where the system lacks a C function that it needs, or the installed jaxlib says nothing of XLA's threads.
+
+    Warns:
+        AbiWarning: It says nothing of them, so loops run on Numba's threading layer.
     """
     try:
         words = _context()
     except AttributeError:
+        return None
+    try:
+        importlib.import_module("bridge.ffi.native.thread_pool")
+    except AbiError as error:
+        text = f"parallel loops of Numba kernels run on Numba's threading layer, not on XLA's threads. {error}"
+        warnings.warn(text, AbiWarning, stacklevel=2)
         return None
     task, run = prepared(_compile_task, "bridge_pool_task"), prepared(_compile_run, "bridge_pool_run")
     words[_TASK] = task.address
@@ -157,10 +168,12 @@ def _compile_task() -> Any:
 
 
 def _compile_run() -> Any:
+    from bridge.ffi.native.thread_pool import pool_threads, schedule
+
     @numba.cfunc(int64(int64, int64), error_model="numpy")
     def bridge_pool_run(frame, loop):  # type: ignore[no-untyped-def]
         threads, size = load(loop, THREAD_COUNT), load(load(loop, EXTENTS), 0)
-        if load(loop, ARRAY_COUNT) > _MOST or load(loop, INNER) >= _MOST or _pool_threads(frame) < threads:
+        if load(loop, ARRAY_COUNT) > _MOST or load(loop, INNER) >= _MOST or pool_threads(frame) < threads:
             return 0
         job = call(context_word(_ALLOCATE), _JOB_BYTES)
         if job == 0:
@@ -173,7 +186,7 @@ def _compile_run() -> Any:
         store(job, _HOLDERS, max(1, parts))  # this thread, and one for each part but one
         call(context_word(_GET_ROUNDING), job + 8 * _ROUNDING)
         for _ in range(parts - 1):
-            if not _schedule(frame, job):
+            if not schedule(frame, context_word(_TASK), job):
                 add_atomically(job, _HOLDERS, -1)
         _take_parts(job)
         looks = 0
@@ -187,42 +200,3 @@ def _compile_run() -> Any:
         return 1
 
     return bridge_pool_run
-
-
-@native
-def _pool_threads(frame):  # type: ignore[no-untyped-def]
-    """How many threads XLA has; 0 if the program has none, as on one processor."""
-    count, args = stack_words(1), stack_words(8)
-    store(count, 0, 0)
-    store(args, THREADS.SIZE, THREADS.BYTES)
-    store(args, THREADS.EXTENSION, 0)
-    store(args, THREADS.CONTEXT, load(frame, FRAME.CONTEXT))
-    store(args, THREADS.COUNT, count)
-    if not _succeeds(frame, call(load(load(frame, FRAME.API), API.POOL_THREADS), args)):
-        return 0
-    return load(count, 0)
-
-
-@native
-def _schedule(frame, job):  # type: ignore[no-untyped-def]
-    """Asks XLA for a thread; returns whether it has got the task."""
-    args = stack_words(8)
-    store(args, SCHEDULE.SIZE, SCHEDULE.BYTES)
-    store(args, SCHEDULE.EXTENSION, 0)
-    store(args, SCHEDULE.CONTEXT, load(frame, FRAME.CONTEXT))
-    store(args, SCHEDULE.TASK, context_word(_TASK))
-    store(args, SCHEDULE.DATA, job)
-    return _succeeds(frame, call(load(load(frame, FRAME.API), API.POOL_SCHEDULE), args))
-
-
-@native
-def _succeeds(frame, error):  # type: ignore[no-untyped-def]
-    """Whether XLA has returned no error; destroys it."""
-    if error == 0:
-        return True
-    args = stack_words(8)
-    store(args, DESTROY.SIZE, DESTROY.BYTES)
-    store(args, DESTROY.EXTENSION, 0)
-    store(args, DESTROY.ERROR, error)
-    call(load(load(frame, FRAME.API), API.ERROR_DESTROY), args)
-    return False

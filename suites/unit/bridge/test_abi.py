@@ -80,33 +80,46 @@ def test_a_field_inserted_before_another_moves_it():
 
 
 RENAMED = """
-import sys
+import sys, warnings
 import jax.ffi
 jax.ffi.include_dir = lambda: sys.argv[1]
 import jax, jax.numpy as jnp, numba
-from bridge import numba_kernel
+from bridge import AbiWarning, numba_kernel
 @numba.njit
-def double(x, out):
-    if x[0] < 0:
+def doubled(value):
+    if value < 0:
         raise ValueError("negative")
-    for i in range(x.size):
-        out[i] = 2 * x[i]
-call = numba_kernel(double, jax.ShapeDtypeStruct((4,), jnp.float32))
-print(call(jnp.ones(4)).sum())
-try:
-    call(-jnp.ones(4)).block_until_ready()
-except (jax.errors.JaxRuntimeError, ValueError) as error:
-    print("negative" in str(error))
+    return 2 * value
+def double(x, out):
+    for i in numba.prange(x.size):
+        out[i] = doubled(x[i])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for options in ({}, {"parallel": True}):
+        call = numba_kernel(numba.njit(**options)(double), jax.ShapeDtypeStruct((4,), jnp.float32))
+        print(call(jnp.ones(4)).sum())
+        try:
+            call(-jnp.ones(4)).block_until_ready()
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            print("negative" in str(error))
+print(sum(issubclass(each.category, AbiWarning) and "XLA's threads" in str(each.message) for each in caught))
 """
 
 
-@pytest.mark.parametrize("renamed", [{}, {"XLA_FFI_Extension_Base": "XLA_FFI_InternalExtension"}])
-def test_calls_work_whatever_the_header_calls_the_start_of_an_extension(tmp_path, renamed):
+def calls_with_header(folder, old, new):
+    """What the calls print with a header in which one name is another."""
+    header = Path(folder, "xla", "ffi", "api", "c_api.h")
+    header.parent.mkdir(parents=True)
+    header.write_text(TEXT.replace(old, new))
+    return processes.output("-c", RENAMED, folder).split()
+
+
+@pytest.mark.parametrize("name", ["XLA_FFI_Extension_Base", "XLA_FFI_InternalExtension"])
+def test_calls_work_whatever_the_header_calls_the_start_of_an_extension(tmp_path, name):
     """The header of jaxlib 0.11.2 has another name for it than the one of 0.10.2."""
-    text = TEXT
-    for old, new in renamed.items():
-        text = text.replace(old, new)
-    folder = Path(tmp_path, "xla", "ffi", "api")
-    folder.mkdir(parents=True)
-    Path(folder, "c_api.h").write_text(text)
-    assert processes.output("-c", RENAMED, tmp_path).split() == ["8.0", "True"]
+    assert calls_with_header(tmp_path, "XLA_FFI_Extension_Base", name) == ["8.0", "True", "8.0", "True", "0"]
+
+
+@pytest.mark.parametrize("name", ["XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads_Args"])
+def test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so(tmp_path, name):
+    assert calls_with_header(tmp_path, name, f"{name}_2") == ["8.0", "True", "8.0", "True", "1"]

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import pytest
 from llvmlite.binding import newpassmanagers
+from numba.core.registry import cpu_target
 
 import bridge
 from bridge import numba_kernel
@@ -191,3 +192,19 @@ def test_the_pass_managers_of_llvm_are_freed(monkeypatch):
         monkeypatch.setitem(library._fntab, name, counted)
     numba_kernel(fresh(11.0), SPEC)(X).block_until_ready()
     assert {*freed} == {newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager}
+
+
+def test_released_kernels_do_not_make_collections_of_garbage_longer():
+    def use(offset):
+        numba_kernel(fresh(offset), SPEC)(X).block_until_ready()
+        released()
+
+    for offset in range(3):
+        use(100.0 + offset)
+    engine = cpu_target.target_context.codegen()._engine._ee
+    before, modules = len(gc.get_objects()), len(engine._modules)
+    for offset in range(8):
+        use(200.0 + offset)
+    # The last kernel leaves what its predecessor left. If each left its plan and its module, there were 112 more.
+    assert len(gc.get_objects()) - before < 8
+    assert len(engine._modules) <= modules
