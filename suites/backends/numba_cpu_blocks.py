@@ -17,6 +17,7 @@ from suites.backends.numba_cpu_lanes import (
     load_first_lanes,
     load_lanes,
     nan_lanes,
+    store_sums,
     sum_of_lanes,
     zero_lanes,
 )
@@ -25,6 +26,9 @@ from suites.numerics.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
 """Below so many elements one thread is enough: handing half to a second one takes about 5 us, as long as the work."""
+
+IN_FIRST_CACHE = 512
+"""Sets of lanes of a matrix that stays in the first cache of a core, with room for other arrays: 32 KiB."""
 
 # Reassociation lets LLVM keep several partial sums in vector registers. Without it, every addition waits for the one
 # before. The order of additions within a block is then free; the error model allows for that. No other fast-math flag
@@ -164,10 +168,59 @@ def largest_element(x):
 def short_dots(A, x, first, last, out):
     """Inner products of the rows from ``first`` up to ``last`` of A with x, of at most :data:`BLOCK` elements.
 
-    Two rows share what is read of x, and each has two sums in each lane. A term passes through one addition for each
-    two sets of lanes before it, one for the two sums, and one for each halving of the lanes, so
-    :func:`suites.numerics.blocked_sums.blocked_terms` bounds its roundings.
+    A term passes through at most one addition for each set of lanes before it, one for the two sums of a row that has
+    two, and one for each halving of the lanes, so :func:`suites.numerics.blocked_sums.blocked_terms` bounds its
+    roundings.
     """
+    row = first
+    if A.size <= IN_FIRST_CACHE * lane_count(x):
+        row = _dots_of_eight(A, x, first, last, out)
+    _dots_of_two(A, x, row, last, out)
+
+
+@numba.njit
+def _dots_of_eight(A, x, first, last, out):
+    """The products of eight rows at a time, see :func:`short_dots`; returns the first row that is left.
+
+    Eight rows share what is read of x, and what adds up their lanes. That is half of the instructions of
+    :func:`_dots_of_two`, and counts where A comes from the first cache. From others, rows come faster one by one.
+    """
+    width, columns, zero = lane_count(x), x.size, x.dtype.type(0)
+    rest = columns % width
+    whole = columns - rest
+    end = load_first_lanes(x, whole, rest, zero)
+    row = first
+    while row + 8 <= last:
+        a = b = c = d = e = f = g = h = zero_lanes(x)
+        start = row * columns
+        for j in range(0, whole, width):
+            u, i = load_lanes(x, j), start + j
+            a = add_products(a, load_lanes(A, i), u)
+            b = add_products(b, load_lanes(A, i + columns), u)
+            c = add_products(c, load_lanes(A, i + 2 * columns), u)
+            d = add_products(d, load_lanes(A, i + 3 * columns), u)
+            e = add_products(e, load_lanes(A, i + 4 * columns), u)
+            f = add_products(f, load_lanes(A, i + 5 * columns), u)
+            g = add_products(g, load_lanes(A, i + 6 * columns), u)
+            h = add_products(h, load_lanes(A, i + 7 * columns), u)
+        if rest:
+            i = start + whole
+            a = add_products(a, load_first_lanes(A, i, rest, zero), end)
+            b = add_products(b, load_first_lanes(A, i + columns, rest, zero), end)
+            c = add_products(c, load_first_lanes(A, i + 2 * columns, rest, zero), end)
+            d = add_products(d, load_first_lanes(A, i + 3 * columns, rest, zero), end)
+            e = add_products(e, load_first_lanes(A, i + 4 * columns, rest, zero), end)
+            f = add_products(f, load_first_lanes(A, i + 5 * columns, rest, zero), end)
+            g = add_products(g, load_first_lanes(A, i + 6 * columns, rest, zero), end)
+            h = add_products(h, load_first_lanes(A, i + 7 * columns, rest, zero), end)
+        store_sums(out, row, (a, b, c, d, e, f, g, h))
+        row += 8
+    return row
+
+
+@numba.njit
+def _dots_of_two(A, x, first, last, out):
+    """The products of two rows at a time, see :func:`short_dots`. Each has two sums in each lane."""
     width, zero = lane_count(x), x.dtype.type(0)
     rest = x.size % (2 * width)
     whole = x.size - rest

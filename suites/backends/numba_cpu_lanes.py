@@ -7,6 +7,7 @@ LLVM splits lanes that are wider than the registers of a processor.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -60,7 +61,7 @@ def _lane_count(x):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def load_lanes(typingctx, x, start):  # type: ignore[no-untyped-def]
-    """The elements of the contiguous vector x from ``start`` on. Nothing checks that they all lie in x."""
+    """The elements of the contiguous array x from ``start`` on, row by row. Nothing checks that they all lie in x."""
     lanes = _Lanes(x.dtype)
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -190,6 +191,42 @@ def sum_of_lanes(typingctx, a):  # type: ignore[no-untyped-def]
     return a.dtype(a), codegen
 
 
+@intrinsic
+def store_sums(typingctx, out, start, several):  # type: ignore[no-untyped-def]
+    """Writes the sum of each of several lanes to the elements of the contiguous vector ``out`` from ``start`` on.
+
+    ``several`` is a tuple of 1, 2, 4 or 8 lanes. Where lanes are added up alone, half of them have no work after the
+    first addition, and three quarters after the second. Here an addition makes one of two: their lower halves are
+    added to their upper halves, and the two results lie side by side. So seven additions make one of eight, in which
+    each has an eighth of the lanes. These are folded on, still all at once.
+    """
+    lanes = several.dtype
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        values = [builder.extract_value(args[2], index) for index in range(several.count)]
+        add = builder.fadd if isinstance(lanes.dtype, types.Float) else builder.add
+        width = lanes.count  # of the lanes that have one sum
+        while width > 1:
+            pairs = zip(values[::2], values[1::2], strict=True) if len(values) > 1 else [values * 2]
+            half = width // 2
+            lower = [lane for lane in range(2 * lanes.count) if lane % width < half]
+            upper = [lane + half for lane in lower]
+            values = [add(_chosen(builder, *pair, lower), _chosen(builder, *pair, upper)) for pair in pairs]
+            width = half
+        sums = _chosen(builder, values[0], values[0], range(several.count))
+        data = context.make_array(out)(context, builder, args[0]).data
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), sums.type.as_pointer())
+        builder.store(sums, pointer, align=out.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp, several), codegen
+
+
+def _chosen(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+    """The lanes of a, then of b, that have these numbers."""
+    return builder.shuffle_vector(a, b, ir.VectorType(ir.IntType(32), len(lanes))(list(lanes)))
+
+
 def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """A pointer to the lanes of the first argument, an array, that start at the second."""
     array = signature.args[0]
@@ -208,15 +245,10 @@ def _larger(builder: Any, lanes: Any, a: Any, b: Any) -> Any:
 def _folded(builder: Any, lanes: Any, value: Any, combine: Any) -> Any:
     """Combines the upper half of the lanes with the lower half, until one lane is left."""
     width = lanes.count
-    numbers = ir.IntType(32)
     while width > 1:
         width //= 2
-        halves = [
-            builder.shuffle_vector(value, value, ir.VectorType(numbers, width)([start + k for k in range(width)]))
-            for start in (0, width)
-        ]
-        value = combine(*halves)
-    return builder.extract_element(value, numbers(0))
+        value = combine(*(_chosen(builder, value, value, range(start, start + width)) for start in (0, width)))
+    return builder.extract_element(value, ir.IntType(32)(0))
 
 
 def _in_all(builder: Any, number: Any, count: Any) -> Any:

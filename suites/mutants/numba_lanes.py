@@ -15,6 +15,7 @@ from suites.backends.numba_cpu_lanes import (
     load_first_lanes,
     load_lanes,
     nan_lanes,
+    store_sums,
     sum_of_lanes,
     zero_lanes,
 )
@@ -61,6 +62,27 @@ def without_rest(A, x, out):
         out[row] = sum_of_lanes(total)
 
 
+@numba.njit
+def whole_eights(A, x, out):
+    """Leaves out the rows after the last eight."""
+    width, zero, row = lane_count(x), x.dtype.type(0), 0
+    while row + 8 <= out.size:
+        a = b = c = d = e = f = g = h = zero_lanes(x)
+        for j in range(0, x.size, width):
+            left, i = x.size - j, row * x.size + j
+            u = load_first_lanes(x, j, left, zero)
+            a = add_products(a, load_first_lanes(A, i, left, zero), u)
+            b = add_products(b, load_first_lanes(A, i + x.size, left, zero), u)
+            c = add_products(c, load_first_lanes(A, i + 2 * x.size, left, zero), u)
+            d = add_products(d, load_first_lanes(A, i + 3 * x.size, left, zero), u)
+            e = add_products(e, load_first_lanes(A, i + 4 * x.size, left, zero), u)
+            f = add_products(f, load_first_lanes(A, i + 5 * x.size, left, zero), u)
+            g = add_products(g, load_first_lanes(A, i + 6 * x.size, left, zero), u)
+            h = add_products(h, load_first_lanes(A, i + 7 * x.size, left, zero), u)
+        store_sums(out, row, (a, b, c, d, e, f, g, h))
+        row += 8
+
+
 def _numba(of, name, kernel, fault):
     return mutant(of, name, Backend.NUMBA, kernel, fault, dtypes=("float32",))
 
@@ -76,4 +98,5 @@ MUTANTS = (
     _numba(SIGMOID, "one_part_of_ln2", _sigmoid(low=0.0), "the argument is reduced by a rounded logarithm of two"),
     _numba(MAX, "nan_of_last_lanes", nan_of_last_lanes, "NaN counts only in the lanes that are read last"),
     _numba(MATVEC, "without_rest", without_rest, "columns beyond the last full lanes are left out"),
+    _numba(MATVEC, "whole_eights", whole_eights, "rows after the last eight are left out"),
 )

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from suites.backends.numba_cpu import exponential, index_of_largest, largest_element, short_dots
+from suites.backends.numba_cpu_blocks import IN_FIRST_CACHE
+from suites.backends.numba_cpu_lanes import LANES_BYTES
 from suites.backends.numba_cpu_math import Reduction, interpolated
 
 DTYPES = ("float32", "float64")
@@ -114,24 +116,33 @@ class TestLanes:
         for size in self.SIZES:
             random = np.random.default_rng(size)
             # Products and sums are whole numbers, and so exact in any order.
-            A, x = random.integers(0, 4, (7, size)).astype(dtype), random.integers(0, 4, size).astype(dtype)
-            for first, last in ((0, 7), (2, 5), (3, 3), (6, 7)):
-                out = np.full(7, 77, dtype)
-                short_dots(A, x, first, last, out)
-                np.testing.assert_array_equal(out[first:last], (A @ x)[first:last])
-                assert (out[:first] == 77).all()
-                assert (out[last:] == 77).all()
+            A, x = random.integers(0, 4, (20, size)).astype(dtype), random.integers(0, 4, size).astype(dtype)
+            for first, last in ((0, 20), (2, 13), (3, 3), (1, 17), (19, 20)):
+                self.check_short_dots(A, x, first, last)
+
+    def test_short_dots_of_more_than_the_first_cache_holds(self, dtype):
+        random = np.random.default_rng(0)
+        A, x = random.integers(0, 2, (41, 1000)).astype(dtype), random.integers(0, 2, 1000).astype(dtype)
+        assert A.nbytes > IN_FIRST_CACHE * LANES_BYTES
+        self.check_short_dots(A, x, 0, 41)
+
+    def check_short_dots(self, A, x, first, last):
+        out = np.full(len(A), 77, A.dtype)
+        short_dots(A, x, first, last, out)
+        np.testing.assert_array_equal(out[first:last], (A @ x)[first:last])
+        assert (out[:first] == 77).all()
+        assert (out[last:] == 77).all()
 
     def test_arrays_may_begin_at_any_element(self, dtype):
         for size in (1, 15, 64, 150):
-            buffer = np.random.default_rng(size).integers(0, 4, size + 64 + 2 * size).astype(dtype)
+            buffer = np.random.default_rng(size).integers(0, 4, 64 + 9 * size).astype(dtype)
             for start in range(64 // np.dtype(dtype).itemsize):
                 x, out = buffer[start : start + size], np.empty(1, dtype)
                 largest_elements(x, out)
                 assert out[0] == x.max()
                 assert index_of_largest(x) == x.argmax()
-                A, products = buffer[start : start + 2 * size].reshape(2, size), np.zeros(2, dtype)
-                short_dots(A, x, 0, 2, products)
+                A, products = buffer[start : start + 9 * size].reshape(9, size), np.zeros(9, dtype)
+                short_dots(A, x, 0, 9, products)
                 np.testing.assert_array_equal(products, (A @ x).astype(dtype))
 
 
