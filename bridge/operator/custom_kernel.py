@@ -8,17 +8,29 @@ from typing import Any
 import jax
 
 from bridge.agreement import REFERENCE_BACKEND, check_rtol
+from bridge.debug.mode import operator_mode
+from bridge.environment import VARIABLES
 from bridge.errors import BackendError
 from bridge.operator.call.declared import Rules
 from bridge.operator.call.interface import Interface
 from bridge.operator.call.operator_call import OperatorCall
 from bridge.operator.choice.candidates import NO_WINNERS, Choice, candidate, choose
 from bridge.operator.choice.explanation import Explanation, explain, preference_source
-from bridge.operator.choice.preference import DEFAULT, preferred_backends
+from bridge.operator.choice.preference import DEFAULT, preferred, preferred_backends
 from bridge.operator.choice.registry import Snapshot, canonical_platform
 from bridge.operator.debugging import in_current_mode
 from bridge.operator.definition import OperatorDefinition
-from bridge.operator.eager import EagerPrograms, Program, kernels_of, key_of, note_concrete, shared
+from bridge.operator.eager import (
+    BACKEND,
+    DEBUG,
+    EagerPrograms,
+    Program,
+    concrete,
+    kernels_of,
+    key_of,
+    note_concrete,
+    shared,
+)
 from bridge.operator.rules.application import apply, run
 from bridge.operator.static_parameters import Parameters
 from bridge.operator.tuning.entrants import check_alone, device_of, entrants
@@ -67,25 +79,45 @@ class CustomKernel(OperatorDefinition):
             SignatureError: ``outs`` is malformed; an argument is a container of arrays; or (when lowered) the kernel
                 returns other shapes and dtypes than ``outs``.
         """
+        snapshot, rules = self._registry.snapshot, self._declarations.rules
+        # What follows is written out here, because each call of a function takes a hundredth of an eager call.
+        of_snapshot, of_rules, of_winners, plain = self._programs.plain
+        if (
+            plain is not None
+            and of_snapshot is snapshot
+            and of_rules is rules
+            and of_winners is self._winners.latest
+            and outs is None
+            and backend is None
+            and not parameters
+            and operator_mode.get() is None
+            and not preferred.get()
+            and DEBUG not in VARIABLES
+            and BACKEND not in VARIABLES
+        ):
+            for arg in args:
+                if type(arg) not in concrete:
+                    break
+            else:
+                return plain(*args)
         try:
             key = key_of(args, outs, backend, parameters)
         except (TypeError, AttributeError):  # something in it is not what it should be: the long way says what
             key = None
         of_snapshot, of_rules, of_winners, programs = self._programs.current
-        snapshot, rules = self._registry.snapshot, self._declarations.rules
         program = programs.get(key)  # nothing has the key None
         if program is not None and of_snapshot is snapshot and of_rules is rules and of_winners is self._winners.latest:
             return program(*args)
         if key is None and note_concrete(args):  # the first call of this process with such arrays
             return self(*args, outs=outs, backend=backend, **parameters)
         outputs, static = self._interface.checked(args, outs, parameters)
-        preferred = self._preferred(backend)
-        call = self._call(args, outputs, static, snapshot, rules, preferred)
+        backends = self._preferred(backend)
+        call = self._call(args, outputs, static, snapshot, rules, backends)
         if key is None:
             return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
         winners = self._winners.latest  # read by the choice
         declared = None if outs is None else outputs
-        program = self._program(declared, static, snapshot, rules, preferred)
+        program = self._program(declared, static, snapshot, rules, backends)
         results = program(*args)
         self._programs.add(key, program, snapshot, rules, winners)
         return results

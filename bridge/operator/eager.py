@@ -36,20 +36,21 @@ _SIMPLE = frozenset({bool, int, str, bytes, type(None)})
 
 _NUMBERS = frozenset("?biufc")
 
-_DEBUG, _BACKEND = encoded(mode.VARIABLE), encoded(preference.VARIABLE)
+DEBUG, BACKEND = encoded(mode.VARIABLE), encoded(preference.VARIABLE)
+"""The names of environment variables, for :data:`bridge.environment.VARIABLES`."""
 
-_PLAIN = "plain"
-"""The key of the commonest call, which passes arrays only. Python keeps the hash of a string."""
+PLAIN = (None, NOTHING)
+"""The key of the commonest call: it passes arrays only, and no backend is preferred."""
 
-_concrete: set[type] = set()
+concrete: set[type] = set()
 """The types of JAX's arrays that hold values. JAX does not name them in public, so calls add them here."""
 
 
 def note_concrete(args: tuple[Any, ...]) -> bool:
     """Notes the types of JAX's arrays that hold values. Returns whether one of them is new."""
     arrays = (arg for arg in args if isinstance(arg, jax.Array) and not isinstance(arg, jax.core.Tracer))
-    new = set(map(type, arrays)) - _concrete
-    _concrete.update(new)
+    new = set(map(type, arrays)) - concrete
+    concrete.update(new)
     return bool(new)
 
 
@@ -60,13 +61,11 @@ def key_of(args: tuple[Any, ...], outs: Any, backend: str | None, parameters: Ma
     ``jax.ShapeDtypeStruct`` or sequence of them, a parameter is not hashable, or a debug mode is in force.
     """
     for arg in args:
-        if type(arg) not in _concrete and not (type(arg) is np.ndarray and arg.dtype.kind in _NUMBERS):
+        if type(arg) not in concrete and not (type(arg) is np.ndarray and arg.dtype.kind in _NUMBERS):
             return None
-    if operator_mode.get() is not None or (_DEBUG in VARIABLES and current_mode()):
+    if operator_mode.get() is not None or (DEBUG in VARIABLES and current_mode()):
         return None
     if outs is None:
-        if not parameters and backend is None and _BACKEND not in VARIABLES and not preferred.get():
-            return _PLAIN
         spec: Any = None
     elif type(outs) is jax.ShapeDtypeStruct:
         spec = (outs.shape, outs.dtype, *map(type, outs.shape))
@@ -75,7 +74,7 @@ def key_of(args: tuple[Any, ...], outs: Any, backend: str | None, parameters: Ma
     else:
         return None
     if backend is None:
-        names: Any = preferred.get() or (preferred_backends() if _BACKEND in VARIABLES else NOTHING)
+        names: Any = preferred.get() or (preferred_backends() if BACKEND in VARIABLES else NOTHING)
     elif type(backend) is str:
         names = backend
     else:
@@ -125,11 +124,13 @@ class EagerPrograms:
     Attributes:
         current: The kernels, the rules and the winners that the programs were made from, and the programs by key. The
             programs count as long as the operator has these very objects: a change replaces them.
+        plain: Likewise, with the program of the key :data:`PLAIN`, which a call finds without making a key.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.current: tuple[Any, Any, Any, dict[Hashable, Program]] = (None, None, None, {})
+        self.plain: tuple[Any, Any, Any, Program | None] = (None, None, None, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return EagerPrograms, ()  # a copy finds the programs by their content
@@ -144,3 +145,5 @@ class EagerPrograms:
             if len(programs) >= KEPT:
                 del programs[next(iter(programs))]
             programs[key] = program
+            if key == PLAIN:
+                self.plain = snapshot, rules, winners, program

@@ -211,7 +211,7 @@ def store_sums(typingctx, out, start, several):  # type: ignore[no-untyped-def]
             half = width // 2
             lower = [lane for lane in range(2 * lanes.count) if lane % width < half]
             upper = [lane + half for lane in lower]
-            values = [add(_chosen(builder, *pair, lower), _chosen(builder, *pair, upper)) for pair in pairs]
+            values = [add(_chosen(builder, a, b, lower), _chosen(builder, a, b, upper)) for a, b in pairs]
             width = half
         sums = _chosen(builder, values[0], values[0], range(several.count))
         data = context.make_array(out)(context, builder, args[0]).data

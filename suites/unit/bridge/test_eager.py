@@ -46,7 +46,7 @@ def test_a_repeated_call_traces_nothing():
 def test_the_first_call_of_a_process_is_traced_once():
     traced = []
     op = operator(lambda outs, **_: lambda x: traced.append(1) or x)
-    eager._concrete.clear()
+    eager.concrete.clear()
     op(X), op(X)
     assert len(traced) == 1
 
@@ -98,6 +98,15 @@ def test_a_kernel_that_is_registered_later_runs_from_the_next_call_on():
     assert op(X, factor=2.0)[1] == op(X, factor=2.0)[1] == 2
     op.def_jnp_kernel(lambda outs, **_: lambda x: x + 100)
     assert op(X, factor=2.0)[1] == 101
+
+
+def test_a_rule_that_is_declared_later_counts_from_the_next_call_on():
+    traced = []
+    op = operator(lambda outs, **_: lambda x: traced.append(1) or x)
+    op(X), op(X)
+    op.def_jvp(lambda outs, **_: lambda primals, tangents: (primals, tangents))
+    op(X), op(X)
+    assert len(traced) == 2
 
 
 def test_a_default_that_is_set_later_counts_from_the_next_call_on():
