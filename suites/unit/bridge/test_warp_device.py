@@ -89,6 +89,34 @@ class TestLaunchShape:
         assert grids == [(65537, 1, 1), (65536, 2, 1)]
 
 
+def negated(x: kernels.VECTOR, out: kernels.VECTOR):
+    i = wp.tid()
+    out[i] = -x[i]
+
+
+@pytest.mark.skipif(not hasattr(wp.config, "default_grid_stride"), reason="in this Warp every kernel loops")
+class TestLoopOverTheGrid:
+    """Warp's own launcher may start fewer blocks than a kernel needs. The bridge never does."""
+
+    @pytest.mark.parametrize("backward", [False, True])
+    @pytest.mark.parametrize("options", [{}, {"grid_stride": False}])
+    def test_a_kernel_has_none(self, options, backward):
+        assert self.loops({**options, "enable_backward": backward}, {}) == (False, False)
+
+    @pytest.mark.parametrize(
+        ("options", "of_module"), [({"grid_stride": True}, {}), ({}, {"default_grid_stride": True})]
+    )
+    def test_a_kernel_that_asks_for_one_keeps_it(self, options, of_module):
+        assert self.loops(options, of_module) == (True, True)
+
+    def loops(self, options, of_module):
+        """Whether the code has the loop, and whether the launch counts on it."""
+        module = wp.Module("loops", None)
+        module.options |= of_module
+        made = generated(wp.Kernel(negated, key="negated", module=module, options=options), "cuda", 128)
+        return "_idx += " in made.source, made.kernel.grid_stride
+
+
 def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_dims=None, values=()):
     parameters = parameters_of(kernel, num_outputs, in_out)
     options = Options(kernel, parameters, launch_dims, output_dims, None, None, False)
