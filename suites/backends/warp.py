@@ -42,7 +42,7 @@ from suites.backends.warp_blocks import (
     zeros,
 )
 from suites.backends.warp_streams import stream
-from suites.backends.warp_vectors import FOUR, on_gpu, thread_of_block, vectors_of
+from suites.backends.warp_vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
 from suites.backends.wrapped import arguments_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import specs
@@ -63,6 +63,7 @@ __all__ = [
     "WarpKernel",
     "add_up",
     "add_up_parts",
+    "block_of",
     "blocks",
     "kernel_with",
     "on_gpu",

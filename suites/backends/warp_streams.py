@@ -3,7 +3,7 @@
 from typing import Any
 
 from suites.backends.warp_blocks import STREAM_TILE, kernel_with, scalar, wp
-from suites.backends.warp_vectors import FOUR, on_gpu, thread_of_block, vectors_of
+from suites.backends.warp_vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
 
 
 def stream(operation: Any, dtype: str, inputs: int) -> Any:
@@ -19,21 +19,19 @@ def stream(operation: Any, dtype: str, inputs: int) -> Any:
         inputs: 1 or 2.
     """
     vector = wp.array(dtype=scalar(dtype))
-    four, load, store, aligned = vectors_of(dtype)
+    vectors = vectors_of(dtype)
+    four, aligned, load, store = vectors.kind, vectors.aligned, vectors.load_within, vectors.store_within
 
     if inputs == 1:
 
         @kernel_with(operation)
         def stream(x: vector, out: vector):
-            first = wp.tid() * STREAM_TILE
+            first = block_of(wp.tid()) * STREAM_TILE
             if on_gpu():
                 i = first + thread_of_block() * FOUR
-                if i + FOUR <= out.shape[0] and aligned(x) and aligned(out):
-                    v = load(x, i)
-                    store(out, i, four(operation(v[0]), operation(v[1]), operation(v[2]), operation(v[3])))
-                else:
-                    for j in range(i, wp.min(i + FOUR, out.shape[0])):
-                        out[j] = operation(x[j])
+                in_vectors = i + FOUR <= out.shape[0] and aligned(x) and aligned(out)
+                v = load(x, i, in_vectors)
+                store(out, i, in_vectors, four(operation(v[0]), operation(v[1]), operation(v[2]), operation(v[3])))
             elif first + STREAM_TILE <= out.shape[0]:
                 whole = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
                 wp.tile_store(out, wp.tile_map(operation, whole), offset=first, bounds_check=False)
@@ -45,24 +43,13 @@ def stream(operation: Any, dtype: str, inputs: int) -> Any:
 
         @kernel_with(operation)
         def stream(x: vector, y: vector, out: vector):
-            first = wp.tid() * STREAM_TILE
+            first = block_of(wp.tid()) * STREAM_TILE
             if on_gpu():
                 i = first + thread_of_block() * FOUR
-                if i + FOUR <= out.shape[0] and aligned(x) and aligned(y) and aligned(out):
-                    v, w = load(x, i), load(y, i)
-                    store(
-                        out,
-                        i,
-                        four(
-                            operation(v[0], w[0]),
-                            operation(v[1], w[1]),
-                            operation(v[2], w[2]),
-                            operation(v[3], w[3]),
-                        ),
-                    )
-                else:
-                    for j in range(i, wp.min(i + FOUR, out.shape[0])):
-                        out[j] = operation(x[j], y[j])
+                in_vectors = i + FOUR <= out.shape[0] and aligned(x) and aligned(y) and aligned(out)
+                v, w = load(x, i, in_vectors), load(y, i, in_vectors)
+                both = four(operation(v[0], w[0]), operation(v[1], w[1]), operation(v[2], w[2]), operation(v[3], w[3]))
+                store(out, i, in_vectors, both)
             elif first + STREAM_TILE <= out.shape[0]:
                 a = wp.tile_load(x, shape=STREAM_TILE, offset=first, bounds_check=False)
                 b = wp.tile_load(y, shape=STREAM_TILE, offset=first, bounds_check=False)

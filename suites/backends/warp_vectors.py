@@ -8,6 +8,7 @@ A vector must lie at a multiple of its size. So a kernel asks whether its arrays
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bridge.languages.warp.declared_uses import declare_reader, declare_writer
@@ -44,7 +45,21 @@ def thread_of_block() -> int:  # type: ignore[empty-body]
     ...
 
 
-_TYPE = "struct alignas({alignment}) Vector {{ {element} at[{width}]; }};"
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+#else
+    return tid;
+#endif
+""")
+def block_of(tid: int) -> int:  # type: ignore[empty-body]
+    """The number of this block, which is what ``wp.tid()`` returns in a launch of :func:`blocks`.
+
+    There Warp divides by the threads of a block, in 64 bits, because its code does not know their number. On a GPU the
+    compiler leaves this out where only this function uses the result.
+    """
+    ...
+
 
 _LOAD = """
 #if defined(__CUDA_ARCH__)
@@ -91,6 +106,55 @@ _ADJOINT_OF_STORE = """
 _NO_STORE = "return;"
 """What an adjoint does where it runs a kernel once more: the results are there."""
 
+_LOAD_WITHIN = """
+    wp::vec_t<{width}, {element}> found;
+#if defined(__CUDA_ARCH__)
+    if (whole) {{
+        {type}
+        const Vector loaded = *(const Vector*)(x.data + i);
+        #pragma unroll
+        for (int k = 0; k < {width}; ++k)
+            found.c[k] = loaded.at[k];
+        return found;
+    }}
+#endif
+    #pragma unroll
+    for (int k = 0; k < {width}; ++k)
+        if (i + k < x.shape[0])
+            found.c[k] = x.data[i + k];
+    return found;
+"""
+
+_ADJOINT_OF_LOAD_WITHIN = """
+    for (int k = 0; k < {width}; ++k)
+        if (i + k < x.shape[0])
+            wp::adj_address(x, i + k, adj_x, i + k, adj_ret.c[k]);
+"""
+
+_STORE_WITHIN = """
+#if defined(__CUDA_ARCH__)
+    if (whole) {{
+        {type}
+        Vector stored;
+        #pragma unroll
+        for (int k = 0; k < {width}; ++k)
+            stored.at[k] = values.c[k];
+        *(Vector*)(x.data + i) = stored;
+        return;
+    }}
+#endif
+    #pragma unroll
+    for (int k = 0; k < {width}; ++k)
+        if (i + k < x.shape[0])
+            x.data[i + k] = values.c[k];
+"""
+
+_ADJOINT_OF_STORE_WITHIN = """
+    for (int k = 0; k < {width}; ++k)
+        if (i + k < x.shape[0])
+            wp::adj_array_store(x, i + k, values.c[k], adj_x, i + k, adj_values.c[k]);
+"""
+
 _ALIGNED = """
     return (unsigned long long)x.data % {bytes} == 0;
 """
@@ -104,12 +168,32 @@ class Vectors(NamedTuple):
         load: The function of an array and an index that loads a vector; the index is a multiple of the width.
         store: The function of an array, an index and a vector that stores it.
         aligned: The function of an array that says whether it begins at a multiple of VECTOR_BYTES.
+        load_within: The function of an array, an index, and whether ``load`` may be used. If not, it loads one by one,
+            and gives zeros beyond the end.
+        store_within: The function of an array, an index, whether ``store`` may be used, and a vector. If not, it stores
+            one by one, and nothing beyond the end.
     """
 
     kind: Any
     load: Any
     store: Any
     aligned: Any
+    load_within: Any
+    store_within: Any
+
+
+def snippet_for(dtype: str, vector: int, **words: Any) -> Callable[..., str]:
+    """Makes the function that fills in the words of a snippet in C++.
+
+    Args:
+        dtype: The dtype of the elements.
+        vector: Elements of a vector.
+        **words: Further words.
+    """
+    alignment = min(VECTOR_BYTES, vector * wp.types.type_size_in_bytes(scalar(dtype)))
+    element = f"wp::{dtype}"
+    kind = f"struct alignas({alignment}) Vector {{ {element} at[{vector}]; }};"
+    return functools.partial(str.format, element=element, type=kind, bytes=VECTOR_BYTES, **words)
 
 
 @functools.cache
@@ -122,26 +206,24 @@ def vectors_of(dtype: str, width: int = FOUR) -> Vectors:
     """
     element = scalar(dtype)
     array, kind = wp.array(dtype=element), wp.types.vector(width, element)
-    itemsize = wp.types.type_size_in_bytes(element)
-    words: dict[str, Any] = {
-        "element": f"wp::{dtype}",
-        "width": width,
-        "alignment": min(VECTOR_BYTES, width * itemsize),
-        "bytes": VECTOR_BYTES,
-    }
-    words["type"] = _TYPE.format(**words)
-
-    def snippet(text: str) -> str:
-        return text.format(**words)
+    words = snippet_for(dtype, width, width=width)
 
     # Warp reads the type of a result only behind this one decorator.
-    @wp.func_native(snippet(_LOAD), snippet(_ADJOINT_OF_LOAD))
+    @wp.func_native(words(_LOAD), words(_ADJOINT_OF_LOAD))
     def load(x: array, i: int) -> kind: ...
 
-    @wp.func_native(snippet(_STORE), snippet(_ADJOINT_OF_STORE), _NO_STORE)
+    @wp.func_native(words(_STORE), words(_ADJOINT_OF_STORE), _NO_STORE)
     def store(x: array, i: int, values: kind): ...
 
-    @wp.func_native(snippet(_ALIGNED))
+    @wp.func_native(words(_ALIGNED))
     def aligned(x: array) -> bool: ...  # type: ignore[empty-body]
 
-    return Vectors(kind, declare_reader(load), declare_writer(store), declare_reader(aligned))
+    @wp.func_native(words(_LOAD_WITHIN), words(_ADJOINT_OF_LOAD_WITHIN))
+    def load_within(x: array, i: int, whole: bool) -> kind: ...
+
+    @wp.func_native(words(_STORE_WITHIN), words(_ADJOINT_OF_STORE_WITHIN), _NO_STORE)
+    def store_within(x: array, i: int, whole: bool, values: kind): ...
+
+    readers, writers = map(declare_reader, (load, aligned, load_within)), map(declare_writer, (store, store_within))
+    (load, aligned, load_within), (store, store_within) = readers, writers
+    return Vectors(kind, load, store, aligned, load_within, store_within)

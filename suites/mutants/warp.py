@@ -24,7 +24,7 @@ from suites.backends.warp import (
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
-from suites.ops.csr_matmat import MOST_FOURS, csr_matmat_fours_warp
+from suites.ops.csr_matmat import MOST_FOURS, csr_matmat_fours_warp, groups_of
 from suites.ops.csr_matmat import OPERATOR as CSR_MATMAT
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
 from suites.ops.csr_matvec import csr_matvec_warp
@@ -63,7 +63,7 @@ def lost_nan_warp(dtype):
 def whole_vectors_warp(dtype):
     """A thread takes four neighbours."""
     element = scalar(dtype)
-    four, load, store, _ = vectors_of(dtype)
+    four, load, store, *_ = vectors_of(dtype)
 
     @wp.kernel(module="unique", enable_backward=False)
     def relu(x: wp.array(dtype=element), out: wp.array(dtype=element)):
@@ -86,8 +86,11 @@ def first_columns(inputs, outs):
     (rows, columns), dtype = outs[0].shape, str(outs[0].dtype)
     if columns <= MOST_FOURS * FOUR or columns % FOUR != 0:
         return CSR_MATMAT.kernels[Backend.WARP].make(inputs, outs)
+    width, groups = groups_of(columns)
     return bridge.jax_kernel(
-        csr_matmat_fours_warp(dtype), launch_dims=(1, rows, MOST_FOURS), output_dims=(rows, columns)
+        csr_matmat_fours_warp(dtype, width, groups),
+        launch_dims=(1, rows * width * groups),
+        output_dims=(rows, columns),
     )
 
 

@@ -42,7 +42,9 @@ HELPERS = (
     "suites.backends.numba_cuda_vectors",
     "suites.backends.numba_cuda_warps",
     "suites.backends.warp_blocks",
+    "suites.backends.warp_rows",
     "suites.backends.warp_streams",
+    "suites.backends.warp_thresholds",
     "suites.backends.warp_vectors",
 )
 """The modules of functions that several operators' kernels call."""

@@ -25,6 +25,7 @@ from suites.backends.numba_cuda import (
 from suites.backends.warp import (
     FOUR,
     STREAM_TILE,
+    block_of,
     kernel_with,
     on_gpu,
     per_stream_tile,
@@ -33,6 +34,7 @@ from suites.backends.warp import (
     vectors_of,
     wp,
 )
+from suites.backends.warp_thresholds import threshold_of
 
 
 @numba.njit
@@ -118,17 +120,8 @@ def lif_step_tiles(dtype):
     def integrated_by(v: element, current: element, leak: element, rest: element, step: element):
         return v + step * (-(v - rest) * leak + current)
 
-    @wp.func
-    def reached(v: element, threshold: element):
-        return wp.where(v >= threshold, 1, 0)
-
-    @wp.func
-    def after_reset(v: element, threshold: element, rest: element):
-        return wp.where(v >= threshold, rest, v)
-
-    four, load, store, aligned = vectors_of(dtype)
-    whole_numbers = vectors_of("int32")
-    four_spikes, store_spikes, aligned_spikes = whole_numbers.kind, whole_numbers.store, whole_numbers.aligned
+    four, load, aligned = vectors_of(dtype).kind, vectors_of(dtype).load_within, vectors_of(dtype).aligned
+    aligned_spikes, (reached, after_reset, store_after) = vectors_of("int32").aligned, threshold_of(dtype)
 
     @kernel_with(integrated_by, reached, after_reset, enable_backward=False)
     def lif_step(
@@ -141,33 +134,20 @@ def lif_step_tiles(dtype):
         V_out: vector,
         spikes: wp.array(dtype=wp.int32),
     ):
-        first = wp.tid() * STREAM_TILE
+        first = block_of(wp.tid()) * STREAM_TILE
         if on_gpu():
             i = first + thread_of_block() * FOUR
             leak, threshold, rest, step = tau_inv[0], V_th[0], V_rest[0], dt[0]
-            in_vectors = aligned(V) and aligned(current) and aligned(V_out) and aligned_spikes(spikes)
-            if in_vectors and i + FOUR <= V.shape[0]:
-                u, w = load(V, i), load(current, i)
-                a = integrated_by(u[0], w[0], leak, rest, step)
-                b = integrated_by(u[1], w[1], leak, rest, step)
-                c = integrated_by(u[2], w[2], leak, rest, step)
-                d = integrated_by(u[3], w[3], leak, rest, step)
-                fires = four_spikes(
-                    reached(a, threshold), reached(b, threshold), reached(c, threshold), reached(d, threshold)
-                )
-                store_spikes(spikes, i, fires)
-                after = four(
-                    after_reset(a, threshold, rest),
-                    after_reset(b, threshold, rest),
-                    after_reset(c, threshold, rest),
-                    after_reset(d, threshold, rest),
-                )
-                store(V_out, i, after)
-            else:
-                for j in range(i, wp.min(i + FOUR, V.shape[0])):
-                    single = integrated_by(V[j], current[j], leak, rest, step)
-                    spikes[j] = reached(single, threshold)
-                    V_out[j] = after_reset(single, threshold, rest)
+            alike = aligned(V) and aligned(current) and aligned(V_out) and aligned_spikes(spikes)
+            in_vectors = alike and i + FOUR <= V.shape[0]
+            u, w = load(V, i, in_vectors), load(current, i, in_vectors)
+            after = four(
+                integrated_by(u[0], w[0], leak, rest, step),
+                integrated_by(u[1], w[1], leak, rest, step),
+                integrated_by(u[2], w[2], leak, rest, step),
+                integrated_by(u[3], w[3], leak, rest, step),
+            )
+            store_after(spikes, V_out, i, in_vectors, after, threshold, rest)
         elif first + STREAM_TILE <= V.shape[0]:
             potential = wp.tile_load(V, shape=STREAM_TILE, offset=first, bounds_check=False)
             drive = wp.tile_load(current, shape=STREAM_TILE, offset=first, bounds_check=False)

@@ -48,7 +48,8 @@ from suites.backends.numba_cuda import (
     sum_of_lanes,
     tree_of,
 )
-from suites.backends.warp import FOUR, SIDE, TILE, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
+from suites.backends.warp import FOUR, SIDE, TILE, block_of, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
+from suites.backends.warp_rows import PART, rows_of, threads_for
 
 
 @numba.njit
@@ -320,14 +321,15 @@ def _launch(inputs, outs):
 
 
 @functools.cache
-def matvec_warp(dtype):
+def matvec_warp(dtype, rows_of=rows_of):
     """A block for each row. Its threads take turns at the columns, and each adds up sums of BLOCK products.
 
-    On a GPU a thread takes four neighbours at a time, and has four chains of additions.
+    On a GPU a thread has PART chains of additions, and as many loads of vectors of A and of x under way at once.
     """
     element = scalar(dtype)
     vector = wp.array(dtype=element)
-    four, load, _, aligned = vectors_of(dtype)
+    aligned, rows = vectors_of(dtype).aligned, rows_of(dtype)
+    kept, load, total_of, total_of_block = rows.kind, rows.load, rows.total, rows.total_of_block
 
     @wp.func
     def part(elements: vector, x: vector, lane: int):
@@ -340,28 +342,30 @@ def matvec_warp(dtype):
         return total
 
     @wp.func
-    def part_in_fours(elements: vector, x: vector, lane: int):
-        total = four()
-        for j in range(lane * FOUR, x.shape[0], wp.block_dim() * FOUR):
-            total += wp.cw_mul(load(elements, j), load(x, j))
-        return (total[0] + total[1]) + (total[2] + total[3])
+    def part_in_vectors(elements: vector, x: vector):
+        total = kept()
+        for first in range(0, x.shape[0], PART * wp.block_dim()):
+            total += wp.cw_mul(load(elements, first), load(x, first))
+        return total_of(total)
 
     @wp.kernel(module="unique")
     def matvec(A: wp.array2d(dtype=element), x: vector, out: vector):
-        row, lane = wp.tid(), thread_of_block()
-        elements, total = A[row], element(0)
+        row, lane = block_of(wp.tid()), thread_of_block()
+        elements = A[row]
         if on_gpu() and x.shape[0] % FOUR == 0 and aligned(elements) and aligned(x):
-            total = part_in_fours(elements, x, lane)
+            total = total_of_block(part_in_vectors(elements, x))
+            if lane == 0:
+                out[row] = total
         else:
-            total = part(elements, x, lane)
-        wp.tile_store(out, wp.tile_sum(wp.tile(total)), offset=row)
+            wp.tile_store(out, wp.tile_sum(wp.tile(part(elements, x, lane))), offset=row)
 
     return matvec
 
 
 def _launch_warp(inputs, outs):
     _check_columns(*inputs)
-    return {**blocks(outs[0].shape[0]), "output_dims": outs[0].shape}
+    rows, columns = inputs[0].shape
+    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}
 
 
 @functools.cache

@@ -45,7 +45,8 @@ from suites.backends.numba_cuda import (
     sum_of_lanes,
     tree_of,
 )
-from suites.backends.warp import FOUR, TILE_THREADS, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
+from suites.backends.warp import FOUR, block_of, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
+from suites.backends.warp_rows import PART, rows_of, threads_for
 
 
 @numba.njit
@@ -266,11 +267,14 @@ def _launch(inputs, outs):
 
 
 @functools.cache
-def softmax_warp(dtype):
-    """A block for each row. Its threads take turns at the columns, on a GPU at four neighbours at a time."""
+def softmax_warp(dtype, rows_of=rows_of):
+    """A block for each row. On a GPU its threads keep the row in registers, if it has whole vectors and fits."""
     element = scalar(dtype)
     matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
-    four, load, store, aligned = vectors_of(dtype)
+    four, load, store, aligned, *_ = vectors_of(dtype)
+    rows = rows_of(dtype)
+    load_part, store_part, powers_of, total_of = rows.load_or_least, rows.store, rows.powers, rows.total
+    largest_of, largest_of_block, total_of_block = rows.largest, rows.largest_of_block, rows.total_of_block
 
     @wp.func
     def larger_of(a: element, b: element):
@@ -313,36 +317,34 @@ def softmax_warp(dtype):
 
     @wp.kernel(module="unique")
     def softmax(x: matrix, out: matrix):
-        row, lane = wp.tid(), thread_of_block()
+        row, lane = block_of(wp.tid()), thread_of_block()
         own, result = x[row], out[row]
         in_vectors = on_gpu() and own.shape[0] % FOUR == 0 and aligned(own) and aligned(result)
-        center = wp.tile_max(wp.tile(largest(own, in_vectors, lane)))[0]
-        total = element(0)
-        if in_vectors:  # noqa: SIM108  Warp would compute both sides of a conditional expression
-            total = sum_of_exp_in_fours(own, lane, center)
+        if in_vectors and own.shape[0] <= PART * wp.block_dim():
+            part = load_part(own, 0)
+            powers = powers_of(part, largest_of_block(largest_of(part)))
+            store_part(result, 0, powers * (element(1) / total_of_block(total_of(powers))))
         else:
-            total = sum_of_exp(own, lane, center)
-        scale = element(1) / wp.tile_sum(wp.tile(total))[0]
-        if in_vectors:
-            for j in range(lane * FOUR, own.shape[0], wp.block_dim() * FOUR):
-                store(result, j, exp_of(load(own, j), center) * scale)
-        else:
-            for j in range(lane, own.shape[0], wp.block_dim()):
-                result[j] = wp.exp(own[j] - center) * scale
+            center = wp.tile_max(wp.tile(largest(own, in_vectors, lane)))[0]
+            total = element(0)
+            if in_vectors:  # noqa: SIM108  Warp would compute both sides of a conditional expression
+                total = sum_of_exp_in_fours(own, lane, center)
+            else:
+                total = sum_of_exp(own, lane, center)
+            scale = element(1) / wp.tile_sum(wp.tile(total))[0]
+            if in_vectors:
+                for j in range(lane * FOUR, own.shape[0], wp.block_dim() * FOUR):
+                    store(result, j, exp_of(load(own, j), center) * scale)
+            else:
+                for j in range(lane, own.shape[0], wp.block_dim()):
+                    result[j] = wp.exp(own[j] - center) * scale
 
     return softmax
 
 
-LONG = 2048
-"""The fewest columns of long rows. More threads share one, so that few are at work at once, and stay in the cache."""
-
-LONG_THREADS = 256
-"""Threads that share a long row."""
-
-
 def _launch_warp(inputs, outs):
     rows, columns = outs[0].shape
-    return {**blocks(rows, LONG_THREADS if columns >= LONG else TILE_THREADS), "output_dims": outs[0].shape}
+    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}
 
 
 def _chain(columns):

@@ -34,6 +34,7 @@ from suites.backends.numba_cuda import (
 from suites.backends.warp import (
     FOUR,
     STREAM_TILE,
+    block_of,
     kernel_with,
     on_gpu,
     per_stream_tile,
@@ -42,6 +43,7 @@ from suites.backends.warp import (
     vectors_of,
     wp,
 )
+from suites.backends.warp_thresholds import threshold_of
 
 
 @numba.njit
@@ -137,42 +139,16 @@ def spike_reset_tiles(dtype):
     element = scalar(dtype)
     vector = wp.array(dtype=element)
 
-    @wp.func
-    def reached(v: element, threshold: element):
-        return wp.where(v >= threshold, 1, 0)
-
-    @wp.func
-    def after_reset(v: element, threshold: element, rest: element):
-        return wp.where(v >= threshold, rest, v)
-
-    four, load, store, aligned = vectors_of(dtype)
-    whole_numbers = vectors_of("int32")
-    four_spikes, store_spikes, aligned_spikes = whole_numbers.kind, whole_numbers.store, whole_numbers.aligned
+    load, aligned = vectors_of(dtype).load_within, vectors_of(dtype).aligned
+    aligned_spikes, (reached, after_reset, store_after) = vectors_of("int32").aligned, threshold_of(dtype)
 
     @kernel_with(reached, after_reset, enable_backward=False)
     def spike_reset(V: vector, V_th: vector, V_rest: vector, spikes: wp.array(dtype=wp.int32), V_out: vector):
-        first = wp.tid() * STREAM_TILE
+        first = block_of(wp.tid()) * STREAM_TILE
         if on_gpu():
             i = first + thread_of_block() * FOUR
-            threshold, rest = V_th[0], V_rest[0]
-            if i + FOUR <= V.shape[0] and aligned(V) and aligned_spikes(spikes) and aligned(V_out):
-                u = load(V, i)
-                a, b, c, d = u[0], u[1], u[2], u[3]
-                fires = four_spikes(
-                    reached(a, threshold), reached(b, threshold), reached(c, threshold), reached(d, threshold)
-                )
-                store_spikes(spikes, i, fires)
-                after = four(
-                    after_reset(a, threshold, rest),
-                    after_reset(b, threshold, rest),
-                    after_reset(c, threshold, rest),
-                    after_reset(d, threshold, rest),
-                )
-                store(V_out, i, after)
-            else:
-                for j in range(i, wp.min(i + FOUR, V.shape[0])):
-                    spikes[j] = reached(V[j], threshold)
-                    V_out[j] = after_reset(V[j], threshold, rest)
+            in_vectors = i + FOUR <= V.shape[0] and aligned(V) and aligned_spikes(spikes) and aligned(V_out)
+            store_after(spikes, V_out, i, in_vectors, load(V, i, in_vectors), V_th[0], V_rest[0])
         elif first + STREAM_TILE <= V.shape[0]:
             v = wp.tile_load(V, shape=STREAM_TILE, offset=first, bounds_check=False)
             wp.tile_store(spikes, wp.tile_map(reached, v, V_th[0]), offset=first, bounds_check=False)
