@@ -1,0 +1,50 @@
+"""Sparse products whose matrix has 200,000 rows and columns, and 200 non-zeros in each row at random columns.
+
+``kernel-bridge bench even_rows.py --device cuda --peers`` times them beside cuSPARSE and brainevent. Nominal size is
+the number of non-zeros. The built-in operators have rows of very different lengths instead.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from suites import Sizes
+from suites.numerics.sparse import csr
+from suites.ops import operators
+
+EACH = 200
+"""Non-zeros of a row."""
+
+SIZES = Sizes(check=(2000,), large=100_000, cuda_quick=(40_000_000,), cuda_full=(40_000_000,))
+
+
+def _values(random, count):
+    return random.standard_normal(count, np.float32)
+
+
+def _on_even_rows(name, operator, others):
+    def sample(dtype, size, seed):
+        random = np.random.default_rng(seed)
+        rows = max(size // EACH, 1)
+        data, indices, indptr = csr("float32", np.full(rows, EACH), rows, random)
+        return data.astype(dtype), indices, indptr, *others(random, rows)
+
+    return dataclasses.replace(operators()[operator], name=name, sample=sample, dtypes=("float32",), sizes=SIZES)
+
+
+def _spikes(rate):
+    return lambda random, rows: (random.random(rows) < rate,)
+
+
+def _spikes_and_sums(rate):
+    return lambda random, rows: (random.random(rows) < rate, _values(random, rows))
+
+
+MATVEC = _on_even_rows("csr_matvec_even", "csr_matvec", lambda random, rows: (_values(random, rows),))
+RMATVEC = _on_even_rows(
+    "csr_rmatvec_even", "csr_rmatvec", lambda random, rows: (_values(random, rows), _values(random, rows))
+)
+BINARY_1 = _on_even_rows("csr_binary_matvec_1", "csr_binary_matvec", _spikes(0.01))
+BINARY_10 = _on_even_rows("csr_binary_matvec_10", "csr_binary_matvec", _spikes(0.1))
+EVENTS_1 = _on_even_rows("csr_binary_rmatvec_1", "csr_binary_rmatvec", _spikes_and_sums(0.01))
+EVENTS_10 = _on_even_rows("csr_binary_rmatvec_10", "csr_binary_rmatvec", _spikes_and_sums(0.1))
