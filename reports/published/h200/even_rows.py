@@ -5,10 +5,12 @@ the number of non-zeros. The built-in operators have rows of very different leng
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
-from suites import Sizes
+from suites import Operator, Sizes
+from suites.numerics.arrays import Array
 from suites.numerics.sparse import csr
 from suites.ops import operators
 
@@ -17,26 +19,29 @@ EACH = 200
 
 SIZES = Sizes(check=(2000,), large=100_000, cuda_quick=(40_000_000,), cuda_full=(40_000_000,))
 
+Others = Callable[[np.random.Generator, int], tuple[Array, ...]]
+"""Returns the inputs after the matrix, given a source of numbers and the number of rows."""
 
-def _values(random, count):
+
+def _values(random: np.random.Generator, count: int) -> Array:
     return random.standard_normal(count, np.float32)
 
 
-def _on_even_rows(name, operator, others):
-    def sample(dtype, size, seed):
+def _on_even_rows(name: str, operator: str, others: Others) -> Operator:
+    def sample(dtype: str, size: int, seed: int) -> tuple[Array, ...]:
         random = np.random.default_rng(seed)
         rows = max(size // EACH, 1)
-        data, indices, indptr = csr("float32", np.full(rows, EACH), rows, random)
-        return data.astype(dtype), indices, indptr, *others(random, rows)
+        data, indices, indptr = csr(dtype, np.full(rows, EACH), rows, random)
+        return data, indices, indptr, *others(random, rows)
 
     return dataclasses.replace(operators()[operator], name=name, sample=sample, dtypes=("float32",), sizes=SIZES)
 
 
-def _spikes(rate):
+def _spikes(rate: float) -> Others:
     return lambda random, rows: (random.random(rows) < rate,)
 
 
-def _spikes_and_sums(rate):
+def _spikes_and_sums(rate: float) -> Others:
     return lambda random, rows: (random.random(rows) < rate, _values(random, rows))
 
 
