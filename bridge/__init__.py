@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.ffi.target import TARGETS as _TARGETS
 from bridge.openmp import limit_spinning as _limit_spinning
+from bridge.source.meanings import note_meanings as _note_meanings
 from bridge.source.numba_notes import take_notes as _take_notes
 
 if TYPE_CHECKING:
@@ -145,3 +146,4 @@ for _target in _TARGETS:
     _target.resolve_with(_resolve)
 _limit_spinning()
 _take_notes()
+_note_meanings()

@@ -13,9 +13,11 @@ class Counter:
 
     Attributes:
         extent: How many values it has; None if that is not known.
+        step: What it counts: the variable of a loop goes on by this number.
     """
 
     extent: int | None = None
+    step: int = 1
 
     @property
     def varies(self) -> bool:

@@ -6,28 +6,19 @@ are no notes of code in Numba's disk cache, and of code that was compiled before
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import weakref
 import zlib
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_CODEGEN = "numba.core.codegen"
+from bridge.source.on_import import when_imported
 
 _lowered: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
 
 
 def take_notes() -> None:
     """Makes Numba note what it lowers from now on: at once, or as soon as something imports Numba."""
-    imported = sys.modules.get(_CODEGEN)
-    if imported is None:
-        sys.meta_path.insert(0, _UntilImported())
-    else:
-        _take_notes_in(imported)
+    when_imported("numba.core.codegen", _take_notes_in)
 
 
 def notes_of(library: Any) -> list[str] | None:
@@ -36,37 +27,9 @@ def notes_of(library: Any) -> list[str] | None:
     return None if notes is None else [zlib.decompress(note).decode() for note in notes]
 
 
-class _UntilImported(MetaPathFinder):
-    """Waits until Numba's code generator is imported. The importers that come after it do that."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != _CODEGEN:
-            return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Noting(spec.loader)
-        return spec
-
-
-class _Noting(Loader):
-    """Loads the module as another loader does, and then makes it note what Numba lowers."""
-
-    def __init__(self, loader: Loader):
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        if spec is not None:
-            spec.loader = module.__loader__ = self._loader  # inspect reads the source through it
-        self._loader.exec_module(module)
-        _take_notes_in(module)
+def is_noted(library: Any) -> bool:
+    """Whether a library of code was lowered in this process, since this package was imported."""
+    return library in _lowered
 
 
 def _take_notes_in(codegen: ModuleType) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from bridge.source.element_wise import declare_touched
+from bridge.source.language_rules import declare_touched
 from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, device, widened
 
 NEIGHBOURS = LOADS

@@ -16,9 +16,10 @@ from bridge.languages.native_language import NativeLanguage, NoOptions
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
 from bridge.languages.numba_cpu.linked import Linked
 from bridge.languages.numba_cpu.lowered_code import code_of
+from bridge.languages.numba_cpu.source_rules import rules_of, source_of
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
-from bridge.source.element_wise import ThreadIndices, in_place_pairs
+from bridge.source.element_wise import in_place_pairs
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -115,10 +116,10 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
         compiled = compile_kernel(definition, types)
         linked = Linked(compiled, types, signature, definition.name)
         in_place = in_place_pairs(
-            definition.dispatcher.py_func,
+            source_of(definition.dispatcher),
             [array.rank for array in signature.arrays],
             len(signature.inputs),
-            ThreadIndices(functions=(CPUDispatcher,)),
+            rules_of(compiled),
         )
         return Compiled(code_of(compiled), linked.load, guarded=linked.guarded, in_place=in_place)
 

@@ -24,7 +24,7 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     images_of,
     load_kernel,
 )
-from bridge.languages.numba_cuda.thread_numbers import thread_indices
+from bridge.languages.numba_cuda.thread_numbers import rules_of, source_of
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import Signature
 from bridge.source.element_wise import in_place_pairs
@@ -130,10 +130,10 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
     ) -> Compiled:
         compiled = compile_kernel(definition, signature.arrays)
         in_place = in_place_pairs(
-            definition.dispatcher.py_func,
+            source_of(definition.dispatcher),
             [array.rank for array in signature.arrays],
             len(signature.inputs),
-            thread_indices(options),
+            rules_of(compiled, options),
         )
         return Compiled(
             code_of(compiled), lambda: self._load(definition, options, signature, compiled), in_place=in_place

@@ -1,20 +1,38 @@
-"""Knows the numbers of threads in a launch of a Numba-CUDA kernel."""
+"""Tells the proof of :mod:`bridge.source.element_wise` about Numba-CUDA: its threads, and the code that it compiles."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bridge.languages.launch_shape import LaunchShape
 from bridge.source.affine import Affine, Counter
-from bridge.source.element_wise import ThreadIndices, key_of
+from bridge.source.language_rules import LanguageRules, Source, key_of
+from bridge.source.meanings import LinkedMeanings
 
 _AXES = "xyz"
 
 
-def thread_indices(shape: LaunchShape) -> ThreadIndices:
-    """How a kernel that is launched in this shape learns which thread it is."""
+def source_of(dispatcher: Any) -> Source | None:
+    """The source of a kernel or function; None if Numba-CUDA does not compile it as it stands."""
+    is_plain = dispatcher.targetoptions.get("inline") in (None, False, "never")  # others are not linked
+    return Source(dispatcher.py_func) if is_plain else None
+
+
+def rules_of(compiled: Any, shape: LaunchShape) -> LanguageRules:
+    """What Numba-CUDA makes of the source of a kernel that is compiled and launched in this shape."""
+    meanings = LinkedMeanings(compiled._codelibrary, is_known=lambda library: False)
+    return replace(launch_rules(shape), meanings=meanings.of)
+
+
+def launch_rules(shape: LaunchShape) -> LanguageRules:
+    """What Numba-CUDA makes of the source of a kernel that is launched in this shape."""
     from numba import cuda
     from numba.cuda.dispatcher import CUDADispatcher
+
+    def follow(value: Any) -> Source | None:
+        # A function with explicit signatures converts its arguments.
+        return source_of(value) if isinstance(value, CUDADispatcher) and value._can_compile else None
 
     threads, blocks = [[Counter(extent) for extent in extents] for extents in (shape.block, shape.grid)]
     numbers = [
@@ -39,4 +57,4 @@ def thread_indices(shape: LaunchShape) -> ThreadIndices:
         key_of(cuda.grid): lambda *dimensions: first(numbers, *dimensions),
         key_of(cuda.gridsize): lambda *dimensions: first(counts, *dimensions),
     }
-    return ThreadIndices((*threads, *blocks), attributes, calls, (CUDADispatcher,))
+    return LanguageRules((*threads, *blocks), attributes, calls, follow)

@@ -16,6 +16,7 @@ from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.languages.warp.launch_spec import Spec
 from bridge.languages.warp.thread_counts import in_place_pairs_of
 from bridge.signature.array_types import Signature
+from bridge.source.meanings import Meanings
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,10 @@ class _Warp(NativeLanguage[WarpDefinition, Spec]):
         from bridge.languages.warp.generated import generated
         from bridge.languages.warp.instances import instance_for
 
-        in_place = in_place_pairs_of(definition.function, options, len(signature.inputs))
+        before = Meanings.of(definition.kernel.func)
         made = generated(instance_for(definition.kernel, options), platform, options.block_dim)
+        meanings = before.agreeing(Meanings.of(definition.kernel.func))  # those in the generated code
+        in_place = in_place_pairs_of(meanings, options, len(signature.inputs))
         build = build_host if platform == "cpu" else build_device
         if not available(platform):  # another machine loads it
             return Compiled(made.digest, lambda: build(made, options, signature), in_place=in_place)

@@ -6,18 +6,20 @@ import numba
 import numpy as np
 import pytest
 from numba import prange
-from numba.core.registry import CPUDispatcher
 
 from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.numba_cpu.source_rules import follow, source_of
 from bridge.languages.warp.launch_spec import Argument, Spec
 from bridge.languages.warp.thread_counts import in_place_pairs_of
 from bridge.source.affine import Access, Affine, Counter, are_apart
-from bridge.source.element_wise import ThreadIndices, in_place_pairs
+from bridge.source.element_wise import in_place_pairs
+from bridge.source.language_rules import LanguageRules, Source
+from bridge.source.meanings import Meanings
 from suites.backends.numba_cuda import load, store, tile
 from suites.backends.numba_cuda_vectors import first_neighbour, neighbours, store_neighbours
 from suites.ops.lif_step import lif_step_cuda, lif_step_parallel, lif_step_warp
 
-CPU = ThreadIndices(functions=(CPUDispatcher,))
+CPU = LanguageRules(follow=follow)
 
 
 @numba.njit
@@ -289,7 +291,7 @@ UNSAFE = [
 
 def pairs(kernel):
     rank = 2 if "shape[1]" in "".join(linecache.getlines(__file__)[kernel.py_func.__code__.co_firstlineno :][:6]) else 1
-    return in_place_pairs(kernel.py_func, [rank, rank], 1, CPU)
+    return in_place_pairs(source_of(kernel), [rank, rank], 1, CPU)
 
 
 @pytest.mark.parametrize("kernel", SAFE, ids=lambda kernel: kernel.__name__)
@@ -304,7 +306,7 @@ def test_a_kernel_may_not_work_in_place(kernel):
 
 def test_only_arrays_that_are_used_element_by_element_may_be_overwritten():
     rank = [1] * 8
-    found = in_place_pairs(lif_step_parallel.py_func, rank, 6, CPU)
+    found = in_place_pairs(source_of(lif_step_parallel), rank, 6, CPU)
     assert {(0, 0), (1, 0)} <= found
 
 
@@ -314,16 +316,16 @@ def test_source_that_has_changed_since_shows_nothing(tmp_path):
     namespace = {}
     exec(compile(path.read_text(), str(path), "exec"), namespace)
     path.write_text("def copy(x, out):\n    for i in range(x.size):\n        out[i] = x[i]\n")
-    assert in_place_pairs(namespace["copy"], [1, 1], 1, CPU) == set()
+    assert in_place_pairs(Source(namespace["copy"]), [1, 1], 1, CPU) == set()
     fresh = {}
     exec(compile(path.read_text(), str(path), "exec"), fresh)
-    assert in_place_pairs(fresh["copy"], [1, 1], 1, CPU) == {(0, 0)}
+    assert in_place_pairs(Source(fresh["copy"]), [1, 1], 1, CPU) == {(0, 0)}
 
 
 def test_a_function_without_source_shows_nothing():
     namespace = {}
     exec("def copy(x, out):\n    for i in range(x.size):\n        out[i] = x[i]\n", namespace)
-    assert in_place_pairs(namespace["copy"], [1, 1], 1, CPU) == set()
+    assert in_place_pairs(Source(namespace["copy"]), [1, 1], 1, CPU) == set()
 
 
 class TestNumbaCuda:
@@ -331,9 +333,9 @@ class TestNumbaCuda:
 
     @classmethod
     def pairs(cls, kernel, grid=(4, 1, 1), block=(32, 1, 1), rank=1):
-        from bridge.languages.numba_cuda.thread_numbers import thread_indices
+        from bridge.languages.numba_cuda.thread_numbers import launch_rules
 
-        return in_place_pairs(kernel, [rank, rank], 1, thread_indices(LaunchShape(grid, block)))
+        return in_place_pairs(Source(kernel), [rank, rank], 1, launch_rules(LaunchShape(grid, block)))
 
     def test_a_thread_for_each_element(self):
         cuda = self.cuda
@@ -429,9 +431,11 @@ class TestNumbaCuda:
         assert self.pairs(overlapping) == set()
 
     def test_vectors_of_neighbours_and_their_rest(self):
-        from bridge.languages.numba_cuda.thread_numbers import thread_indices
+        from bridge.languages.numba_cuda.thread_numbers import launch_rules
 
-        found = in_place_pairs(lif_step_cuda.py_func, [1] * 8, 6, thread_indices(LaunchShape((4, 1, 1), (256, 1, 1))))
+        found = in_place_pairs(
+            Source(lif_step_cuda.py_func), [1] * 8, 6, launch_rules(LaunchShape((4, 1, 1), (256, 1, 1)))
+        )
         assert found == {(i, o) for i in (0, 1) for o in (0, 1)}
 
     def test_sums_over_a_block(self):
@@ -449,15 +453,15 @@ class TestWarp:
 
     def pairs(self, function, dims=(64,), ranks=(1, 1), backward=False):
         arguments = tuple(Argument("float32", (), (8,) * rank, buffer) for buffer, rank in enumerate(ranks))
-        return in_place_pairs_of(function, Spec(dims, None, backward, arguments), len(ranks) - 1)
+        return in_place_pairs_of(Meanings.of(function), Spec(dims, None, backward, arguments), len(ranks) - 1)
 
     def test_a_thread_for_each_element(self):
         kernel = lif_step_warp("float32").func
         ranks = (1,) * 8
         arguments = tuple(Argument("float32", (), (8,) * rank, buffer) for buffer, rank in enumerate(ranks))
-        found = in_place_pairs_of(kernel, Spec((64,), None, False, arguments), 6)
+        found = in_place_pairs_of(Meanings.of(kernel), Spec((64,), None, False, arguments), 6)
         assert found == {(i, o) for i in (0, 1) for o in (0, 1)}
-        assert in_place_pairs_of(kernel, Spec((64,), None, True, arguments), 6) == set()
+        assert in_place_pairs_of(Meanings.of(kernel), Spec((64,), None, True, arguments), 6) == set()
 
     def test_another_number_of_dimensions(self):
         import warp as wp

@@ -12,7 +12,7 @@ LOADED = {
     "bridge.errors", "bridge.ffi", "bridge.ffi.forked", "bridge.ffi.native", "bridge.ffi.native.abi",
     "bridge.ffi.native.addresses", "bridge.ffi.native.c_declarations",
     "bridge.ffi.native.table", "bridge.ffi.native.trampoline", "bridge.ffi.target", "bridge.openmp", "bridge.source",
-    "bridge.source.numba_notes",
+    "bridge.source.meanings", "bridge.source.numba_notes", "bridge.source.on_import",
 }  # fmt: skip
 """They register the native handlers, and set what has to be set before Numba is imported."""
 
@@ -77,14 +77,17 @@ def double(x, out):
 from bridge import numba_kernel
 from bridge.source.numba_notes import notes_of
 (compiled,) = double.overloads.values()
-print(notes_of(compiled.library) is not None, sum(type(each).__module__.startswith("bridge") for each in sys.meta_path))
+from bridge.languages.numba_cpu.source_rules import rules_of
+print(notes_of(compiled.library) is not None, rules_of(compiled).meanings(double.py_func) is not None)
+print(*(each._name for each in sys.meta_path if type(each).__module__.startswith("bridge")))
 """
 
 
 @pytest.mark.parametrize("imports", [("import bridge", "import numba"), ("import numba", "import bridge")])
 def test_numba_takes_notes_whether_it_is_imported_before_the_bridge_or_after(imports):
     program = IDENTITY.format(first=imports[0], second=imports[1])
-    assert processes.output("-c", "import sys\n" + program) == "True 0"
+    waits = "numba.cuda.core.compiler"  # nothing has imported it
+    assert processes.output("-c", "import sys\n" + program) == f"True True\n{waits}"
 
 
 def test_a_hook_that_waits_for_numba_leaves_the_module_as_its_own_loader_makes_it():
