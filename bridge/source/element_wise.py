@@ -50,4 +50,6 @@ def shareable_parameters(
     except (Unclear, RecursionError):
         return frozenset()
     arrays = [index for index, rank in enumerate(ranks) if rank is not None]
-    return frozenset((one, other) for one in arrays for other in arrays if run.log.may_share(one, other, rules.counters))
+    return frozenset(
+        (one, other) for one in arrays for other in arrays if run.log.may_share(one, other, rules.counters)
+    )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from bridge.source.affine import Counter
 from bridge.source.meanings import Meanings
 
@@ -71,6 +73,7 @@ class TouchedElements:
 
 
 _TOUCHED: dict[int, tuple[Any, TouchedElements]] = {}
+_ARITHMETIC: dict[int, Any] = {}
 
 
 def declare_touched(function: Any, count: int = 0, *, writes: bool = False) -> None:
@@ -88,3 +91,22 @@ def touched_by(function: Any) -> TouchedElements | None:
     """What was declared about a function."""
     known = _TOUCHED.get(id(function))
     return None if known is None else known[1]
+
+
+def declare_arithmetic(function: Any) -> None:
+    """Says that the result of a function of an extension is computed from all of its arguments, which are numbers."""
+    _ARITHMETIC[id(function)] = function
+
+
+def is_arithmetic(function: Any) -> bool:
+    """Whether the result of a function of numbers is computed from all of its arguments."""
+    return (
+        isinstance(function, np.ufunc)
+        or (isinstance(function, type) and issubclass(function, np.generic))
+        or getattr(function, "__module__", None) == "math"
+        or id(function) in _ARITHMETIC
+    )
+
+
+for _function in (abs, bool, complex, float, int, max, min, round, np.where):
+    declare_arithmetic(_function)

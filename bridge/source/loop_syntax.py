@@ -17,6 +17,14 @@ def steps(node: ast.While) -> tuple[str, ast.expr] | None:
     return None
 
 
+def compares(node: ast.While, name: str) -> bool:
+    """Whether a loop runs while a variable is below something that the loop does not change."""
+    match node.test:
+        case ast.Compare(left=ast.Name(id=left), ops=[ast.Lt()], comparators=[right]):
+            return left == name and names(right).isdisjoint(stores(node))
+    return False
+
+
 def names(node: ast.AST) -> set[str]:
     """The names that are used."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

@@ -87,7 +87,7 @@ class LinkedMeanings:
 
     def of(self, function: types.FunctionType) -> Meanings | None:
         """What the names in a function mean in all of its code; None if that is not known."""
-        notes = [note for note in self._notes if note.function is function]
+        notes: list[Meanings] = [note for note in self._notes if note.function is function]
         if not self._is_complete or not notes or any(note.code is not function.__code__ for note in notes):
             return None
         return functools.reduce(Meanings.agreeing, notes)

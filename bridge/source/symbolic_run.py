@@ -18,7 +18,7 @@ from bridge.source import loop_syntax
 from bridge.source.affine import Affine, Counter
 from bridge.source.compiled_from import compiled_from
 from bridge.source.element_log import ElementLog
-from bridge.source.language_rules import LanguageRules, Source, TouchedElements, key_of, touched_by
+from bridge.source.language_rules import LanguageRules, Source, TouchedElements, is_arithmetic, key_of, touched_by
 from bridge.source.meanings import Meanings
 from bridge.source.symbols import (
     UNKNOWN,
@@ -34,7 +34,6 @@ from bridge.source.symbols import (
     constant,
     counted,
     holds_array,
-    is_arithmetic,
     is_cast,
     is_exact,
     is_range,
@@ -51,6 +50,7 @@ _DEPTH = 10
 class _Frame:
     """A running function: its variables, and the values that it has returned so far."""
 
+    source: Source
     meanings: Meanings
     names: dict[str, Any]
     local: frozenset[str]
@@ -75,7 +75,7 @@ class SymbolicRun:
         self._loops: tuple[Counter, ...] = ()
         self._limits: dict[Size, Affine] = {}
         self._depth = 0
-        self._parallel_depth = 0
+        self._in_parallel = False
 
     def call(self, source: Source, arguments: Sequence[Any]) -> Any:
         """Runs a function; returns its result.
@@ -91,14 +91,13 @@ class SymbolicRun:
         if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or len(arguments) > len(names):
             raise Unclear
         given = dict(zip(names, arguments, strict=False))
-        frame = _Frame(meanings, {name: given.get(name, UNKNOWN) for name in names}, _local_names(source.function))
+        values = {name: given.get(name, UNKNOWN) for name in names}
+        frame = _Frame(source, meanings, values, _local_names(source.function))
         self._depth += 1
-        self._parallel_depth += source.is_parallel
         try:
             ends = self._block(frame, definition.body)
         finally:
             self._depth -= 1
-            self._parallel_depth -= source.is_parallel
         returned = [*frame.returned, *([] if ends else [UNKNOWN])]
         if not returned:  # it ends with an exception in every case
             raise Unclear
@@ -220,10 +219,8 @@ class SymbolicRun:
         """How often a loop runs at most, if that is known, and whether its variable stays below a size or limit."""
         uses = self.log.use_count
         condition, first = self._value(frame, node.test), frame.names[name]
-        if not isinstance(condition, Below) or condition.index != first:
+        if not isinstance(condition, Below) or not loop_syntax.compares(node, name):
             return None, False
-        if loop_syntax.names(node.test) & set(loop_syntax.stores(node)) != {name}:  # the loop may change the size
-            return None, True
         size = condition.size
         limit = size.index if isinstance(size, AtMost) else self._limits.get(size)
         if self.log.use_count != uses or not self._is_exact(limit) or not self._is_exact(first):
@@ -240,14 +237,15 @@ class SymbolicRun:
             if holds_array(frame.names.get(name)):
                 raise Unclear
             frame.names[name] = UNKNOWN
-        before, limits = self._loops, self._limits
-        self._loops, self._limits = (*before, counter), {}
+        before = self._loops, self._limits, self._in_parallel
+        self._loops, self._limits = (*self._loops, counter), {}
+        self._in_parallel = self._in_parallel or frame.source.is_parallel
         if target is not None:
             self._assign(frame, target, value)
         if isinstance(node, ast.While):
             self._value(frame, node.test)
         self._block(frame, node.body)
-        self._loops, self._limits = before, limits
+        self._loops, self._limits, self._in_parallel = before
         for name in changed:
             if holds_array(frame.names.get(name)):
                 raise Unclear
@@ -335,7 +333,7 @@ class SymbolicRun:
         return UNKNOWN
 
     def _write(self, array: Array, index: Any, value: Any) -> None:
-        self.log.write(array, index, self._loops, value, may_move=self._parallel_depth > 0)
+        self.log.write(array, index, self._loops, value, may_move=self._in_parallel)
 
     def _called(self, frame: _Frame, node: ast.Call) -> Any:
         function = self._value(frame, node.func)
@@ -381,13 +379,13 @@ class SymbolicRun:
         return tuple(elements) or UNKNOWN
 
     def _followed(self, source: Source, arguments: Sequence[Any], gets_array: bool) -> Any:
-        before = self._loops, self._limits, self._depth, self._parallel_depth
+        before = self._loops, self._limits, self._in_parallel
         try:
             return self.call(source, arguments)
         except Unclear:
             if gets_array:
                 raise
-            self._loops, self._limits, self._depth, self._parallel_depth = before
+            self._loops, self._limits, self._in_parallel = before
             return UNKNOWN
 
     def _is_exact(self, value: Any) -> bool:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from bridge.source.affine import Affine, Counter
 
 
@@ -86,8 +84,6 @@ class Unknown:
 UNKNOWN = Unknown()
 _CAST_NAMES = frozenset({"int64", "uint64", "intp", "uintp"})
 """Types that hold every index, so that they do not change it."""
-_ARITHMETIC = (abs, bool, complex, float, int, max, min, round, np.where)
-"""Functions whose results depend on all of their arguments, besides those of ``math`` and NumPy's scalar functions."""
 
 
 def holds_array(value: Any) -> bool:
@@ -166,16 +162,6 @@ def is_range(target: Any) -> bool:
     return target is range or is_prange
 
 
-def is_arithmetic(target: Any) -> bool:
-    """Whether the result of a function of numbers depends on all of its arguments."""
-    return (
-        isinstance(target, np.ufunc)
-        or (isinstance(target, type) and issubclass(target, np.generic))
-        or getattr(target, "__module__", None) == "math"
-        or any(target is each for each in _ARITHMETIC)
-    )
-
-
 def counted(arguments: Sequence[Any], largest: int) -> tuple[Counter, Any]:
     """The counter of a loop over a range, and the variable of the loop."""
     if not 1 <= len(arguments) <= 3:
@@ -188,7 +174,11 @@ def counted(arguments: Sequence[Any], largest: int) -> tuple[Counter, Any]:
     if step is None or step <= 0:
         return Counter(), UNKNOWN
     extent = None
-    if is_exact(first, largest) and is_exact(last, largest) and (distance := (last + first.times(-1)).value) is not None:
+    if (
+        is_exact(first, largest)
+        and is_exact(last, largest)
+        and (distance := (last + first.times(-1)).value) is not None
+    ):
         extent = max(0, -(-distance // step))
     counter = Counter(extent, step)
     return counter, first + Affine.of(counter, step)

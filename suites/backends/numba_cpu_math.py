@@ -14,6 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
+from bridge.source.language_rules import declare_arithmetic
+
 _DEGREES = {"float32": 6, "float64": 11}
 """The least degrees with which polynomials are off by less than a tenth of a rounding, see :meth:`Reduction.of`."""
 
@@ -27,6 +29,9 @@ def exponential(x):  # type: ignore[no-untyped-def]
     once more. There is no branch and no call, so LLVM vectorises a loop of it.
     """
     raise NotImplementedError("for kernels only")
+
+
+declare_arithmetic(exponential)
 
 
 @dataclass(frozen=True)

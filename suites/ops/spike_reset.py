@@ -50,8 +50,9 @@ from suites.backends.warp_thresholds import threshold_of
 def spike_reset(V, V_th, V_rest, spikes, V_out):
     threshold, rest = V_th[0], V_rest[0]
     for i in range(V.size):
-        spikes[i] = V[i] >= threshold
-        V_out[i] = rest if V[i] >= threshold else V[i]
+        v = V[i]
+        spikes[i] = v >= threshold
+        V_out[i] = rest if v >= threshold else v
 
 
 @numba.njit(parallel=True)
@@ -61,8 +62,9 @@ def spike_reset_parallel(V, V_th, V_rest, spikes, V_out):
     else:
         threshold, rest = V_th[0], V_rest[0]
         for i in numba.prange(V.size):
-            spikes[i] = V[i] >= threshold
-            V_out[i] = rest if V[i] >= threshold else V[i]
+            v = V[i]
+            spikes[i] = v >= threshold
+            V_out[i] = rest if v >= threshold else v
 
 
 @kernel
