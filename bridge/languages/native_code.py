@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from bridge.errors import BridgeError
-from bridge.ffi.target import Entry, Target
+from bridge.ffi.entry import Entry
+from bridge.ffi.target import Target
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.signature.array_types import Signature

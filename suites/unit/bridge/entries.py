@@ -4,8 +4,9 @@ import itertools
 from dataclasses import dataclass
 
 from bridge.ffi.built import Built
+from bridge.ffi.entry import Entry
 from bridge.ffi.kernel_call import ATTACH_A_RULE
-from bridge.ffi.target import Entry, Target
+from bridge.ffi.target import Target
 
 _numbers = itertools.count()
 

@@ -10,7 +10,7 @@ from suites.unit import processes
 
 LOADED = {
     "bridge.errors", "bridge.ffi", "bridge.ffi.forked", "bridge.ffi.native", "bridge.ffi.native.abi",
-    "bridge.ffi.native.addresses", "bridge.ffi.native.c_declarations",
+    "bridge.ffi.native.addresses", "bridge.ffi.native.c_declarations", "bridge.ffi.native.lasting",
     "bridge.ffi.native.table", "bridge.ffi.native.trampoline", "bridge.ffi.target", "bridge.openmp", "bridge.source",
     "bridge.source.meanings", "bridge.source.numba_notes", "bridge.source.on_import",
 }  # fmt: skip

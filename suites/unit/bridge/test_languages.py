@@ -11,8 +11,9 @@ import pytest
 import bridge.languages
 from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
+from bridge.ffi.entry import Entry
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON, Entry
+from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
 from bridge.languages import DEFINITIONS, Language, NativeLanguage, NoOptions, Signature, Standing
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
