@@ -33,6 +33,7 @@ from suites.backends.numba_cpu_blocks import (
     index_of_largest,
     is_csr,
     largest_element,
+    multiply,
     rows_of_part,
     short_dots,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "index_of_largest",
     "is_csr",
     "largest_element",
+    "multiply",
     "rows_of_part",
     "short_dots",
 ]

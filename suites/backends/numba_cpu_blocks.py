@@ -8,6 +8,7 @@ import numpy as np
 from suites.backends.numba_cpu_lanes import (
     add_lanes,
     add_products,
+    distances,
     either_mask,
     equal_lanes,
     first_lane,
@@ -16,7 +17,9 @@ from suites.backends.numba_cpu_lanes import (
     largest_lane,
     load_first_lanes,
     load_lanes,
+    multiples,
     nan_lanes,
+    store_first_lanes,
     store_sums,
     sum_of_lanes,
     zero_lanes,
@@ -129,15 +132,35 @@ def add_partials(start, partials, out):
         out[i] = total
 
 
-@_reassociated
+@numba.njit
 def block_exp(x, center, out):
     """Exponentials of ``x - center``, see :func:`exponential`; returns their sum, in any order."""
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        value = exponential(x[i] - center)
-        out[i] = value
-        total += value
-    return total
+    width, nothing = lane_count(x), x.dtype.type(-np.inf)
+    total = zero_lanes(x)
+    whole = x.size - x.size % width
+    for start in range(0, whole, width):
+        values = exponential(distances(load_lanes(x, start), center))
+        store_first_lanes(out, start, width, values)
+        total = add_lanes(total, values)
+    if whole < x.size:
+        rest = x.size - whole
+        # The other lanes are zero, or NaN as all others are.
+        values = exponential(distances(load_first_lanes(x, whole, rest, nothing), center))
+        store_first_lanes(out, whole, rest, values)
+        total = add_lanes(total, values)
+    return sum_of_lanes(total)
+
+
+@numba.njit
+def multiply(x, factor):
+    """Multiplies each element of a vector with a number."""
+    width = lane_count(x)
+    whole = x.size - x.size % width
+    for start in range(0, whole, width):
+        store_first_lanes(x, start, width, multiples(load_lanes(x, start), factor))
+    if whole < x.size:
+        rest = x.size - whole
+        store_first_lanes(x, whole, rest, multiples(load_first_lanes(x, whole, rest, factor), factor))
 
 
 @numba.njit

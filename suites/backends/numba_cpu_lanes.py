@@ -18,7 +18,7 @@ LANES_BYTES = 64
 """Size of the lanes: the widest registers of x86."""
 
 
-class _Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):  # type: ignore[misc]
     """Numba's type of lanes of a dtype."""
 
     def __init__(self, dtype: Any) -> None:
@@ -35,9 +35,9 @@ class _Mask(types.Type):  # type: ignore[misc]
         super().__init__(f"mask({count})")
 
 
-@register_model(_Lanes)
+@register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, lanes: _Lanes) -> None:
+    def __init__(self, manager: Any, lanes: Lanes) -> None:
         element = manager.lookup(lanes.dtype).get_data_type()
         super().__init__(manager, lanes, ir.VectorType(element, lanes.count))
 
@@ -55,14 +55,14 @@ def lane_count(x):  # type: ignore[no-untyped-def]
 
 @overload(lane_count)
 def _lane_count(x):  # type: ignore[no-untyped-def]
-    count = _Lanes(x.dtype).count
+    count = Lanes(x.dtype).count
     return lambda x: count
 
 
 @intrinsic
 def load_lanes(typingctx, x, start):  # type: ignore[no-untyped-def]
     """The elements of the contiguous array x from ``start`` on, row by row. Nothing checks that they all lie in x."""
-    lanes = _Lanes(x.dtype)
+    lanes = Lanes(x.dtype)
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.load(_place(context, builder, signature, args), align=x.dtype.bitwidth // 8)
@@ -76,23 +76,57 @@ def load_first_lanes(typingctx, x, start, count, others):  # type: ignore[no-unt
 
     They are all elements if there are more, and none if ``count`` is not positive: then nothing is read.
     """
-    lanes = _Lanes(x.dtype)
+    lanes = Lanes(x.dtype)
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        kind = context.get_value_type(lanes)
-        count = builder.trunc(args[2], ir.IntType(32))
-        numbers = ir.VectorType(ir.IntType(32), lanes.count)
-        inside = builder.icmp_signed("<", numbers(list(range(lanes.count))), _in_all(builder, count, lanes.count))
-        size = x.dtype.bitwidth // 8
-        pointer = _place(context, builder, signature, args)
+        kind, size = context.get_value_type(lanes), x.dtype.bitwidth // 8
+        inside, pointer = _inside(builder, args[2], lanes.count), _place(context, builder, signature, args)
         rest = _in_all(builder, args[3], lanes.count)
-        letter = "f" if isinstance(x.dtype, types.Float) else "i"
-        name = f"llvm.masked.load.v{lanes.count}{letter}{x.dtype.bitwidth}.p0"
         prototype = ir.FunctionType(kind, [pointer.type, ir.IntType(32), inside.type, kind])
+        name = f"llvm.masked.load.{_suffix(lanes)}.p0"
         function = cgutils.get_or_insert_function(builder.module, prototype, name)
         return builder.call(function, [pointer, ir.IntType(32)(size), inside, rest])
 
     return lanes(x, types.intp, types.intp, x.dtype), codegen
+
+
+@intrinsic
+def store_first_lanes(typingctx, x, start, count, lanes):  # type: ignore[no-untyped-def]
+    """Writes the first ``count`` lanes to the elements of the contiguous array x from ``start`` on.
+
+    These are all lanes if there are no more.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        inside, pointer = _inside(builder, args[2], lanes.count), _place(context, builder, signature, args)
+        name, size = f"llvm.masked.store.{_suffix(lanes)}.p0", x.dtype.bitwidth // 8
+        arguments = [args[3].type, pointer.type, ir.IntType(32), inside.type]
+        prototype = ir.FunctionType(ir.VoidType(), arguments)
+        function = cgutils.get_or_insert_function(builder.module, prototype, name)
+        builder.call(function, [args[3], pointer, ir.IntType(32)(size), inside])
+        return context.get_dummy_value()
+
+    return types.void(x, types.intp, types.intp, lanes), codegen
+
+
+@intrinsic
+def distances(typingctx, a, number):  # type: ignore[no-untyped-def]
+    """``a - number`` in each lane."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fsub(args[0], _in_all(builder, args[1], a.count))
+
+    return a(a, a.dtype), codegen
+
+
+@intrinsic
+def multiples(typingctx, a, number):  # type: ignore[no-untyped-def]
+    """``a * number`` in each lane."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fmul(args[0], _in_all(builder, args[1], a.count))
+
+    return a(a, a.dtype), codegen
 
 
 @intrinsic
@@ -153,7 +187,7 @@ def either_mask(typingctx, mask, other):  # type: ignore[no-untyped-def]
 @intrinsic
 def zero_lanes(typingctx, x):  # type: ignore[no-untyped-def]
     """Zero in each lane, of the dtype of the vector x."""
-    lanes = _Lanes(x.dtype)
+    lanes = Lanes(x.dtype)
     return lanes(x), lambda context, builder, signature, args: context.get_value_type(lanes)(None)
 
 
@@ -231,8 +265,19 @@ def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """A pointer to the lanes of the first argument, an array, that start at the second."""
     array = signature.args[0]
     data = context.make_array(array)(context, builder, args[0]).data
-    kind = context.get_value_type(_Lanes(array.dtype))
+    kind = context.get_value_type(Lanes(array.dtype))
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+
+
+def _inside(builder: Any, count: Any, lanes: int) -> Any:
+    """For each of the lanes whether it is one of the first ``count``."""
+    numbers = ir.VectorType(ir.IntType(32), lanes)(list(range(lanes)))
+    return builder.icmp_signed("<", numbers, _in_all(builder, builder.trunc(count, ir.IntType(32)), lanes))
+
+
+def _suffix(lanes: Lanes) -> str:
+    """What LLVM adds to the name of an intrinsic for lanes."""
+    return f"v{lanes.count}{'f' if isinstance(lanes.dtype, types.Float) else 'i'}{lanes.dtype.bitwidth}"
 
 
 def _larger(builder: Any, lanes: Any, a: Any, b: Any) -> Any:

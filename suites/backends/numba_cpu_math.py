@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
 from numba.extending import intrinsic, overload
 
 from bridge.source.language_rules import declare_arithmetic
+from suites.backends.numba_cpu_lanes import Lanes
 
 _DEGREES = {"float32": 6, "float64": 11}
 """The least degrees with which polynomials are off by less than a tenth of a rounding, see :meth:`Reduction.of`."""
@@ -23,7 +22,7 @@ _DIGITS = 50
 
 
 def exponential(x):  # type: ignore[no-untyped-def]
-    """The exponential of a float32 or float64: off by at most 1.5 units in the last place.
+    """The exponential of a float32 or float64, or of lanes of them: off by at most 1.5 units in the last place.
 
     Results that are too large are infinity, and those too small are zero. NaN gives NaN. Subnormal results are rounded
     once more. There is no branch and no call, so LLVM vectorises a loop of it.
@@ -115,28 +114,6 @@ def interpolated(degree: int, half: Decimal) -> list[Decimal]:
     return coefficients
 
 
-@intrinsic
-def bits_of(typingctx, value):  # type: ignore[no-untyped-def]
-    """The bits of a float as an integer of the same size."""
-    integer = getattr(types, f"int{value.bitwidth}")
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], ir.IntType(value.bitwidth))
-
-    return integer(value), codegen
-
-
-@intrinsic
-def float_of(typingctx, value):  # type: ignore[no-untyped-def]
-    """The float that the bits of an integer stand for."""
-    real = getattr(types, f"float{value.bitwidth}")
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(real))
-
-    return real(value), codegen
-
-
 # The error, in units u of half the last place of numbers between 1 and 2. Scaling by powers of two is exact, where the
 # result is no subnormal number, so only ``exp(r)`` counts.
 #
@@ -154,40 +131,53 @@ def float_of(typingctx, value):  # type: ignore[no-untyped-def]
 # goes from below the smallest exponent to above the largest, the scale is the product of two powers of two.
 
 
-@overload(exponential, jit_options={"fastmath": {"contract"}, "forceinline": True})
+@overload(exponential)
 def _exponential(x):  # type: ignore[no-untyped-def]
-    return exponential_by(Reduction.of(str(x)), str(x))
+    found = exponential_by(Reduction.of(str(x.dtype if isinstance(x, Lanes) else x)))
+    return lambda x: found(x)
 
 
-def exponential_by(known: Reduction, dtype: str) -> Callable[..., Any]:
-    """The Python function that Numba compiles for :func:`exponential`.
+def exponential_by(known: Reduction) -> Any:
+    """The intrinsic for :func:`exponential`, with the numbers of the dtype.
 
-    Args:
-        known: Its numbers.
-        dtype: ``"float32"`` or ``"float64"``.
+    LLVM has the same instructions for a number and for lanes. A kernel with a loop of numbers leaves the lanes to LLVM.
+    One with lanes of its own has no loop of single numbers at the end.
     """
-    real, integer = getattr(np, dtype), getattr(np, f"int{np.dtype(dtype).itemsize * 8}")
-    shifter, inverse, high, low = map(real, (known.shifter, known.inverse, known.high, known.low))
-    leading, *others = map(real, known.coefficients)
-    coefficients = tuple(others)
-    lowest, highest = real(known.lowest), real(known.highest)
-    bits, bias, one = integer(known.bits), integer(known.bias), integer(1)
-    bits_of_shifter = integer(np.array(shifter).view(integer))
 
-    def exponential(x):  # type: ignore[no-untyped-def]
-        # No comparison with NaN is true, so NaN is kept.
-        inside = lowest if x < lowest else x
-        inside = highest if inside > highest else inside
-        shifted = inside * inverse + shifter
-        n = shifted - shifter
-        rest = (inside - n * high) - n * low
-        value = leading
-        for coefficient in coefficients:
-            value = value * rest + coefficient
-        exponent = integer(bits_of(shifted) - bits_of_shifter)
-        half = integer(exponent >> one)
-        first = float_of(integer((half + bias) << bits))
-        second = float_of(integer((exponent - half + bias) << bits))
-        return value * first * second
+    @intrinsic
+    def exponential(typingctx, x):  # type: ignore[no-untyped-def]
+        return x(x), lambda context, builder, signature, args: _emit_exponential(builder, known, args[0])
 
     return exponential
+
+
+def _emit_exponential(builder: Any, known: Reduction, x: Any) -> Any:
+    count = x.type.count if isinstance(x.type, ir.VectorType) else None
+    integer = ir.IntType(64 if (x.type.element if count else x.type) == ir.DoubleType() else 32)
+    kind = integer if count is None else ir.VectorType(integer, count)
+    contract = {"flags": ("contract",)}
+
+    def constant(number: float) -> Any:
+        return ir.Constant(x.type, number if count is None else [number] * count)
+
+    def whole(number: int) -> Any:
+        return ir.Constant(kind, number if count is None else [number] * count)
+
+    # No comparison with NaN is true, so NaN is kept.
+    lowest, highest, shifter = constant(known.lowest), constant(known.highest), constant(known.shifter)
+    inside = builder.select(builder.fcmp_ordered("<", x, lowest), lowest, x)
+    inside = builder.select(builder.fcmp_ordered(">", inside, highest), highest, inside)
+    shifted = builder.fadd(builder.fmul(inside, constant(known.inverse), **contract), shifter, **contract)
+    n = builder.fsub(shifted, shifter)
+    rest = builder.fsub(inside, builder.fmul(n, constant(known.high), **contract), **contract)
+    rest = builder.fsub(rest, builder.fmul(n, constant(known.low), **contract), **contract)
+    leading, *coefficients = known.coefficients
+    value = constant(leading)
+    for coefficient in coefficients:
+        value = builder.fadd(builder.fmul(value, rest, **contract), constant(coefficient), **contract)
+    exponent = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(shifter, kind))
+    half = builder.ashr(exponent, whole(1))
+    for part in (half, builder.sub(exponent, half)):
+        power = builder.shl(builder.add(part, whole(known.bias)), whole(known.bits))
+        value = builder.fmul(value, builder.bitcast(power, x.type))
+    return value

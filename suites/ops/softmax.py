@@ -26,7 +26,7 @@ from suites import (
     wide,
 )
 from suites.backends import peers
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, largest_element
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, largest_element, multiply
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
     WARP,
@@ -49,7 +49,7 @@ from suites.backends.warp import FOUR, block_of, blocks, on_gpu, scalar, thread_
 from suites.backends.warp_rows import PART, rows_of, threads_for
 
 
-@numba.njit
+@numba.njit(error_model="numpy", forceinline=True)
 def softmax_row(x, out):
     if x.size == 0:
         return
@@ -57,9 +57,7 @@ def softmax_row(x, out):
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
         total += block_exp(x[start : start + BLOCK], largest, out[start : start + BLOCK])
-    scale = x.dtype.type(1) / total
-    for j in range(x.size):
-        out[j] *= scale
+    multiply(out, x.dtype.type(1) / total)
 
 
 @numba.njit(error_model="numpy")

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from suites.backends.numba_cpu import exponential, index_of_largest, largest_element, short_dots
+from suites.backends.numba_cpu import block_exp, exponential, index_of_largest, largest_element, multiply, short_dots
 from suites.backends.numba_cpu_blocks import IN_FIRST_CACHE
 from suites.backends.numba_cpu_lanes import LANES_BYTES
 from suites.backends.numba_cpu_math import Reduction, interpolated
@@ -144,6 +144,42 @@ class TestLanes:
                 A, products = buffer[start : start + 9 * size].reshape(9, size), np.zeros(9, dtype)
                 short_dots(A, x, 0, 9, products)
                 np.testing.assert_array_equal(products, (A @ x).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestExponentialsOfABlock:
+    def test_they_and_their_sum_are_as_exact_as_the_exponential(self, dtype):
+        for size in TestLanes.SIZES:
+            x, out = np.random.default_rng(size).normal(size=size).astype(dtype), np.full(size + 64, 7, dtype)
+            truth = np.exp(x.astype(np.longdouble) - x.max().astype(np.longdouble))
+            total = block_exp(x, x.max(), out[:size])
+            u = np.finfo(dtype).eps
+            # The exponential is off by 1.5 units, and the distance by a rounding that its exponential multiplies.
+            np.testing.assert_allclose(out[:size], truth, rtol=(2 + x.max() - x.min()) * u)
+            np.testing.assert_allclose(total, truth.sum(), rtol=(2 + x.max() - x.min() + size) * u)
+            assert (out[size:] == 7).all()
+
+    def test_infinity_and_nan(self, dtype):
+        for size in TestLanes.SIZES:
+            x, out = np.zeros(size, dtype), np.empty(size, dtype)
+            x[-1] = -np.inf
+            assert block_exp(x, alike(x, 0), out) == size - 1
+            assert out[-1] == 0
+            for center in (np.nan, -np.inf):  # of a row of nothing but -inf
+                x[:] = -np.inf
+                assert np.isnan(block_exp(x, alike(x, center), out))
+                assert np.isnan(out).all()
+
+    def test_multiply_ends_with_the_vector(self, dtype):
+        for size in TestLanes.SIZES:
+            x = np.arange(1, size + 65).astype(dtype)
+            multiply(x[:size], alike(x, 2))
+            np.testing.assert_array_equal(x[:size], 2 * np.arange(1, size + 1))
+            np.testing.assert_array_equal(x[size:], np.arange(size + 1, size + 65))
+
+
+def alike(x, number):
+    return x.dtype.type(number)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
