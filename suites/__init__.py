@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.custom_operators import operator_of
     from suites.declare.domain import Domain
-    from suites.declare.error_case import ErrorCase, Failure
+    from suites.declare.error_case import ErrorCase, Failure, value_errors
     from suites.declare.gathers import Gathers
     from suites.declare.gradient import Gradient, no_sums, sums_of_products
     from suites.declare.limitation import Limitation
@@ -49,7 +49,7 @@ _MODULES = {
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
-    "declare.error_case": ("ErrorCase", "Failure"),
+    "declare.error_case": ("ErrorCase", "Failure", "value_errors"),
     "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
     "declare.gathers": ("Gathers",),
     "declare.limitation": ("Limitation",),
@@ -110,6 +110,7 @@ __all__ = [
     "special_csr",
     "sums_of_products",
     "total_bytes",
+    "value_errors",
     "values",
     "vectors",
     "wide",

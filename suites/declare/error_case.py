@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import jax
 
 from suites.declare import fields
 from suites.declare.given_inputs import inputs_of
@@ -24,6 +26,20 @@ class Failure:
             raise OperatorError(f"Failure: exception is {self.exception!r}, expected a class such as ValueError.")
         if not isinstance(self.message, str):
             raise OperatorError(f"Failure: message is {self.message!r}, expected a regular expression.")
+
+
+def value_errors(
+    message: str, *, in_kernels: Sequence[str] = ("numba", "numba_parallel"), in_launches: Sequence[str] = ("warp",)
+) -> dict[str, Failure]:
+    """The failures, by backend, of inputs that kernels refuse with a ``ValueError``.
+
+    Args:
+        message: A regular expression for the message.
+        in_kernels: Backends whose machine code raises it. It reaches the caller as an error of JAX.
+        in_launches: Backends that raise it before the call.
+    """
+    native = Failure(jax.errors.JaxRuntimeError, f"ValueError: {message}")
+    return dict.fromkeys(in_kernels, native) | dict.fromkeys(in_launches, Failure(ValueError, message))
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from suites import (
     quantum,
     special_csr,
     total_bytes,
+    value_errors,
     wide,
 )
 from suites.backends import peers
@@ -228,8 +229,6 @@ def _edges(dtype):
     return cases
 
 
-_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
-
 OPERATOR = Operator(
     name="csr_binary_matvec",
     version=1,
@@ -251,12 +250,7 @@ OPERATOR = Operator(
         ErrorCase(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, bool)),
-            {
-                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _FAILURE,
-                "numba_parallel": _FAILURE,
-                "warp": Failure(ValueError, LENGTHS),
-            },
+            {"jnp": Failure(ValueError, "Incompatible (types|shapes)"), **value_errors(LENGTHS)},
         ),
     ),
     gradient=Gradient({0: 0}, sizes=(2100,)),

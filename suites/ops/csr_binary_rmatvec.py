@@ -29,6 +29,7 @@ from suites import (
     quantum,
     special_csr,
     total_bytes,
+    value_errors,
     values,
     vectors,
     wide,
@@ -215,8 +216,6 @@ def _bytes_read(data, indices, indptr, spikes, y):
     return total_bytes(indptr, spikes, y) + terms * (data.dtype.itemsize + indices.dtype.itemsize)
 
 
-_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
-
 OPERATOR = Operator(
     name="csr_binary_rmatvec",
     version=1,
@@ -244,12 +243,7 @@ OPERATOR = Operator(
                 np.ones(1, bool),
                 np.ones(3, np.float32),
             ),
-            {
-                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _FAILURE,
-                "numba_parallel": _FAILURE,
-                "warp": Failure(ValueError, LENGTHS),
-            },
+            {"jnp": Failure(ValueError, "Incompatible (types|shapes)"), **value_errors(LENGTHS)},
         ),
     ),
     gradient=Gradient({0: 0, 4: 0}, sizes=(2100,)),

@@ -29,6 +29,7 @@ from suites import (
     quantum,
     special_csr,
     total_bytes,
+    value_errors,
     values,
     wide,
 )
@@ -268,8 +269,6 @@ def _edges(dtype):
     return cases
 
 
-_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
-
 OPERATOR = Operator(
     name="csr_matmat",
     version=1,
@@ -296,12 +295,7 @@ OPERATOR = Operator(
                 np.array([0, 5], np.int32),
                 np.ones((3, COLUMNS), np.float32),
             ),
-            {
-                "jnp": Failure(TypeError, "incompatible shapes"),
-                "numba": _FAILURE,
-                "numba_parallel": _FAILURE,
-                "warp": Failure(ValueError, LENGTHS),
-            },
+            {"jnp": Failure(TypeError, "incompatible shapes"), **value_errors(LENGTHS)},
         ),
     ),
     gradient=Gradient(

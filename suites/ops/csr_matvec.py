@@ -30,6 +30,7 @@ from suites import (
     quantum,
     special_csr,
     total_bytes,
+    value_errors,
     values,
     wide,
 )
@@ -166,8 +167,6 @@ def _edges(dtype):
     return cases
 
 
-_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
-
 OPERATOR = Operator(
     name="csr_matvec",
     version=1,
@@ -189,12 +188,7 @@ OPERATOR = Operator(
         ErrorCase(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, np.float32)),
-            {
-                "jnp": Failure(TypeError, "incompatible shapes"),
-                "numba": _FAILURE,
-                "numba_parallel": _FAILURE,
-                "warp": Failure(ValueError, LENGTHS),
-            },
+            {"jnp": Failure(TypeError, "incompatible shapes"), **value_errors(LENGTHS)},
         ),
     ),
     gradient=Gradient({0: 1, 3: lambda data, indices, indptr, x: most_in_one_place(indices) + 1}),

@@ -30,6 +30,7 @@ from suites import (
     quantum,
     special_csr,
     total_bytes,
+    value_errors,
     values,
     wide,
 )
@@ -185,13 +186,7 @@ def _edges(dtype):
     return cases
 
 
-_FAILURE = Failure(jax.errors.JaxRuntimeError, f"ValueError: {LENGTHS}")
-_FAILURES = {
-    "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-    "numba": _FAILURE,
-    "numba_parallel": _FAILURE,
-    "warp": Failure(ValueError, LENGTHS),
-}
+_FAILURES = {"jnp": Failure(ValueError, "Incompatible (types|shapes)"), **value_errors(LENGTHS)}
 
 OPERATOR = Operator(
     name="csr_rmatvec",

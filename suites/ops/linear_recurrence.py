@@ -24,6 +24,7 @@ from suites import (
     Truth,
     WarpCallable,
     total_bytes,
+    value_errors,
     values,
     vectors,
     wide,
@@ -389,11 +390,7 @@ def _edges(dtype):
 
 
 _SHAPES = "linear_recurrence: a and b must have one shape"
-_REFUSED = {
-    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_SHAPES}"),
-    "warp": Failure(ValueError, _SHAPES),
-}
+_REFUSED = value_errors(_SHAPES)
 
 
 def _chain(a, *_):

@@ -24,6 +24,7 @@ from suites import (
     partial_sums_at,
     quantum,
     total_bytes,
+    value_errors,
     vectors,
     wide,
 )
@@ -167,7 +168,7 @@ def _edges(dtype):
     return cases
 
 
-_LENGTHS = Failure(jax.errors.JaxRuntimeError, "ValueError: scatter_add: values and targets must have one length")
+_LENGTHS = "scatter_add: values and targets must have one length"
 
 OPERATOR = Operator(
     name="scatter_add",
@@ -192,11 +193,7 @@ OPERATOR = Operator(
         ErrorCase(
             "unequal_lengths",
             lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.ones(1, np.float32), np.zeros(3, np.float32)),
-            {
-                "jnp": Failure(ValueError, "Incompatible (types|shapes)"),
-                "numba": _LENGTHS,
-                "numba_parallel": _LENGTHS,
-            },
+            {"jnp": Failure(ValueError, "Incompatible (types|shapes)"), **value_errors(_LENGTHS, in_launches=())},
         ),
     ),
     gradient=Gradient({0: 1, 2: lambda values, *_: values.size + 1, 3: 0}),

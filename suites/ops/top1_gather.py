@@ -23,6 +23,7 @@ from suites import (
     bounded,
     exact,
     total_bytes,
+    value_errors,
     values,
     vectors,
     wide,
@@ -231,12 +232,7 @@ def _edges(dtype):
     return cases
 
 
-_REFUSED = {
-    "numba": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    "numba_parallel": Failure(jax.errors.JaxRuntimeError, f"ValueError: {_COLUMNS}"),
-    "numba_cuda": Failure(ValueError, _COLUMNS),
-    "warp": Failure(ValueError, _COLUMNS),
-}
+_REFUSED = value_errors(_COLUMNS, in_launches=("numba_cuda", "warp"))
 
 OPERATOR = Operator(
     name="top1_gather",
