@@ -16,6 +16,7 @@ from bridge import numba_kernel
 from bridge.ffi import carries
 from bridge.languages.numba_cpu.source_rules import rules_of, source_of
 from bridge.source.element_wise import in_place_pairs
+from bridge.source.meanings import Meanings
 from suites.unit import processes
 
 READ = types.Array(types.float32, 1, "C", readonly=True)
@@ -158,6 +159,15 @@ class TestNumbersThatHaveChanged:
         kernel.compile((READ, WRITTEN))
         kernel.py_func.__code__ = copy.__code__
         assert pairs(kernel) == set()
+
+    def test_names_that_change_while_the_code_is_compiled(self):
+        names = {}
+        exec("def use(): return kept, changed, removed, added", names)
+        names |= {"kept": 1, "changed": 1, "removed": 1}
+        before = Meanings.of(names["use"])
+        names |= {"changed": 2, "added": 2}
+        del names["removed"]
+        assert before.agreeing(Meanings.of(names["use"])).names == {"kept": 1}
 
 
 CACHED = """
@@ -337,6 +347,14 @@ def needed(x, y, out, other):
         other[i] = value
 
 
+@numba.njit(parallel=True)
+def needed_with_another_type(x, y, out, other):
+    for i in prange(x.size):
+        value = x[i]
+        out[i] = np.float32(value) * y[i]
+        other[i] = value
+
+
 class TestArraysOfParallelLoops:
     """Numba tells LLVM that the arrays of a parallel loop do not overlap, so LLVM moves reads behind writes."""
 
@@ -350,8 +368,9 @@ class TestArraysOfParallelLoops:
         # A kernel that is not parallel keeps the order.
         assert (0, 0) in pairs(numba.njit(kernel.py_func), 2, 2)
 
-    def test_an_element_that_the_written_value_needs(self):
-        assert (0, 0) in pairs(needed, 2, 2)
+    @pytest.mark.parametrize("kernel", [needed, needed_with_another_type], ids=lambda kernel: kernel.__name__)
+    def test_an_element_that_the_written_value_needs(self, kernel):
+        assert (0, 0) in pairs(kernel, 2, 2)
 
     def test_results_in_a_loop_are_right(self, monkeypatch):
         monkeypatch.setitem(carries.LEAST_BYTES, "cpu", 0)
