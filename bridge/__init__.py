@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         UnwrittenOutputWarning,
         WarpUnavailableError,
     )
-    from bridge.ffi.entry import Entry
     from bridge.ffi.export import export_checks, export_self_contained
+    from bridge.ffi.table_entry import Entry
     from bridge.languages.cuda_cpp import cuda_raw_kernel
     from bridge.languages.numba_cpu.njit import numba_kernel
     from bridge.languages.numba_cuda.callables import numba_cuda_callable

@@ -19,9 +19,9 @@ from bridge.debug.findings import Findings, Place, kept, type_text
 from bridge.debug.mode import Mode, kernel_modes
 from bridge.debug.unwritten_elements import bits, run_twice
 from bridge.errors import DebugError
-from bridge.ffi.entry import key_of
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.order import after
+from bridge.ffi.table_entry import key_of
 
 Function = Callable[..., list[Any]]
 

@@ -19,7 +19,6 @@ from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi import carries, forked
 from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import embedded
-from bridge.ffi.entry import Entry, key_of
 from bridge.ffi.evaluation import evaluation
 from bridge.ffi.mesh.automatic import (
     may_be_partitioned,
@@ -33,6 +32,7 @@ from bridge.ffi.mesh.explicit import run_split
 from bridge.ffi.plans import aliasing
 from bridge.ffi.plans.poison import fills
 from bridge.ffi.poisoned import poisoned
+from bridge.ffi.table_entry import Entry, key_of
 from bridge.ffi.target import Target
 
 

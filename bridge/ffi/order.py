@@ -18,10 +18,10 @@ import numba
 import numpy as np
 
 from bridge.ffi.built import Built
-from bridge.ffi.entry import Entry
 from bridge.ffi.kernel_call import ATTACH_A_RULE, Call, bind
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.table_entry import Entry
 from bridge.ffi.target import CPU, CUDA, Target
 
 _NAME = "identity"

@@ -27,7 +27,7 @@ from bridge.ffi.native.trampoline import Trampoline
 
 if TYPE_CHECKING:
     from bridge.ffi.built import Built
-    from bridge.ffi.entry import Entry
+    from bridge.ffi.table_entry import Entry
 
 # Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
 _FRAME: Any = header.struct("XLA_FFI_CallFrame")
@@ -178,7 +178,7 @@ class Target:
             BridgeError: Another description has the same key; for two of them the chance is 2**-64.
             ForkedProcessError: This process was forked after XLA had started.
         """
-        from bridge.ffi.entry import Entry
+        from bridge.ffi.table_entry import Entry
 
         forked.require_own_process(self.name)
         self.install()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from bridge.errors import BridgeError, KernelTypeError
-from bridge.ffi.entry import Entry
+from bridge.ffi.table_entry import Entry
 from bridge.languages.native_code import Description, NativeCode
 from bridge.languages.native_language import Definition, NativeLanguage
 from bridge.source.content import PROCESS_LOCAL

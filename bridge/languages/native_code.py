@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bridge.errors import BridgeError
-from bridge.ffi.entry import Entry
+from bridge.ffi.table_entry import Entry
 from bridge.ffi.target import Target
 from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.native_language import Definition, NativeLanguage

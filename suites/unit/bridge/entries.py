@@ -4,8 +4,8 @@ import itertools
 from dataclasses import dataclass
 
 from bridge.ffi.built import Built
-from bridge.ffi.entry import Entry
 from bridge.ffi.kernel_call import ATTACH_A_RULE
+from bridge.ffi.table_entry import Entry
 from bridge.ffi.target import Target
 
 _numbers = itertools.count()

@@ -9,8 +9,8 @@ import pytest
 from bridge import BridgeError
 from bridge.ffi import target
 from bridge.ffi.built import Built
-from bridge.ffi.entry import key_of
 from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.table_entry import key_of
 from bridge.ffi.target import Target
 from bridge.languages import Compiled
 

@@ -11,8 +11,8 @@ import pytest
 from bridge import LaunchError, PlatformError, SignatureError
 from bridge.ffi.cuda import driver, embedded, ordinals
 from bridge.ffi.cuda.limits import Limits
-from bridge.ffi.entry import Entry
 from bridge.ffi.plans.device import Patch
+from bridge.ffi.table_entry import Entry
 from bridge.languages import Signature
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.numba_cuda import cuda_jit

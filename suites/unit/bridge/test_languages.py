@@ -11,8 +11,8 @@ import pytest
 import bridge.languages
 from bridge import BridgeError, KernelCompileError, KernelTypeError
 from bridge.ffi.built import Built
-from bridge.ffi.entry import Entry
 from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.table_entry import Entry
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
 from bridge.languages import DEFINITIONS, Language, NativeLanguage, NoOptions, Signature, Standing
 from bridge.languages.native_code import Description, NativeCode

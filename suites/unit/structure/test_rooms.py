@@ -35,6 +35,7 @@ ROOMS = {
         "bench": "backends cells checks declare errors numerics",
         "checks": "backends cells declare errors guards numerics",
         "cells": "backends declare errors numerics ops",
+        "even_rows": "declare numerics ops",
         "ops": "__init__ backends",
         "__init__": "backends declare errors numerics",
         "declare": "backends errors numerics",

@@ -1,7 +1,7 @@
-"""Sparse products whose matrix has 200,000 rows and columns, and 200 non-zeros in each row at random columns.
+"""Declares sparse products on 200,000 rows and columns, with 200 non-zeros in each row at random columns.
 
-``kernel-bridge bench even_rows.py --device cuda --peers`` times them beside cuSPARSE and brainevent. Nominal size is
-the number of non-zeros. The built-in operators have rows of very different lengths instead.
+``kernel-bridge bench suites.even_rows --device cuda --peers`` times them beside cuSPARSE and brainevent. Nominal size
+is the number of non-zeros. The samples of the built-in operators have rows of very different lengths instead.
 """
 
 import dataclasses
@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from suites import Operator, Sizes
+from suites.declare.operator import Operator
+from suites.declare.sizes import Sizes
 from suites.numerics.arrays import Array
 from suites.numerics.sparse import csr
 from suites.ops import operators
