@@ -6,6 +6,7 @@ memory. In a trial of ``thread-calls`` they only call what was compiled before, 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import random
@@ -21,11 +22,12 @@ import jax.export
 import jax.numpy as jnp
 import numba
 import numpy as np
+from llvmlite import binding
 
 import bridge
 from reports import Endurance
 from suites.endurance.memory_use import MemoryUse
-from suites.endurance.trial import DEFINING, EnduranceTrial, TrialError, TrialUnavailableError
+from suites.endurance.trial import DEFINING, XLA_THREADS, EnduranceTrial, TrialError, TrialUnavailableError
 
 THREADS = 16
 SIZE = 4096
@@ -124,6 +126,8 @@ def endure_threads(trial: EnduranceTrial) -> Endurance:
         TrialUnavailableError: The threading layer is not installed.
     """
     _require_layer()
+    if trial.subject == XLA_THREADS:
+        _disable_layer()
     devices = jax.devices("cpu") + (jax.devices("cuda") if trial.platform == "cuda" else [])
     start = np.arange(SIZE, dtype=np.float32)
     defines = trial.kind == DEFINING
@@ -150,7 +154,7 @@ def endure_threads(trial: EnduranceTrial) -> Endurance:
             memory.sample(sum(shared.done))
     if shared.problem is not None:
         raise TrialError(shared.problem)
-    if numba.threading_layer() != trial.subject:
+    if trial.subject not in (XLA_THREADS, numba.threading_layer()):
         raise TrialError(f"Numba's threading layer was {numba.threading_layer()}, expected {trial.subject}")
     return Endurance(unit="call", samples=memory.samples, allowed_bytes=None if defines else ALLOWED_BYTES)
 
@@ -162,6 +166,15 @@ def _require_layer() -> None:
         _launch_threads()
     except ValueError as error:
         raise TrialUnavailableError(f"Numba cannot load this threading layer: {str(error).splitlines()[0]}") from error
+
+
+_NOTHING = ctypes.CFUNCTYPE(None)(lambda: None)
+
+
+def _disable_layer() -> None:
+    """Makes loops on the threading layer do nothing. So results are right only if all loops run on XLA's threads."""
+    address = ctypes.cast(_NOTHING, ctypes.c_void_p).value
+    binding.add_symbol("numba_parallel_for", address)
 
 
 def _work(shared: _Shared, index: int) -> None:

@@ -18,7 +18,11 @@ KINDS = ("calls", "kernels", "thread-calls", DEFINING)
 THREADED = ("thread-calls", DEFINING)
 """The kinds that take a time, not a count."""
 
+XLA_THREADS = "xla"
+"""The subject of trials whose parallel loops run on XLA's threads, as they do unless Numba has more threads."""
+
 _LAYERS = {
+    XLA_THREADS: "16 threads, loops on XLA's threads",
     "workqueue": "16 threads, Numba's own threading layer",
     "omp": "16 threads, OpenMP",
     "tbb": "16 threads, TBB",

@@ -23,7 +23,7 @@ from reports.pages.grown import leak
 from suites.bench.parent_process import end_with_parent, lifeline
 from suites.checks.judging.blame import status_of
 from suites.checks.judging.reasons import described
-from suites.endurance.trial import THREADED, EnduranceTrial, TrialError, TrialUnavailableError
+from suites.endurance.trial import THREADED, XLA_THREADS, EnduranceTrial, TrialError, TrialUnavailableError
 
 _DEVICES = 4
 """CPU devices of a trial with threads."""
@@ -101,10 +101,10 @@ def _variables(trial: EnduranceTrial) -> dict[str, str]:
     if trial.kind in THREADED:
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={_DEVICES}"
         # XLA has a thread for each processor or device. Only loops for more threads run on the threading layer.
-        threads = max(os.cpu_count() or 1, _DEVICES) + 1
-        found |= {
-            "NUMBA_THREADING_LAYER": trial.subject, "NUMBA_NUM_THREADS": str(threads), "XLA_FLAGS": flags.strip(),
-        }  # fmt: skip
+        on_xla = trial.subject == XLA_THREADS
+        threads = _DEVICES if on_xla else max(os.cpu_count() or 1, _DEVICES) + 1
+        layer = "workqueue" if on_xla else trial.subject
+        found |= {"NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": str(threads), "XLA_FLAGS": flags.strip()}
     return found
 
 

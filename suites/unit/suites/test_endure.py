@@ -71,11 +71,20 @@ def test_threads_call_trace_register_release_and_export_at_once():
     assert result.endurance.done > 16
 
 
-def test_threads_that_only_call_take_no_memory():
-    result, said = run_trial(EnduranceTrial("thread-calls", "workqueue", "cpu", seconds=2.0, limit_s=200))
+@pytest.mark.parametrize("subject", ["workqueue", "xla"])
+def test_threads_that_only_call_take_no_memory(subject):
+    result, said = run_trial(EnduranceTrial("thread-calls", subject, "cpu", seconds=2.0, limit_s=200))
     assert result.status is Status.PASSED, f"{result.reason}\n{said}"
     assert result.endurance is not None
     assert result.endurance.allowed_bytes == thread_trials.ALLOWED_BYTES
+
+
+def test_a_loop_on_a_layer_fails_a_trial_of_loops_on_threads_of_xla(monkeypatch):
+    more_threads = trial_process._variables(EnduranceTrial("thread-calls", "workqueue", "cpu"))
+    monkeypatch.setattr(trial_process, "_variables", lambda trial: more_threads)
+    result, _ = run_trial(EnduranceTrial("thread-calls", "xla", "cpu", seconds=2.0, limit_s=200))
+    assert result.status.failed
+    assert "elements are wrong" in str(result.reason)
 
 
 def test_what_threads_call_was_compiled_before(caplog):
