@@ -6,9 +6,7 @@ import numba
 import numpy as np
 
 from suites.backends.numba_cpu_lanes import (
-    add_lanes,
     add_products,
-    distances,
     either_mask,
     equal_lanes,
     first_lane,
@@ -17,7 +15,6 @@ from suites.backends.numba_cpu_lanes import (
     largest_lane,
     load_first_lanes,
     load_lanes,
-    multiples,
     nan_lanes,
     store_first_lanes,
     store_sums,
@@ -139,15 +136,15 @@ def block_exp(x, center, out):
     total = zero_lanes(x)
     whole = x.size - x.size % width
     for start in range(0, whole, width):
-        values = exponential(distances(load_lanes(x, start), center))
+        values = exponential(load_lanes(x, start) - center)
         store_first_lanes(out, start, width, values)
-        total = add_lanes(total, values)
+        total = total + values
     if whole < x.size:
         rest = x.size - whole
         # The other lanes are zero, or NaN as all others are.
-        values = exponential(distances(load_first_lanes(x, whole, rest, nothing), center))
+        values = exponential(load_first_lanes(x, whole, rest, nothing) - center)
         store_first_lanes(out, whole, rest, values)
-        total = add_lanes(total, values)
+        total = total + values
     return sum_of_lanes(total)
 
 
@@ -157,10 +154,10 @@ def multiply(x, factor):
     width = lane_count(x)
     whole = x.size - x.size % width
     for start in range(0, whole, width):
-        store_first_lanes(x, start, width, multiples(load_lanes(x, start), factor))
+        store_first_lanes(x, start, width, load_lanes(x, start) * factor)
     if whole < x.size:
         rest = x.size - whole
-        store_first_lanes(x, whole, rest, multiples(load_first_lanes(x, whole, rest, factor), factor))
+        store_first_lanes(x, whole, rest, load_first_lanes(x, whole, rest, factor) * factor)
 
 
 @numba.njit
@@ -262,7 +259,7 @@ def _dots_of_two(A, x, first, last, out):
             b = add_products(b, load_first_lanes(p, whole + width, rest - width, zero), last_end)
             c = add_products(c, load_first_lanes(q, whole, rest, zero), end)
             d = add_products(d, load_first_lanes(q, whole + width, rest - width, zero), last_end)
-        out[row], out[other] = sum_of_lanes(add_lanes(a, b)), sum_of_lanes(add_lanes(c, d))
+        out[row], out[other] = sum_of_lanes(a + b), sum_of_lanes(c + d)
         row += 2
 
 

@@ -7,6 +7,7 @@ LLVM splits lanes that are wider than the registers of a processor.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,7 +82,7 @@ def load_first_lanes(typingctx, x, start, count, others):  # type: ignore[no-unt
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         kind, size = context.get_value_type(lanes), x.dtype.bitwidth // 8
         inside, pointer = _inside(builder, args[2], lanes.count), _place(context, builder, signature, args)
-        rest = _in_all(builder, args[3], lanes.count)
+        rest = in_all(builder, args[3], lanes.count)
         prototype = ir.FunctionType(kind, [pointer.type, ir.IntType(32), inside.type, kind])
         name = f"llvm.masked.load.{_suffix(lanes)}.p0"
         function = cgutils.get_or_insert_function(builder.module, prototype, name)
@@ -109,24 +110,68 @@ def store_first_lanes(typingctx, x, start, count, lanes):  # type: ignore[no-unt
     return types.void(x, types.intp, types.intp, lanes), codegen
 
 
+def _each_lane(of_floats: str, of_integers: str) -> Any:
+    """The intrinsic of an operation on lanes and lanes, or on lanes and a number, which then counts for each lane.
+
+    Args:
+        of_floats: The method of LLVM's builder for floats.
+        of_integers: The same for integers.
+    """
+
+    @intrinsic
+    def operation(typingctx, a, b):  # type: ignore[no-untyped-def]
+        lanes = a if isinstance(a, Lanes) else b
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            both = [
+                arg if isinstance(kind, Lanes) else in_all(builder, arg, lanes.count)
+                for arg, kind in zip(args, signature.args, strict=True)
+            ]
+            return getattr(builder, of_floats if isinstance(lanes.dtype, types.Float) else of_integers)(*both)
+
+        return lanes(a, b), codegen
+
+    return operation
+
+
+_ADD, _SUBTRACT, _MULTIPLY = _each_lane("fadd", "add"), _each_lane("fsub", "sub"), _each_lane("fmul", "mul")
+
+
+def _are_lanes(a: Any, b: Any) -> bool:
+    """Whether two types are lanes and lanes, or lanes and a number, of one dtype."""
+    return (isinstance(a, Lanes) and b in (a, a.dtype)) or (isinstance(b, Lanes) and a == b.dtype)
+
+
+@overload(operator.add)
+def _add(a, b):  # type: ignore[no-untyped-def]
+    return (lambda a, b: _ADD(a, b)) if _are_lanes(a, b) else None
+
+
+@overload(operator.sub)
+def _subtract(a, b):  # type: ignore[no-untyped-def]
+    return (lambda a, b: _SUBTRACT(a, b)) if _are_lanes(a, b) else None
+
+
+@overload(operator.mul)
+def _multiply(a, b):  # type: ignore[no-untyped-def]
+    return (lambda a, b: _MULTIPLY(a, b)) if _are_lanes(a, b) else None
+
+
 @intrinsic
-def distances(typingctx, a, number):  # type: ignore[no-untyped-def]
-    """``a - number`` in each lane."""
+def kept_within(typingctx, x, lowest, highest):  # type: ignore[no-untyped-def]
+    """A float, or each of lanes of them, or the limit beyond which it lies.
+
+    NaN is kept, because no comparison with it is true.
+    """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fsub(args[0], _in_all(builder, args[1], a.count))
+        value = args[0]
+        for limit, beyond in zip(args[1:], "<>", strict=True):
+            limits = in_all(builder, limit, x.count) if isinstance(x, Lanes) else limit
+            value = builder.select(builder.fcmp_ordered(beyond, value, limits), limits, value)
+        return value
 
-    return a(a, a.dtype), codegen
-
-
-@intrinsic
-def multiples(typingctx, a, number):  # type: ignore[no-untyped-def]
-    """``a * number`` in each lane."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fmul(args[0], _in_all(builder, args[1], a.count))
-
-    return a(a, a.dtype), codegen
+    return x(x, lowest, highest), codegen
 
 
 @intrinsic
@@ -163,7 +208,7 @@ def equal_lanes(typingctx, a, number):  # type: ignore[no-untyped-def]
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         compare = builder.fcmp_ordered if isinstance(a.dtype, types.Float) else builder.icmp_signed
-        return _bits(builder, compare("==", args[0], _in_all(builder, args[1], a.count)), a.count)
+        return _bits(builder, compare("==", args[0], in_all(builder, args[1], a.count)), a.count)
 
     return _Mask(a.count)(a, a.dtype), codegen
 
@@ -189,16 +234,6 @@ def zero_lanes(typingctx, x):  # type: ignore[no-untyped-def]
     """Zero in each lane, of the dtype of the vector x."""
     lanes = Lanes(x.dtype)
     return lanes(x), lambda context, builder, signature, args: context.get_value_type(lanes)(None)
-
-
-@intrinsic
-def add_lanes(typingctx, a, b):  # type: ignore[no-untyped-def]
-    """``a + b`` in each lane."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fadd(*args) if isinstance(a.dtype, types.Float) else builder.add(*args)
-
-    return a(a, a), codegen
 
 
 @intrinsic
@@ -272,7 +307,7 @@ def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def _inside(builder: Any, count: Any, lanes: int) -> Any:
     """For each of the lanes whether it is one of the first ``count``."""
     numbers = ir.VectorType(ir.IntType(32), lanes)(list(range(lanes)))
-    return builder.icmp_signed("<", numbers, _in_all(builder, builder.trunc(count, ir.IntType(32)), lanes))
+    return builder.icmp_signed("<", numbers, in_all(builder, builder.trunc(count, ir.IntType(32)), lanes))
 
 
 def _suffix(lanes: Lanes) -> str:
@@ -296,7 +331,7 @@ def _folded(builder: Any, lanes: Any, value: Any, combine: Any) -> Any:
     return builder.extract_element(value, ir.IntType(32)(0))
 
 
-def _in_all(builder: Any, number: Any, count: Any) -> Any:
+def in_all(builder: Any, number: Any, count: Any) -> Any:
     """A number in each of ``count`` lanes."""
     kind = ir.VectorType(number.type, count)
     one = builder.insert_element(kind(ir.Undefined), number, ir.IntType(32)(0))

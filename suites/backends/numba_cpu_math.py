@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba.extending import intrinsic, overload
 
 from bridge.source.language_rules import declare_arithmetic
-from suites.backends.numba_cpu_lanes import Lanes
+from suites.backends.numba_cpu_lanes import Lanes, in_all, kept_within
 
 _DEGREES = {"float32": 6, "float64": 11}
 """The least degrees with which polynomials are off by less than a tenth of a rounding, see :meth:`Reduction.of`."""
@@ -131,53 +131,59 @@ def interpolated(degree: int, half: Decimal) -> list[Decimal]:
 # goes from below the smallest exponent to above the largest, the scale is the product of two powers of two.
 
 
-@overload(exponential)
+@overload(exponential, jit_options={"fastmath": {"contract"}, "forceinline": True})
 def _exponential(x):  # type: ignore[no-untyped-def]
-    found = exponential_by(Reduction.of(str(x.dtype if isinstance(x, Lanes) else x)))
-    return lambda x: found(x)
+    dtype = str(x.dtype if isinstance(x, Lanes) else x)
+    return exponential_by(Reduction.of(dtype), dtype)
 
 
-def exponential_by(known: Reduction) -> Any:
-    """The intrinsic for :func:`exponential`, with the numbers of the dtype.
+def exponential_by(known: Reduction, dtype: str) -> Callable[..., Any]:
+    """The Python function that Numba compiles for :func:`exponential`.
 
-    LLVM has the same instructions for a number and for lanes. A kernel with a loop of numbers leaves the lanes to LLVM.
-    One with lanes of its own has no loop of single numbers at the end.
+    A kernel with a loop of numbers leaves the lanes to LLVM. One that keeps lanes itself has no single numbers at the
+    end of its loop.
+
+    Args:
+        known: Its numbers.
+        dtype: ``"float32"`` or ``"float64"``.
     """
+    real, integer = getattr(np, dtype), getattr(np, f"int{np.dtype(dtype).itemsize * 8}")
+    shifter, inverse, high, low = map(real, (known.shifter, known.inverse, known.high, known.low))
+    leading, second, *others = map(real, known.coefficients)
+    coefficients = tuple(others)
+    lowest, highest = real(known.lowest), real(known.highest)
+    bits, bias = integer(known.bits), integer(known.bias)
 
-    @intrinsic
-    def exponential(typingctx, x):  # type: ignore[no-untyped-def]
-        return x(x), lambda context, builder, signature, args: _emit_exponential(builder, known, args[0])
+    def exponential(x):  # type: ignore[no-untyped-def]
+        inside = kept_within(x, lowest, highest)
+        shifted = inside * inverse + shifter
+        n = shifted - shifter
+        rest = (inside - n * high) - n * low
+        value = leading * rest + second
+        for coefficient in coefficients:
+            value = value * rest + coefficient
+        return times_power(value, shifted, shifter, bits, bias)
 
     return exponential
 
 
-def _emit_exponential(builder: Any, known: Reduction, x: Any) -> Any:
-    count = x.type.count if isinstance(x.type, ir.VectorType) else None
-    integer = ir.IntType(64 if (x.type.element if count else x.type) == ir.DoubleType() else 32)
-    kind = integer if count is None else ir.VectorType(integer, count)
-    contract = {"flags": ("contract",)}
+@intrinsic
+def times_power(typingctx, value, shifted, shifter, bits, bias):  # type: ignore[no-untyped-def]
+    """``value * 2**n`` of floats, or of lanes of them. The bits of ``shifted`` and ``shifter`` differ by n.
 
-    def constant(number: float) -> Any:
-        return ir.Constant(x.type, number if count is None else [number] * count)
+    An exponent lies above ``bits`` other bits, and is larger by ``bias``.
+    """
 
-    def whole(number: int) -> Any:
-        return ir.Constant(kind, number if count is None else [number] * count)
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        result, shifted, *numbers = args
+        if isinstance(value, Lanes):
+            numbers = [in_all(builder, number, value.count) for number in numbers]
+        shifter, bits, bias = numbers
+        exponent = builder.sub(builder.bitcast(shifted, bits.type), builder.bitcast(shifter, bits.type))
+        half = builder.ashr(exponent, bits.type([1] * value.count if isinstance(value, Lanes) else 1))
+        for part in (half, builder.sub(exponent, half)):
+            power = builder.shl(builder.add(part, bias), bits)
+            result = builder.fmul(result, builder.bitcast(power, result.type))
+        return result
 
-    # No comparison with NaN is true, so NaN is kept.
-    lowest, highest, shifter = constant(known.lowest), constant(known.highest), constant(known.shifter)
-    inside = builder.select(builder.fcmp_ordered("<", x, lowest), lowest, x)
-    inside = builder.select(builder.fcmp_ordered(">", inside, highest), highest, inside)
-    shifted = builder.fadd(builder.fmul(inside, constant(known.inverse), **contract), shifter, **contract)
-    n = builder.fsub(shifted, shifter)
-    rest = builder.fsub(inside, builder.fmul(n, constant(known.high), **contract), **contract)
-    rest = builder.fsub(rest, builder.fmul(n, constant(known.low), **contract), **contract)
-    leading, *coefficients = known.coefficients
-    value = constant(leading)
-    for coefficient in coefficients:
-        value = builder.fadd(builder.fmul(value, rest, **contract), constant(coefficient), **contract)
-    exponent = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(shifter, kind))
-    half = builder.ashr(exponent, whole(1))
-    for part in (half, builder.sub(exponent, half)):
-        power = builder.shl(builder.add(part, whole(known.bias)), whole(known.bits))
-        value = builder.fmul(value, builder.bitcast(power, x.type))
-    return value
+    return value(value, shifted, shifter, bits, bias), codegen

@@ -29,7 +29,7 @@ _KNOWN = Reduction.of("float32")
 
 
 def _sigmoid(**wrong):
-    exponential = exponential_by(replace(_KNOWN, **wrong))
+    exponential = numba.njit(exponential_by(replace(_KNOWN, **wrong), "float32"))
 
     @numba.njit(error_model="numpy")
     def sigmoid(x, out):
