@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bridge import BridgeError
-from bridge.ffi import target
 from bridge.ffi.built import Built
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.table_entry import key_of
@@ -55,7 +54,7 @@ def test_two_descriptions_of_one_key_are_refused(monkeypatch):
     entry = own.publish("first", built)
     assert own.publish("first", built) is entry
     assert own.publish("second", built) is not entry
-    monkeypatch.setattr(target, "key_of", lambda description: key_of("first"))
+    monkeypatch.setattr("bridge.ffi.table_entry.key_of", lambda description: key_of("first"))
     with pytest.raises(BridgeError, match="third has the key of another kernel"):
         own.publish("third", built)
     assert np.array_equal(sorted(own._entries), ["first", "second"])
