@@ -118,8 +118,8 @@ def csr_matmat_warp(dtype, width):
 THREADS_OF_ROW = 16
 """Threads that share a row of fewer than 32 columns, along its columns and its non-zeros.
 
-On a GPU 32 take 0.87 times as long for the sample of 2**22 non-zeros and 8 columns, but on the CPU, where all but one have
-nothing to do, 1.3 times.
+On a GPU 32 take 0.87 times as long for the sample of 2**22 non-zeros and 8 columns, but on the CPU, where all but one
+have nothing to do, 1.3 times.
 """
 
 MOST_FOURS = 8
