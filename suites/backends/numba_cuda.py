@@ -53,7 +53,7 @@ from suites.backends.numba_cuda_sparse_blocks import (
     scatter_terms,
     streamed,
 )
-from suites.backends.numba_cuda_unrolled import each_of, loads_of, stores_of, tree_of
+from suites.backends.numba_cuda_unrolled import carried_through, each_of, loads_of, stores_of, tree_of
 from suites.backends.numba_cuda_vectors import (
     NEIGHBOURS,
     aligned,
@@ -62,7 +62,9 @@ from suites.backends.numba_cuda_vectors import (
     neighbour_tiles,
     neighbours,
     neighbours_once,
+    single_neighbours,
     store_neighbours,
+    store_single_neighbours,
 )
 from suites.backends.numba_cuda_warps import (
     WARP,
@@ -97,6 +99,7 @@ __all__ = [
     "add_up_sums",
     "aligned",
     "await_launch",
+    "carried_through",
     "csr_launch",
     "csr_product_narrow",
     "csr_row_sums",
@@ -129,8 +132,10 @@ __all__ = [
     "shuffle_from",
     "shuffle_up",
     "shuffle_xor",
+    "single_neighbours",
     "store",
     "store_neighbours",
+    "store_single_neighbours",
     "stores_of",
     "streamed",
     "strided_sum",

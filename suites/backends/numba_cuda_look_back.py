@@ -41,7 +41,9 @@ __all__ = [
     "look_back_words",
     "plus",
     "publish",
+    "seen",
     "sum_before",
+    "sum_of_warp",
     "sums_up_to_lane",
     "taken_tile",
 ]
@@ -86,8 +88,24 @@ def publish(words, place, value):
         words[1 + int(place) * halves.size + k] = np.uint64(_MARK | int(half))
 
 
-def awaited(words, place, like):
-    """Waits for the sum number ``place``, a value of the type of ``like``, and returns it."""
+def seen(words, place, like):
+    """Begins to read the sum number ``place``, a value of the type of ``like``, for :func:`awaited`.
+
+    A read takes a microsecond when memory is busy. Several that have begun before the first is awaited take as long as
+    one.
+    """
+    return None
+
+
+def awaited(words, place, like, found):
+    """Waits for the sum number ``place``, a value of the type of ``like``, and returns it.
+
+    Args:
+        words: What the blocks share.
+        place: The number of the sum.
+        like: Any value of the type.
+        found: What :func:`seen` returned for it.
+    """
     count = like.dtype.itemsize // 4
     first = 1 + int(place) * count
     halves = [int(words[first + k]) for k in range(count)]
@@ -168,17 +186,28 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
 
         return of_32_bits if value.bitwidth == 32 else of_64_bits
 
-    @cuda.extending.overload(awaited)
-    def _overload_awaited(words, place, like):
+    @cuda.extending.overload(seen)
+    def _overload_seen(words, place, like):
         def of_32_bits(words, place, like):
-            word = _read(words, np.uint64(1) + np.uint64(place))
+            return _read(words, np.uint64(1) + np.uint64(place))
+
+        def of_64_bits(words, place, like):
+            first = np.uint64(1) + np.uint64(place) * np.uint64(2)
+            return _read(words, first), _read(words, first + np.uint64(1))
+
+        return of_32_bits if like.bitwidth == 32 else of_64_bits
+
+    @cuda.extending.overload(awaited)
+    def _overload_awaited(words, place, like, found):
+        def of_32_bits(words, place, like, found):
+            word = found
             while word < np.uint64(_MARK):
                 word = _read(words, np.uint64(1) + np.uint64(place))
             return _value(word & np.uint64(_HALF), like)
 
-        def of_64_bits(words, place, like):
+        def of_64_bits(words, place, like, found):
+            low, high = found
             first = np.uint64(1) + np.uint64(place) * np.uint64(2)
-            low, high = _read(words, first), _read(words, first + np.uint64(1))
             while low < np.uint64(_MARK) or high < np.uint64(_MARK):
                 low, high = _read(words, first), _read(words, first + np.uint64(1))
             return _value((low & np.uint64(_HALF)) | (high << np.uint64(32)), like)
@@ -196,7 +225,8 @@ def taken_tile(words, shared):
 
 
 @device
-def _sum_of_warp(value):
+def sum_of_warp(value):
+    """The sum of the values of all lanes of a warp."""
     reach = WARP // 2
     while reach > 0:
         value = plus(value, shuffle_xor(value, reach))
@@ -218,7 +248,9 @@ def sums_up_to_lane(value):
 
 @device
 def sum_before(words, tile, tiles, total, nothing):
-    """Publishes the sum of a tile, and returns the sum of all tiles before it. One whole warp of a block calls it.
+    """Returns the sum of all tiles before one, and publishes the sums of its group and region if it ends them.
+
+    One whole warp of a block calls it, after one of its threads has published the sum of the tile by :func:`publish`.
 
     Args:
         words: What the blocks share, see :func:`look_back_words`.
@@ -232,21 +264,23 @@ def sum_before(words, tile, tiles, total, nothing):
     region, spot = group // width, group % width
     groups = np.uint64(tiles)
     regions = groups + (groups + width - one) // width
-    if lane == np.uint64(0):
-        publish(words, tile, total)
+    # A lane without a sum to read reads one of its own block, and does not wait for it.
+    of_tile = seen(words, tile - place + min(lane, place), nothing)
+    of_other_group = seen(words, groups + group - spot + min(lane, spot), nothing)
+    of_region = seen(words, regions + region - min(region, one), nothing)
     of_tiles = nothing
     if lane < place:
-        of_tiles = awaited(words, tile - place + lane, nothing)
-    of_tiles = _sum_of_warp(of_tiles)
+        of_tiles = awaited(words, tile - place + lane, nothing, of_tile)
+    of_tiles = sum_of_warp(of_tiles)
     of_group = plus(of_tiles, total)
     if place == width - one and lane == np.uint64(0):
         publish(words, groups + group, of_group)
     of_groups = nothing
     if lane < spot:
-        of_groups = awaited(words, groups + group - spot + lane, nothing)
-    before = _sum_of_warp(of_groups)
+        of_groups = awaited(words, groups + group - spot + lane, nothing, of_other_group)
+    before = sum_of_warp(of_groups)
     if region > np.uint64(0):
-        before = plus(awaited(words, regions + region - one, nothing), before)
+        before = plus(awaited(words, regions + region - one, nothing, of_region), before)
     if place == width - one and spot == width - one and lane == np.uint64(0):
         publish(words, regions + region, plus(before, of_group))
     return plus(before, of_tiles)

@@ -12,7 +12,7 @@ import numpy as np
 
 from suites.backends.numba_cuda_blocks import device
 
-__all__ = ["each_of", "loads_of", "stores_of", "tree_of"]
+__all__ = ["carried_through", "each_of", "loads_of", "stores_of", "tree_of"]
 
 
 def loads_of(load: Any, count: int) -> Any:
@@ -95,5 +95,31 @@ def each_of(function: Any, count: int) -> Any:
     @device
     def both(vectors, argument):
         return half(vectors[:distance], argument) + half(vectors[distance:], argument)
+
+    return both
+
+
+def carried_through(function: Any, count: int) -> Any:
+    """Makes the function of ``(carry, vectors)`` that applies a function to one vector after the other.
+
+    It returns the tuple of what the function returned.
+
+    Args:
+        function: A device function of a carry and a vector. Its result is the carry for the next vector.
+        count: The number of vectors.
+    """
+    if count == 1:
+
+        @device
+        def one(carry, vectors):
+            return (function(carry, vectors[0]),)
+
+        return one
+    half, distance, last = carried_through(function, count // 2), count // 2, count // 2 - 1
+
+    @device
+    def both(carry, vectors):
+        first = half(carry, vectors[:distance])
+        return first + half(first[last], vectors[distance:])
 
     return both

@@ -75,6 +75,11 @@ def neighbours_once(x, i):
     return neighbours(x, i)
 
 
+def single_neighbours(x, i):
+    """What :func:`neighbours` gives, by a load for each element: the array and i may be anything."""
+    return neighbours(x, i)
+
+
 def store_neighbours(out, i, values):
     """Stores NEIGHBOURS values from element i, a multiple of NEIGHBOURS, of an :func:`aligned` array."""
     flat = out.reshape(-1)
@@ -82,33 +87,60 @@ def store_neighbours(out, i, values):
         flat[i + np.uint64(k)] = values[k]
 
 
+def store_single_neighbours(out, i, values):
+    """Does what :func:`store_neighbours` does, by a store for each element: the array and i may be anything."""
+    store_neighbours(out, i, values)
+
+
 # So the bridge finds out that kernels which use them may work in place.
 declare_touched(aligned)
 declare_touched(neighbours, NEIGHBOURS)
 declare_touched(neighbours_once, NEIGHBOURS)
+declare_touched(single_neighbours, NEIGHBOURS)
 declare_touched(store_neighbours, NEIGHBOURS, writes=True)
+declare_touched(store_single_neighbours, NEIGHBOURS, writes=True)
 
 if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
     from llvmlite import ir
     from numba.cuda import types
 
-    _GLOBAL = 1
-    """LLVM's number of the global memory of NVIDIA's GPUs. For a generic address the GPU has to find it out."""
+    GLOBAL, SHARED = 1, 3
+    """LLVM's numbers of the memories of NVIDIA's GPUs. For a generic address the GPU has to find out which it is."""
 
     def _data(context, builder, array_type, array):
         return context.make_array(array_type)(context, builder, array).data
 
-    def _vector_address(context, builder, array_type, array, index):
-        """The address of NEIGHBOURS elements as one vector in global memory, and what it is a multiple of."""
+    def element_address(context, builder, array_type, array, index, memory):
+        """The address of an element in a memory."""
+        address = builder.gep(_data(context, builder, array_type, array), [index])
+        return builder.addrspacecast(address, context.get_data_type(array_type.dtype).as_pointer(memory), "address")
+
+    def _vector_address(context, builder, array_type, array, index, memory, aligned_to):
+        """The address of NEIGHBOURS elements as one vector, and what it is a multiple of."""
         element = context.get_data_type(array_type.dtype)
         vector = ir.VectorType(element, NEIGHBOURS)
-        address = builder.gep(_data(context, builder, array_type, array), [index])
-        address = builder.addrspacecast(address, element.as_pointer(_GLOBAL), "global")
+        address = element_address(context, builder, array_type, array, index, memory)
         itemsize = context.get_abi_sizeof(element)
-        return builder.bitcast(address, vector.as_pointer(_GLOBAL)), min(VECTOR_BYTES, NEIGHBOURS * itemsize)
+        return builder.bitcast(address, vector.as_pointer(memory)), min(VECTOR_BYTES, aligned_to * itemsize)
 
     def _place(k):
         return ir.Constant(ir.IntType(32), k)
+
+    def load_vector(context, builder, array_type, array, index, memory, aligned_to=NEIGHBOURS):
+        """The values of NEIGHBOURS elements, which begin at a multiple of so many elements."""
+        address, multiple = _vector_address(context, builder, array_type, array, index, memory, aligned_to)
+        vector = builder.load(address, align=multiple)
+        model = context.data_model_manager[array_type.dtype]
+        return [model.from_data(builder, builder.extract_element(vector, _place(k))) for k in range(NEIGHBOURS)]
+
+    def store_vector(context, builder, array_type, array, index, values, memory, aligned_to=NEIGHBOURS):
+        """Stores NEIGHBOURS values to where a multiple of so many elements begins."""
+        address, multiple = _vector_address(context, builder, array_type, array, index, memory, aligned_to)
+        model = context.data_model_manager[array_type.dtype]
+        vector = ir.Constant(ir.VectorType(context.get_data_type(array_type.dtype), NEIGHBOURS), ir.Undefined)
+        for k, value in enumerate(values):
+            vector = builder.insert_element(vector, model.as_data(builder, value), _place(k))
+        builder.store(vector, address, align=multiple)
 
     @cuda.extending.intrinsic
     def _aligned(typing_context, x):
@@ -120,19 +152,31 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
 
         return types.boolean(x), generate
 
-    @cuda.extending.intrinsic
-    def _neighbours(typing_context, x, i):
-        values = types.UniTuple(x.dtype, NEIGHBOURS)
+    def _loader(aligned_to):
+        @cuda.extending.intrinsic
+        def load(typing_context, x, i):
+            def generate(context, builder, signature, args):
+                found = load_vector(context, builder, signature.args[0], args[0], args[1], GLOBAL, aligned_to)
+                return context.make_tuple(builder, signature.return_type, found)
 
-        def generate(context, builder, signature, args):
-            array_type = signature.args[0]
-            address, multiple = _vector_address(context, builder, array_type, args[0], args[1])
-            vector = builder.load(address, align=multiple)
-            model = context.data_model_manager[array_type.dtype]
-            found = [model.from_data(builder, builder.extract_element(vector, _place(k))) for k in range(NEIGHBOURS)]
-            return context.make_tuple(builder, signature.return_type, found)
+            return types.UniTuple(x.dtype, NEIGHBOURS)(x, types.uint64), generate
 
-        return values(x, types.uint64), generate
+        return load
+
+    def _storer(aligned_to):
+        @cuda.extending.intrinsic
+        def store(typing_context, out, i, values):
+            def generate(context, builder, signature, args):
+                given = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
+                store_vector(context, builder, signature.args[0], args[0], args[1], given, GLOBAL, aligned_to)
+                return context.get_dummy_value()
+
+            return types.void(out, types.uint64, types.UniTuple(out.dtype, NEIGHBOURS)), generate
+
+        return store
+
+    _neighbours, _single_neighbours = _loader(NEIGHBOURS), _loader(1)
+    _store_neighbours, _store_single_neighbours = _storer(NEIGHBOURS), _storer(1)
 
     @cuda.extending.intrinsic
     def _neighbours_once(typing_context, x, i):
@@ -140,10 +184,10 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
 
         def generate(context, builder, signature, args):
             array_type = signature.args[0]
-            address, _ = _vector_address(context, builder, array_type, args[0], args[1])
+            address = element_address(context, builder, array_type, args[0], args[1], GLOBAL)
             kind, bits = context.get_value_type(array_type.dtype), array_type.dtype.bitwidth
             word, count = ir.IntType(bits), VECTOR_BYTES * 8 // bits
-            address = builder.bitcast(address, word.as_pointer(_GLOBAL))
+            address = builder.bitcast(address, word.as_pointer(GLOBAL))
             places = ", ".join(f"${k}" for k in range(count))
             letter = "r" if bits == 32 else "l"
             load = ir.InlineAsm(
@@ -160,35 +204,24 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
 
         return values(x, types.uint64), generate
 
-    @cuda.extending.intrinsic
-    def _store_neighbours(typing_context, out, i, values):
-        def generate(context, builder, signature, args):
-            array_type = signature.args[0]
-            address, multiple = _vector_address(context, builder, array_type, args[0], args[1])
-            model = context.data_model_manager[array_type.dtype]
-            vector = ir.Constant(ir.VectorType(context.get_data_type(array_type.dtype), NEIGHBOURS), ir.Undefined)
-            for k in range(NEIGHBOURS):
-                value = model.as_data(builder, builder.extract_value(args[2], k))
-                vector = builder.insert_element(vector, value, _place(k))
-            builder.store(vector, address, align=multiple)
-            return context.get_dummy_value()
-
-        return types.void(out, types.uint64, types.UniTuple(out.dtype, NEIGHBOURS)), generate
-
     @cuda.extending.overload(aligned)
     def _overload_aligned(x):
         return lambda x: _aligned(x)
 
-    @cuda.extending.overload(neighbours)
-    def _overload_neighbours(x, i):
-        if isinstance(x.dtype, types.Complex):  # LLVM has no vectors of pairs
-            return neighbours
+    def _overload_load(function, instruction):
+        @cuda.extending.overload(function)
+        def overload_load(x, i):
+            if isinstance(x.dtype, types.Complex):  # LLVM has no vectors of pairs
+                return neighbours
 
-        def load(x, i):
-            a, b, c, d = _neighbours(x, i)
-            return widened(a), widened(b), widened(c), widened(d)
+            def load(x, i):
+                a, b, c, d = instruction(x, i)
+                return widened(a), widened(b), widened(c), widened(d)
 
-        return load
+            return load
+
+    _overload_load(neighbours, _neighbours)
+    _overload_load(single_neighbours, _single_neighbours)
 
     @cuda.extending.overload(neighbours_once)
     def _overload_once(x, i):
@@ -196,15 +229,19 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
             return lambda x, i: neighbours(x, i)
         return lambda x, i: _neighbours_once(x, i)
 
-    @cuda.extending.overload(store_neighbours)
-    def _overload_store(out, i, values):
-        kind = out.dtype
-        if isinstance(kind, types.Complex):
-            return store_neighbours
-        if isinstance(values, types.UniTuple) and values.dtype == kind:
-            return lambda out, i, values: _store_neighbours(out, i, values)
+    def _overload_store(function, instruction):
+        @cuda.extending.overload(function)
+        def overload_store(out, i, values):
+            kind = out.dtype
+            if isinstance(kind, types.Complex):
+                return store_neighbours
+            if isinstance(values, types.UniTuple) and values.dtype == kind:
+                return lambda out, i, values: instruction(out, i, values)
 
-        def store(out, i, values):
-            _store_neighbours(out, i, (kind(values[0]), kind(values[1]), kind(values[2]), kind(values[3])))
+            def store(out, i, values):
+                instruction(out, i, (kind(values[0]), kind(values[1]), kind(values[2]), kind(values[3])))
 
-        return store
+            return store
+
+    _overload_store(store_neighbours, _store_neighbours)
+    _overload_store(store_single_neighbours, _store_single_neighbours)

@@ -14,14 +14,18 @@ from suites.backends.numba_cuda import (
     CudaKernel,
     add_up_parts,
     add_up_sums,
+    aligned,
     cuda,
     device,
     kernel,
+    neighbour_tile,
+    neighbour_tiles,
     neighbours,
     partial_count,
     place_in_block,
     rows_of,
     shuffle_xor,
+    store_neighbours,
     strided_sum,
     sum_lanes,
     sum_of_lanes,
@@ -34,8 +38,10 @@ from suites.backends.numba_cuda_look_back import (
     look_back_words,
     plus,
     publish,
+    seen,
     sum_before,
 )
+from suites.backends.numba_cuda_shared import KEPT_ALIGNMENT, begin_copy, kept_neighbours
 from suites.mutants.mutant import mutant
 from suites.ops.abs_two_pass import OPERATOR as ABS_TWO_PASS
 from suites.ops.abs_two_pass import square, square_root
@@ -46,6 +52,8 @@ from suites.ops.block_sum import OPERATOR as BLOCK_SUM
 from suites.ops.cumsum import LARGE_TILE, SCAN_THREADS, TILE, in_one_pass, scan_of_tiles, scan_tiles
 from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
+from suites.ops.linear_recurrence import OPERATOR as LINEAR_RECURRENCE
+from suites.ops.linear_recurrence import linear_recurrence_in_vectors
 from suites.ops.matvec import OPERATOR as MATVEC
 from suites.ops.matvec import matvec_kept, matvec_long_rows
 from suites.ops.max import OPERATOR as MAX
@@ -60,6 +68,8 @@ from suites.ops.spike_reset import detect, reset
 from suites.ops.sum import OPERATOR as SUM
 
 _LANES = 32
+
+KEPT_OF_BLOCK = THREADS * NEIGHBOURS
 
 
 def _blocks_of_sums(inputs, outs):
@@ -318,7 +328,8 @@ def without_nearest_tile(words, tile, tiles, total, nothing):
     """Looks back in a chain, and passes over the nearest tile unless it is the first."""
     before = nothing
     if tile > np.uint64(0):
-        before = awaited(words, tile - np.uint64(1), nothing)
+        earlier = tile - np.uint64(1)
+        before = awaited(words, earlier, nothing, seen(words, earlier, nothing))
     if cuda.laneid == 0:
         publish(words, tile, before if tile % np.uint64(2) == np.uint64(1) else plus(before, total))
     return before
@@ -338,7 +349,8 @@ def without_earlier_groups(words, tile, tiles, total, nothing):
     found = sum_before(words, tile, tiles, total, nothing)
     group = tile // np.uint64(WARP)
     if group > np.uint64(0):
-        found = plus(found, -awaited(words, np.uint64(tiles) + group - np.uint64(1), nothing))
+        earlier = np.uint64(tiles) + group - np.uint64(1)
+        found = plus(found, -awaited(words, earlier, nothing, seen(words, earlier, nothing)))
     return found
 
 
@@ -362,6 +374,42 @@ def uncleared_words(x, out, stream):
 def half_tiles(x, out, stream):
     """Blocks take four rows each, of tiles of eight."""
     in_one_pass(scan_tiles, LARGE_TILE, x, out, stream)
+
+
+@kernel
+def unawaited_copies(x, out):
+    """Reads shared memory before what was to be copied there has come."""
+    kept = cuda.shared.array(KEPT_OF_BLOCK, x.dtype, KEPT_ALIGNMENT)
+    i, stop, full = neighbour_tile(out.size)
+    zero = x.dtype.type(0)
+    if full and aligned(x) and aligned(out):
+        place = np.uint64(cuda.threadIdx.x) * np.uint64(NEIGHBOURS)
+        begin_copy(kept, place, x, i)
+        a, b, c, d = kept_neighbours(kept, place)
+        store_neighbours(
+            out,
+            i,
+            (
+                zero if a <= zero else a,
+                zero if b <= zero else b,
+                zero if c <= zero else c,
+                zero if d <= zero else d,
+            ),
+        )
+    else:
+        while i < stop:
+            value = x[i]
+            out[i] = zero if value <= zero else value
+            i += np.uint64(1)
+
+
+def _half_of_the_segments(inputs, outs):
+    """Half of the threads along the steps, where the kernel has a number of them."""
+    kernel = LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA]
+    launch = kernel.launch(inputs, outs)
+    if kernel.kernel_of(inputs, outs) is not linear_recurrence_in_vectors:
+        return launch
+    return launch | {"block": (launch["block"][0], launch["block"][1] // 2)}
 
 
 def _half_of_a_row(inputs, outs):
@@ -417,9 +465,9 @@ def one_mean(x, mean_out, std_out, stream):
     squares_added_up[1, THREADS, stream](x, parts, mean_out, std_out)
 
 
-def _cuda(of, name, dispatcher, launch, fault, atomic=False):
+def _cuda(of, name, dispatcher, launch, fault, atomic=False, select=None):
     """A mutant in one dtype only, which is enough to catch it."""
-    kernel = CudaKernel(dispatcher, launch, atomic)
+    kernel = CudaKernel(dispatcher, launch, atomic, select=select)
     return mutant(of, name, Backend.NUMBA_CUDA, kernel, fault, dtypes=("float32",), gradient=None)
 
 
@@ -451,6 +499,15 @@ MUTANTS = (
         RELU, "shared_places", shared_places, _launch_twice_the_threads, "two threads share a place in shared memory"
     ),
     _cuda(RELU, "one_too_many", one_too_many, _one_thread_more, "writes one element after the end"),
+    _cuda(RELU, "unawaited_copies", unawaited_copies, neighbour_tiles, "copies to shared memory are not awaited"),
+    _cuda(
+        LINEAR_RECURRENCE,
+        "half_of_the_segments",
+        linear_recurrence_in_vectors,
+        _half_of_the_segments,
+        "half of the segments that a round combines are missing",
+        select=LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA].select,
+    ),
     _cuda(ADD, "one_block_short", add_cuda, _one_block_short, "the grid is one block short"),
     _cuda(EXP_DECAY, "no_stride", no_stride, _fixed_grid, "a fixed grid without a loop over what it does not reach"),
     _cuda(SCATTER_ADD, "no_atomics", no_atomics, _launch_in_place, "additions are not atomic", atomic=True),

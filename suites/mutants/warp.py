@@ -21,6 +21,7 @@ from suites.backends.warp import (
     vectors_of,
     wp,
 )
+from suites.backends.warp_scans import scan_launch, scan_of, scan_words
 from suites.mutants.mutant import mutant
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add import add_warp
@@ -28,6 +29,7 @@ from suites.ops.csr_matmat import MOST_FOURS, csr_matmat_fours_warp, groups_of
 from suites.ops.csr_matmat import OPERATOR as CSR_MATMAT
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
 from suites.ops.csr_matvec import csr_matvec_warp
+from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.exp_decay import OPERATOR as EXP_DECAY
 from suites.ops.hadamard import OPERATOR as HADAMARD
 from suites.ops.hadamard import hadamard_warp
@@ -439,6 +441,31 @@ def all_batched(kernel, axis_size, batched, x, y):
     return jax.vmap(kernel)(*[operand if operand.ndim > 1 else operand[:axis_size, None] + 0 * x for operand in (x, y)])
 
 
+def words_in_use(inputs, outs):
+    """Gives each scan the words that another one has left."""
+    dtype, size = str(inputs[0].dtype), inputs[0].shape[0]
+    call = bridge.jax_kernel(scan_of(dtype), 2, in_out_argnames=["words"], output_dims=size, **scan_launch(size, dtype))
+
+    def scan(x):
+        words, sums = call(jnp.flip(x), jnp.zeros(scan_words(size, dtype), jnp.uint32))
+        _, sums = call(x + 0 * sums, words)
+        return [sums]
+
+    return scan
+
+
+def scan_forwards(inputs, outs):
+    """A cotangent has the sum of those up to it, not of those from it on."""
+    scan = CUMSUM.kernels[Backend.WARP].make(inputs, outs)
+
+    @jax.custom_vjp
+    def cumsum(x):
+        return scan(x)[0]
+
+    cumsum.defvjp(lambda x: (cumsum(x), None), lambda _, cotangent: (cumsum(cotangent),))
+    return lambda x: [cumsum(x)]
+
+
 def _warp(of, name, kernel, fault, **changes):
     """A mutant in one dtype only, which is enough to catch it. It has a gradient only if the gradient is broken."""
     changes = {"dtypes": ("float32",), "gradient": None} | changes
@@ -451,6 +478,18 @@ def _gradient(of, name, kernel, fault, **changes):
 
 
 MUTANTS = (
+    _warp(
+        CUMSUM,
+        "words_in_use",
+        WarpCallable(words_in_use, calls=2),
+        "blocks find the words of another scan",
+    ),
+    _gradient(
+        CUMSUM,
+        "scan_forwards",
+        WarpCallable(scan_forwards, calls=1),
+        "the derivative is summed up from the wrong end",
+    ),
     _warp(RELU, "lost_nan", WarpKernel(lost_nan_warp), "NaN becomes zero"),
     mutant(
         RELU,

@@ -1,8 +1,5 @@
 """cumsum: ``out[i] = x[0] + ... + x[i]``; integers wrap around."""
 
-import functools
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numba
@@ -37,7 +34,6 @@ from suites.backends.numba_cuda import (
     await_launch,
     cuda,
     device,
-    neighbours,
     roomy_kernel,
     shuffle_up,
     store_neighbours,
@@ -48,11 +44,20 @@ from suites.backends.numba_cuda_look_back import (
     last_lane,
     look_back_words,
     plus,
+    publish,
     sum_before,
+    sum_of_warp,
     sums_up_to_lane,
     taken_tile,
 )
-from suites.backends.warp import scalar, wp
+from suites.backends.numba_cuda_shared import (
+    KEPT_ALIGNMENT,
+    await_copies,
+    begin_copy,
+    keep_neighbours,
+    kept_neighbours,
+)
+from suites.backends.warp_scans import scan_launch, scan_of, scan_words
 
 QUARTER = BLOCK // 4
 
@@ -112,8 +117,7 @@ def cumsum_parallel(x, out):
 
 
 SCAN_THREADS = 128
-"""Threads of a block. With 256, a block waits longer until all of its tile is there: 221 instead of 191 us for 2**26
-float32 on an H200."""
+"""Threads of a block."""
 
 ROW = WARP * NEIGHBOURS
 """Elements of a row: a vector of each lane of a warp."""
@@ -122,30 +126,15 @@ TILE = SCAN_THREADS * 4 * NEIGHBOURS
 """Elements that a block takes: four rows for each of its warps."""
 
 LARGE_TILE = 2 * TILE
-"""Elements that a block takes if they have 4 bytes. It looks back less often, and holds more while it does."""
+"""Elements that a block takes if they have 4 bytes: as much memory as a tile of 8 bytes."""
 
-ROOM = 7
-"""Blocks of a multiprocessor: registers hold so many large tiles."""
-
-
-@device
-def padded(x, i, size, absent):
-    """NEIGHBOURS elements from element i; ``absent`` beyond the end."""
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    return (
-        x[i] if i < size else absent,
-        x[i + one] if i + one < size else absent,
-        x[i + two] if i + two < size else absent,
-        x[i + three] if i + three < size else absent,
-    )
+ROOM = 12
+"""Blocks of a multiprocessor: shared memory holds so many tiles of 16 KB, and each thread has 40 registers."""
 
 
 @device
-def summed_up(v):
-    """The running sums of four values."""
-    a = plus(v[0], v[1])
-    b = plus(a, v[2])
-    return v[0], a, b, plus(b, v[3])
+def vector_sum(v):
+    return plus(plus(v[0], v[1]), plus(v[2], v[3]))
 
 
 @device
@@ -154,72 +143,106 @@ def added(before, v):
 
 
 @device
-def store_padded(out, i, size, v):
+def keep_padded(kept, place, x, i):
+    """Copies NEIGHBOURS elements one by one; zeros beyond the end."""
+    size, absent = np.uint64(x.size), x.dtype.type(0)
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    kept[place] = x[i] if i < size else absent
+    kept[place + one] = x[i + one] if i + one < size else absent
+    kept[place + two] = x[i + two] if i + two < size else absent
+    kept[place + three] = x[i + three] if i + three < size else absent
+
+
+@device
+def store_padded(out, i, v):
     """Stores NEIGHBOURS values from element i, those within the size."""
+    size, one, two, three = np.uint64(out.size), np.uint64(1), np.uint64(2), np.uint64(3)
     if i < size:
         out[i] = v[0]
-    if i + np.uint64(1) < size:
-        out[i + np.uint64(1)] = v[1]
-    if i + np.uint64(2) < size:
-        out[i + np.uint64(2)] = v[2]
-    if i + np.uint64(3) < size:
-        out[i + np.uint64(3)] = v[3]
+    if i + one < size:
+        out[i + one] = v[1]
+    if i + two < size:
+        out[i + two] = v[2]
+    if i + three < size:
+        out[i + three] = v[3]
 
 
-@device
-def four_rows(x, i):
-    """This lane's vectors of four rows, of which the first has element i."""
-    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
-    return neighbours(x, i), neighbours(x, j), neighbours(x, k), neighbours(x, last)
+# Rows of a thread: functions that are made of two for half of the rows, so that there are no loops. Numba would leave
+# them as loops, in which the shuffles of a row wait until the row before is scanned.
 
 
-@device
-def four_padded_rows(x, i, size, absent):
-    """What :func:`four_rows` gives, element by element; ``absent`` beyond the end."""
-    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
-    return (
-        padded(x, i, size, absent),
-        padded(x, j, size, absent),
-        padded(x, k, size, absent),
-        padded(x, last, size, absent),
-    )
+def begin_rows_of(rows):
+    if rows == 1:
+        return begin_copy
+    half, distance = begin_rows_of(rows // 2), rows // 2 * ROW
+
+    @device
+    def begin_rows(kept, place, x, i):
+        half(kept, place, x, i)
+        half(kept, place + np.uint64(distance), x, i + np.uint64(distance))
+
+    return begin_rows
 
 
-@device
-def sum_before_lane(before, value, nothing):
-    """Returns ``before`` plus the values of all lower lanes, and ``before`` plus the values of all lanes."""
-    sums = sums_up_to_lane(value)
-    lower = shuffle_up(sums, 1)
-    return plus(before, lower if cuda.laneid > 0 else nothing), plus(before, last_lane(sums))
+def sum_rows_of(rows):
+    if rows == 1:
+
+        @device
+        def sum_row(kept, place):
+            return vector_sum(kept_neighbours(kept, place))
+
+        return sum_row
+    half, distance = sum_rows_of(rows // 2), rows // 2 * ROW
+
+    @device
+    def sum_rows(kept, place):
+        return plus(half(kept, place), half(kept, place + np.uint64(distance)))
+
+    return sum_rows
 
 
-@device
-def scanned_rows(before, rows, nothing):
-    """The running sums within the vectors of four rows, the sum before each vector, and the sum of all."""
-    u, v, w, z = summed_up(rows[0]), summed_up(rows[1]), summed_up(rows[2]), summed_up(rows[3])
-    a, total = sum_before_lane(before, u[3], nothing)
-    b, total = sum_before_lane(total, v[3], nothing)
-    c, total = sum_before_lane(total, w[3], nothing)
-    d, total = sum_before_lane(total, z[3], nothing)
-    return (u, v, w, z), (a, b, c, d), total
+def scan_rows_of(rows):
+    """Makes the function that scans rows in their place, after a sum. It returns the sum with these rows."""
+    if rows == 1:
+
+        @device
+        def scan_row(kept, place, before, nothing):
+            v = kept_neighbours(kept, place)
+            a = plus(v[0], v[1])
+            b = plus(a, v[2])
+            sums = sums_up_to_lane(plus(b, v[3]))
+            lower = shuffle_up(sums, 1)
+            start = plus(before, lower if cuda.laneid > 0 else nothing)
+            keep_neighbours(kept, place, added(start, (v[0], a, b, plus(b, v[3]))))
+            return plus(before, last_lane(sums))
+
+        return scan_row
+    half, distance = scan_rows_of(rows // 2), rows // 2 * ROW
+
+    @device
+    def scan_rows(kept, place, before, nothing):
+        before = half(kept, place, before, nothing)
+        return half(kept, place + np.uint64(distance), before, nothing)
+
+    return scan_rows
 
 
-@device
-def store_rows(out, i, size, whole, before, starts, rows):
-    """Stores the running sums of four rows, by vectors if the tile is ``whole``."""
-    j, k, last = i + np.uint64(ROW), i + np.uint64(2 * ROW), i + np.uint64(3 * ROW)
-    u, v = added(plus(before, starts[0]), rows[0]), added(plus(before, starts[1]), rows[1])
-    w, z = added(plus(before, starts[2]), rows[2]), added(plus(before, starts[3]), rows[3])
-    if whole:
-        store_neighbours(out, i, u)
-        store_neighbours(out, j, v)
-        store_neighbours(out, k, w)
-        store_neighbours(out, last, z)
-    else:
-        store_padded(out, i, size, u)
-        store_padded(out, j, size, v)
-        store_padded(out, k, size, w)
-        store_padded(out, last, size, z)
+def store_rows_of(rows):
+    if rows == 1:
+
+        @device
+        def store_row(out, i, kept, place, before):
+            store_neighbours(out, i, added(before, kept_neighbours(kept, place)))
+
+        return store_row
+    half, distance = store_rows_of(rows // 2), rows // 2 * ROW
+
+    @device
+    def store_rows(out, i, kept, place, before):
+        half(out, i, kept, place, before)
+        half(out, i + np.uint64(distance), kept, place + np.uint64(distance), before)
+
+    return store_rows
 
 
 def scan_of_tiles(before_tile, size_of_tile):
@@ -230,37 +253,39 @@ def scan_of_tiles(before_tile, size_of_tile):
             :mod:`suites.backends.numba_cuda_look_back` does.
         size_of_tile: TILE or LARGE_TILE.
     """
-
     rows = size_of_tile // (SCAN_THREADS * NEIGHBOURS)
-    is_large = size_of_tile == LARGE_TILE
+    begin_rows, sum_rows = begin_rows_of(rows), sum_rows_of(rows)
+    scan_rows, store_rows = scan_rows_of(rows), store_rows_of(rows)
 
     @roomy_kernel(SCAN_THREADS, ROOM)
     def scan_tiles(x, words, out):
-        """Each block scans the next tile, in registers. With several tiles, ``words`` is what they share.
+        """Each block scans the next tile, in shared memory. With several tiles, ``words`` is what they share.
 
-        A warp takes four or eight rows of 32 vectors. Shuffles scan the sums of vectors, shared
-        memory the sums of warps.
+        A tile waits until the sums of all tiles before are there, and the last of them comes late when memory is busy.
+        So memory is busy only if very many tiles wait, or are on their way: registers hold too few of them.
+
+        A warp takes four or eight rows of 32 vectors. First it adds them up, because other blocks wait for the sum.
+        Then its shuffles scan the rows, while the first warp looks back.
         """
         await_launch()
+        kept = cuda.shared.array(size_of_tile, out.dtype, KEPT_ALIGNMENT)
         totals = cuda.shared.array(WARPS, out.dtype)
+        sum_before_tile = cuda.shared.array(1, out.dtype)
         ticket = cuda.shared.array(1, np.int64)
-        nothing, size, zero = out.dtype.type(0), np.uint64(x.size), np.uint64(0)
+        nothing, zero, width = out.dtype.type(0), np.uint64(0), np.uint64(size_of_tile)
         is_alone = cuda.gridDim.x == 1
         tile = zero if is_alone else taken_tile(words, ticket)
         warp, lane = np.uint64(cuda.threadIdx.x) // np.uint64(WARP), np.uint64(cuda.threadIdx.x) % np.uint64(WARP)
-        i = tile * np.uint64(size_of_tile) + warp * np.uint64(rows * ROW) + lane * np.uint64(NEIGHBOURS)
-        j = i + np.uint64(4 * ROW)
-        whole = (tile + np.uint64(1)) * np.uint64(size_of_tile) <= size and aligned(x) and aligned(out)
+        place = warp * np.uint64(rows * ROW) + lane * np.uint64(NEIGHBOURS)
+        i = tile * width + place
+        whole = (tile + np.uint64(1)) * width <= np.uint64(x.size) and aligned(x) and aligned(out)
         if whole:
-            u = four_rows(x, i)
-            v = four_rows(x, j) if is_large else u
+            begin_rows(kept, place, x, i)
+            await_copies()
         else:
-            u = four_padded_rows(x, i, size, nothing)
-            v = four_padded_rows(x, j, size, nothing) if is_large else u
-        u, before_u, own = scanned_rows(nothing, u, nothing)
-        before_v = before_u
-        if is_large:
-            v, before_v, own = scanned_rows(own, v, nothing)
+            for row in range(rows):
+                keep_padded(kept, place + np.uint64(row * ROW), x, i + np.uint64(row * ROW))
+        own = sum_of_warp(sum_rows(kept, place))
         if lane == zero:
             totals[warp] = own
         cuda.syncthreads()
@@ -269,17 +294,23 @@ def scan_of_tiles(before_tile, size_of_tile):
             if np.uint64(other) == warp:
                 before = total
             total = plus(total, totals[other])
+        if cuda.threadIdx.x == 0 and not is_alone:
+            publish(words, tile, total)
+        scan_rows(kept, place, before, nothing)
+        before = nothing
         if not is_alone:
-            cuda.syncthreads()  # all warps must have read the sums before one takes their place
             if warp == zero:
                 earlier = before_tile(words, tile, cuda.gridDim.x, total, nothing)
                 if lane == zero:
-                    totals[0] = earlier
+                    sum_before_tile[0] = earlier
             cuda.syncthreads()
-            before = plus(totals[0], before)
-        store_rows(out, i, size, whole, before, before_u, u)
-        if is_large:
-            store_rows(out, j, size, whole, before, before_v, v)
+            before = sum_before_tile[0]
+        if whole:
+            store_rows(out, i, kept, place, before)
+        else:
+            for row in range(rows):
+                j = np.uint64(row * ROW)
+                store_padded(out, i + j, added(before, kept_neighbours(kept, place + j)))
 
     return scan_tiles
 
@@ -307,78 +338,18 @@ def cumsum_cuda(x, out, stream):
         in_one_pass(scan_large_tiles, LARGE_TILE, x, out, stream)
 
 
-EACH = 16
-"""The least consecutive elements that a Warp thread adds up."""
-
-FEW = 256
-"""About the most sums that one Warp thread adds up."""
-
-
-@functools.cache
-def add_up_parts_warp(dtype):
-    element = scalar(dtype)
-    vector = wp.array(dtype=element)
-
-    @wp.kernel(module="unique")
-    def add_up_parts(x: vector, each: int, sums: vector):
-        part = wp.tid()
-        total = element(0)
-        for i in range(part * each, wp.min((part + 1) * each, x.shape[0])):
-            total += x[i]
-        sums[part] = total
-
-    return add_up_parts
-
-
-@functools.cache
-def scan_parts_warp(dtype):
-    element = scalar(dtype)
-    vector = wp.array(dtype=element)
-
-    @wp.kernel(module="unique")
-    def scan_parts(x: vector, before: vector, each: int, out: vector):
-        part = wp.tid()
-        total = element(0)
-        if part > 0:
-            total = before[part - 1]
-        for i in range(part * each, wp.min((part + 1) * each, x.shape[0])):
-            total += x[i]
-            out[i] = total
-
-    return scan_parts
-
-
-LEVELS = 3
-"""How many times parts are added up until few sums are left."""
-
-
 def cumsum_warp(inputs, outs):
-    """Adds up parts, then parts of their sums, and so on. One thread scans the last few sums, many threads the parts.
-
-    Parts are short, so that the elements that a block reads stay in the cache until each thread has read its part.
-    """
+    """One pass over the elements; its gradient is the same from the other end."""
     dtype, size = str(inputs[0].dtype), inputs[0].shape[0]
-    each = EACH
-    while each**LEVELS * FEW < size:
-        each += 1
-    sizes = [-(-size // each**level) for level in range(LEVELS + 1)]
-    ups = [bridge.jax_kernel(add_up_parts_warp(dtype), launch_dims=parts, output_dims=parts) for parts in sizes[1:]]
-    top = bridge.jax_kernel(scan_parts_warp(dtype), launch_dims=min(sizes[-1], 1), output_dims=sizes[-1])
-    downs = [
-        bridge.jax_kernel(scan_parts_warp(dtype), launch_dims=parts, output_dims=count)
-        for count, parts in itertools.pairwise(sizes)
-    ]
+    call = bridge.jax_kernel(scan_of(dtype), 2, in_out_argnames=["words"], output_dims=size, **scan_launch(size, dtype))
 
+    @jax.custom_vjp
     def cumsum(x):
-        sums = [x]
-        for up in ups:
-            sums += up(sums[-1], each)
-        (before,) = top(sums[-1], sums[-1], sizes[-1])
-        for down, elements in zip(reversed(downs), reversed(sums[:-1]), strict=True):
-            (before,) = down(elements, before, each)
-        return [before]
+        _, sums = call(x, jnp.zeros(scan_words(size, dtype), jnp.uint32))
+        return sums
 
-    return cumsum
+    cumsum.defvjp(lambda x: (cumsum(x), None), lambda _, cotangent: (jnp.flip(cumsum(jnp.flip(cotangent))),))
+    return lambda x: [cumsum(x)]
 
 
 def _truth(x):
@@ -418,7 +389,7 @@ OPERATOR = Operator(
         "numba_parallel": cumsum_parallel,
         "numba_cuda_callable": CudaCallable(cumsum_cuda, atomic=False),  # its atomic operations count tiles
         "numba_cuda_replay": CudaCallable(cumsum_cuda, atomic=False),
-        "warp": WarpCallable(cumsum_warp, calls=2 * LEVELS + 1),
+        "warp": WarpCallable(cumsum_warp, calls=1, atomic=False),
     },
     peers=peers.CUMSUM,
     dtypes=("float32", "float64", "int32", "int64"),
@@ -427,8 +398,7 @@ OPERATOR = Operator(
         {name: (vector,) for name, vector in vectors(dtype).items()}
         | {"block_and_one": (values(dtype, BLOCK + 1, np.random.default_rng(4)),)}
     ),
-    # A cotangent is the sum of all that follow it; each level adds one rounding.
-    gradient=Gradient({0: lambda x: chain_of(x.size) + LEVELS}),
+    gradient=Gradient({0: lambda x: chain_of(x.size)}),  # a cotangent is the sum of all that follow it
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: x.size,

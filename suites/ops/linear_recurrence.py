@@ -30,7 +30,27 @@ from suites import (
     wide,
 )
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
-from suites.backends.numba_cuda import LOADS, THREADS, WARP, cuda, device, kernel, shuffle_up
+from suites.backends.numba_cuda import (
+    LOADS,
+    NEIGHBOURS,
+    THREADS,
+    WARP,
+    aligned,
+    carried_through,
+    cuda,
+    device,
+    kernel,
+    loads_of,
+    neighbours,
+    roomy_kernel,
+    shuffle_up,
+    single_neighbours,
+    store_neighbours,
+    store_single_neighbours,
+    stores_of,
+    tree_of,
+)
+from suites.backends.numba_cuda_shared import KEPT_ALIGNMENT, keep_neighbours, kept_neighbours
 from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
 
 CACHE_LINE = 16
@@ -176,9 +196,168 @@ def linear_recurrence_cuda(a, b, initial, out):
         place = i1 - place
 
 
+LANES = 4
+"""Threads side by side in :func:`linear_recurrence_in_vectors`, each with the channels of a vector."""
+
+ROWS = 32
+"""Segments of consecutive steps in a block of this kernel, one below the other."""
+
+STEPS = 4
+"""Steps of a segment."""
+
+ROOM = 3
+"""Blocks of a multiprocessor. Each thread has 168 registers, which hold the vectors of three rounds."""
+
+BELOW = WARP // LANES
+"""Segments in a warp."""
+
+PASSED_ON = ROWS // BELOW * LANES * NEIGHBOURS
+"""What the warps of a block pass on in a round: an element for each channel of each warp."""
+
+KEPT = 2 * PASSED_ON
+"""Two rounds have places in shared memory, as in :func:`linear_recurrence_cuda`."""
+
+
+@device
+def same(value):
+    return value
+
+
+@device
+def product(p, q):
+    return p[0] * q[0], p[1] * q[1], p[2] * q[2], p[3] * q[3]
+
+
+@device
+def following_state(h, step):
+    """The states of four channels after a step."""
+    a, b = step
+    return a[0] * h[0] + b[0], a[1] * h[1] + b[1], a[2] * h[2] + b[2], a[3] * h[3] + b[3]
+
+
+@device
+def combined(earlier, later):
+    """The step that does what two consecutive ones do."""
+    return product(earlier[0], later[0]), following_state(earlier[1], later)
+
+
+@device
+def below(v, distance):
+    """The vector of the thread that is ``distance`` lanes below this one."""
+    a, b = shuffle_up(v[0], distance), shuffle_up(v[1], distance)
+    return a, b, shuffle_up(v[2], distance), shuffle_up(v[3], distance)
+
+
+@device
+def step_at(arrays, first, j, stop):
+    """The step of four channels whose decays and drives begin at element ``first + j`` of two arrays."""
+    return neighbours(arrays[0], first + j), neighbours(arrays[1], first + j)
+
+
+@device
+def single_step_at(arrays, first, j, stop):
+    """What :func:`step_at` gives, element by element; from element ``stop`` on, the step that changes nothing."""
+    a, b = arrays
+    one, zero = b.dtype.type(1), b.dtype.type(0)
+    if first + j < stop:
+        return single_neighbours(a, first + j), single_neighbours(b, first + j)
+    return (one, one, one, one), (zero, zero, zero, zero)
+
+
+@device
+def store_state(out, first, j, stop, h):
+    if first + j < stop:
+        store_neighbours(out, first + j, h)
+
+
+@device
+def store_single_state(out, first, j, stop, h):
+    if first + j < stop:
+        store_single_neighbours(out, first + j, h)
+
+
+steps_from, single_steps_from = loads_of(step_at, STEPS), loads_of(single_step_at, STEPS)
+store_states, store_single_states = stores_of(store_state, STEPS), stores_of(store_single_state, STEPS)
+combined_steps, states_after = tree_of(same, combined, STEPS), carried_through(following_state, STEPS)
+
+
+@device
+def segment_at(arrays, i, row, stop, are_aligned):
+    """The steps of a segment, of which the first has element i."""
+    if are_aligned and i + row * np.uint64(STEPS - 1) < stop:
+        return steps_from(arrays, i, np.uint64(0), row, stop)
+    return single_steps_from(arrays, i, np.uint64(0), row, stop)
+
+
+@roomy_kernel(LANES * ROWS, ROOM)
+def linear_recurrence_in_vectors(a, b, initial, out):
+    """Does what :func:`linear_recurrence_cuda` does, for channels that fill vectors.
+
+    A thread has four channels, so an instruction loads 16 bytes, and a barrier serves four times the elements. The
+    steps of two later rounds are on their way while a round is combined.
+    """
+    decays = cuda.shared.array(KEPT, out.dtype, KEPT_ALIGNMENT)
+    drives = cuda.shared.array(KEPT, out.dtype, KEPT_ALIGNMENT)
+    zero, row, size = np.uint64(0), np.uint64(a.shape[1]), np.uint64(a.size)
+    segment, lane = np.uint64(cuda.threadIdx.y), np.uint64(cuda.threadIdx.x)
+    warp, own = segment // np.uint64(BELOW), segment % np.uint64(BELOW)
+    channel = (np.uint64(cuda.blockIdx.x) * np.uint64(LANES) + lane) * np.uint64(NEIGHBOURS)
+    c, stop = (channel, size) if channel < row else (zero, zero)  # after the last channel, threads write nothing
+    arrays, are_aligned = (a, b), aligned(a) and aligned(b) and aligned(out)
+    state = single_neighbours(initial, c)
+    stride = np.uint64(ROWS * STEPS) * row
+    i, place = segment * np.uint64(STEPS) * row + c, lane * np.uint64(NEIGHBOURS)
+    now = segment_at(arrays, i, row, size, are_aligned)
+    later = segment_at(arrays, i + stride, row, size, are_aligned)
+    first, turn = zero, zero
+    while first < size:  # the same for all threads of a block: they synchronise in the loop
+        last = segment_at(arrays, i + stride * np.uint64(2), row, size, are_aligned)
+        step = combined_steps(now)
+        reach = 1
+        while reach < BELOW:
+            earlier = below(step[0], reach * LANES), below(step[1], reach * LANES)
+            if own >= np.uint64(reach):
+                step = combined(earlier, step)
+            reach *= 2
+        if own == np.uint64(BELOW - 1):
+            keep_neighbours(decays, turn + warp * np.uint64(LANES * NEIGHBOURS) + place, step[0])
+            keep_neighbours(drives, turn + warp * np.uint64(LANES * NEIGHBOURS) + place, step[1])
+        cuda.syncthreads()
+        h = state
+        for other in range(ROWS // BELOW):
+            if np.uint64(other) == warp:
+                h = state
+            of_warp = turn + np.uint64(other * LANES * NEIGHBOURS) + place
+            state = following_state(state, (kept_neighbours(decays, of_warp), kept_neighbours(drives, of_warp)))
+        before = below(step[0], LANES), below(step[1], LANES)
+        if own > zero:
+            h = following_state(h, before)
+        states = states_after(h, now)
+        if are_aligned:
+            store_states(out, i, zero, row, stop, states)
+        else:
+            store_single_states(out, i, zero, row, stop, states)
+        now, later = later, last
+        i += stride
+        first += stride
+        turn = np.uint64(PASSED_ON) - turn
+
+
+def _in_vectors(outs):
+    """Whether all threads have work, vectors begin at multiples of their size, and registers hold them."""
+    steps, channels = outs[0].shape
+    return steps >= ROWS * STEPS and channels % NEIGHBOURS == 0 and outs[0].dtype.itemsize == 4
+
+
+def _select(inputs, outs):
+    return linear_recurrence_in_vectors if _in_vectors(outs) else linear_recurrence_cuda
+
+
 def _launch(inputs, outs):
     """Only threads with work share the steps, at least a warp; a block has more threads if there are few blocks."""
     steps, channels = outs[0].shape
+    if _in_vectors(outs):
+        return {"grid": -(-channels // (LANES * NEIGHBOURS)), "block": (LANES, ROWS)}
     blocks = -(-channels // WIDTH)
     most = (THREADS if blocks > MANY_BLOCKS else MOST_THREADS) // WIDTH
     segments = SEGMENTS
@@ -406,7 +585,7 @@ OPERATOR = Operator(
     kernels={
         "numba": linear_recurrence,
         "numba_parallel": linear_recurrence_parallel,
-        "numba_cuda": CudaKernel(linear_recurrence_cuda, _launch),
+        "numba_cuda": CudaKernel(linear_recurrence_cuda, _launch, select=_select),
         "warp": WarpCallable(linear_recurrence_warp, calls=3),
     },
     dtypes=("float32", "float64"),

@@ -125,7 +125,7 @@ class _Found:
 
 
 _DEFINITION = re.compile(
-    r"^(?:[^\n(){};#/]|\w\([\d, ]*\) )*?\b(\w+)\(\s*([^{};]*?)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL
+    r"^(?:[^\n(){};#/]|\w\([\d, ]*\) )*?\b(\w+)\(\s*([^(){};]*?)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL
 )
 _DECLARATION = re.compile(r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? \w+(?: = \{\})?;")
 _ARGUMENT = re.compile(r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? var_(\w+) = _wp_args->\1;")

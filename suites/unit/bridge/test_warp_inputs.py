@@ -424,6 +424,12 @@ void k_cuda_kernel_forward(
         source = self.SOURCE.replace("STATEMENT", statement).replace("BODY", body)
         return uses_of(source, ["x"], opaque, declared, backward=False)
 
+    @pytest.mark.parametrize("bounds", ["128", "128, 12"])
+    def test_launch_bounds_are_no_parameters(self, bounds):
+        begin = f'extern "C" __launch_bounds__({bounds}) __global__ void k_cuda'
+        source = self.SOURCE.replace("void k_cuda", begin).replace("STATEMENT", "var_2 = wp::load(var_x);")
+        assert uses_of(source, ["x"], (), {}, backward=False).unwritten("x")
+
     @pytest.mark.parametrize(
         "statement",
         [

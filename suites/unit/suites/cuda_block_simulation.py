@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from suites.backends.backend import Backend
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
     WARP,
@@ -25,6 +26,9 @@ from suites.backends.numba_cuda import (
     widened,
 )
 from suites.backends.numba_cuda_look_back import last_lane, look_back_words, publish, sum_before, sums_up_to_lane
+from suites.ops.linear_recurrence import OPERATOR as LINEAR_RECURRENCE
+from suites.ops.linear_recurrence import ROWS as SEGMENT_ROWS
+from suites.ops.linear_recurrence import STEPS
 from suites.ops.matvec import MOST, ROWS, matvec_cuda, matvec_kept, matvec_long_rows
 from suites.ops.softmax import FEW, softmax_kept
 
@@ -101,6 +105,8 @@ def _lanes() -> None:
 def look_back(words, tile, tiles, totals, out):
     """A warp that looks for the sum before one tile."""
     nothing = totals.dtype.type(0)
+    if cuda.threadIdx.x == 0:
+        publish(words, np.uint64(tile), totals[tile])
     out[cuda.threadIdx.x] = sum_before(words, np.uint64(tile), np.uint64(tiles), totals[tile], nothing)
 
 
@@ -180,6 +186,26 @@ def _kept_rows() -> None:
         assert np.allclose(shares.copy_to_host(), weights / weights.sum(1, keepdims=True)), (rows, columns)
 
 
+RECURRENCE = LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA]
+WHOLE = SEGMENT_ROWS * STEPS
+"""The steps of a round."""
+
+
+def _recurrence() -> None:
+    """Steps that end within a segment and within a round, channels that end within a block, arrays of any alignment."""
+    for steps, channels, offset in ((WHOLE, 4, 0), (3 * WHOLE + 1, 20, 0), (2 * WHOLE - 3, 16, 1)):
+        random = np.random.default_rng(steps)
+        a, b = (random.integers(-1, 2, steps * channels + offset).astype(np.float32) for _ in range(2))
+        a, b = a[offset:].reshape(steps, channels), b[offset:].reshape(steps, channels)
+        state, wanted = random.integers(-9, 9, channels).astype(np.float32), np.empty_like(b)
+        out = cuda.to_device(np.full_like(b, np.nan))
+        launch = RECURRENCE.launch([a, b, state], [b])
+        RECURRENCE.kernel_of([a, b, state], [b])[launch["grid"], launch["block"]](a, b, state, out)
+        for t in range(steps):
+            state = wanted[t] = a[t] * state + b[t]
+        assert np.array_equal(out.copy_to_host(), wanted), (steps, channels, offset)
+
+
 PARTS = {
     "vectors": _vectors,
     "rows": _rows,
@@ -187,6 +213,7 @@ PARTS = {
     "kept_rows": _kept_rows,
     "lanes": _lanes,
     "look_back": _look_back,
+    "recurrence": _recurrence,
 }
 
 
