@@ -18,6 +18,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get(VARIABLE) or platformdirs.user_cache_path("kernel-bridge", appauthor=False))
 
 
+def can_keep_files() -> bool:
+    """Whether files can be written to the folder, which is made if it is missing."""
+    folder = cache_folder()
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file so that readers see the old or the new one, never a part.
 

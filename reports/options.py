@@ -31,6 +31,9 @@ EXIT_HELP = """exit codes:
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
 """The environment variable with the words that started a command, such as ``nox -s bench --``."""
 
+LEAST_WIDTH = 40
+"""Characters of the shortest line that a table is made for, also where a terminal says that it has fewer."""
+
 FORMATS = ("terminal", "markdown", "json", "csv")
 
 
@@ -76,7 +79,8 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
     group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
-    group.add_argument("--width", type=whole(40), help="characters per line (default: the terminal's; markdown: 120)")
+    text = "characters per line (default: the terminal's; markdown: 120)"
+    group.add_argument("--width", type=whole(LEAST_WIDTH), help=text)
     group.add_argument("--ascii", action="store_true", help="print tables in plain ASCII: no lines of boxes, us for µs")
     group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 

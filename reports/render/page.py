@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from reports.errors import ReportError
+from reports.options import LEAST_WIDTH
 from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
 from reports.render.job_summary import append_job_summary
@@ -76,9 +77,9 @@ def _rendered(page: Page, options: argparse.Namespace) -> str:
         return frame_csv(page.frame)
     if options.format == "json":
         return frame_json(page.frame, page.json_columns)
-    width = options.width or shutil.get_terminal_size((100, 24)).columns
+    width = options.width or max(LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
     shows = can_show(getattr(sys.stdout, "encoding", None) or "utf-8")
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return terminal.render(page.tables, width, color, ascii_only=options.ascii or not shows)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bridge.cached_files import can_keep_files
+
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
 
@@ -40,6 +42,7 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
 
     The folder also holds the winners of tuning, so that a session neither uses nor changes the user's winners. The
     machine code of native handlers is shared with her other processes: each would compile it for more than a second.
+    If her cache folder cannot be written to, the processes of the session share it among themselves.
     """
     scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -47,6 +50,8 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
     variables["KERNEL_BRIDGE_WINNERS_DIR"] = scratch
+    if not can_keep_files():
+        variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
     # A new process finds the project by this if it is not installed. The current folder does not count: a new process

@@ -82,12 +82,16 @@ def write_object(name: str, source: str, code: bytes) -> None:
         replace_file(path, _digest(key, code) + code)
         keep_latest(path.parent, ".bin", KEPT)
     except OSError as error:
-        warnings.warn(
+        _warn_once(
             f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
-            f"takes about a second. Set {VARIABLE} to a folder that can be written to.",
-            RuntimeWarning,
-            stacklevel=2,
+            f"takes about a second. Set {VARIABLE} to a folder that can be written to."
         )
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    """Warns of what is true of every handler, at the first one."""
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _path(name: str, key: str) -> Path:

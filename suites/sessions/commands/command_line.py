@@ -339,9 +339,20 @@ def _announce(text: str) -> None:
     print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
 
 
+class _ShowVersion(argparse.Action):
+    """Prints the version, which takes an import that other commands make later."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: object) -> None:
+        from bridge import __version__
+
+        print(f"kernel-bridge {__version__}")
+        parser.exit()
+
+
 def parser() -> Parser:
     """Returns the parser of all commands."""
     main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=_RAW)
+    main_parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Any, text: str, *, pytest: bool = False) -> argparse.ArgumentParser:

@@ -160,6 +160,28 @@ def test_width_is_kept(runs, capsys):
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
 
 
+def test_a_terminal_narrower_than_a_table_can_be_gets_the_narrowest_table(runs, capsys, monkeypatch):
+    write(runs, "a", **FAILED)
+    main(["show", "--width", "40"])
+    narrowest = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "3")
+    main(["show"])
+    assert capsys.readouterr().out == narrowest
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"), [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)]
+)
+def test_colors_are_for_terminals_that_show_them(runs, capsys, monkeypatch, variables, colored):
+    write(runs, "a", **FAILED)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    main(["show"])
+    assert ("\x1b[" in capsys.readouterr().out) == colored
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

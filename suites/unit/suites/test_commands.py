@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import bridge
 import suites
 from reports import Status, find_run, read_run
 from reports.options import Exit
 from suites.cells import catalogue
 from suites.sessions.commands.command_line import main
+from suites.sessions.isolation import isolated
 from suites.unit.processes import environment
 
 PROJECT = Path(__file__).parents[3]
@@ -225,6 +227,21 @@ def test_the_end_of_a_process_looks_for_no_garbage_among_what_was_imported(progr
     command = [sys.executable, "-P", "-c", program, "runs"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
     assert int(done.stdout.rpartition("frozen ")[2]) > 10_000, done.stdout + done.stderr
+
+
+def test_the_version_is_shown(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == Exit.FINE
+    assert capsys.readouterr().out == f"kernel-bridge {bridge.__version__}\n"
+
+
+def test_a_session_has_a_folder_for_handlers_where_the_users_cannot_be_written_to(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for folder, kept in ((tmp_path / "file", False), (tmp_path / "new", True)):
+        monkeypatch.setenv("KERNEL_BRIDGE_CACHE_DIR", str(folder))
+        with isolated() as (variables, scratch):
+            assert variables["KERNEL_BRIDGE_CACHE_DIR"] == (str(folder) if kept else scratch)
 
 
 def test_the_first_line_comes_before_anything_is_imported():
