@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reports.records.store import RUNS_VARIABLE
+from reports.render.layout import LEAST_WIDTH
 from reports.render.visible import visible
 
 
@@ -30,9 +31,6 @@ EXIT_HELP = """exit codes:
 
 COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
 """The environment variable with the words that started a command, such as ``nox -s bench --``."""
-
-LEAST_WIDTH = 40
-"""Characters of the shortest line that a table is made for, also where a terminal says that it has fewer."""
 
 FORMATS = ("terminal", "markdown", "json", "csv")
 

@@ -6,9 +6,10 @@ import atexit
 import contextlib
 import gc
 import os
-import signal
 import sys
 from importlib.util import find_spec
+
+from suites.sessions.interruption import Interruption
 
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """Imports make half a million objects that stay: with Python's 700, a tenth of the start went into looking at them."""
@@ -31,21 +32,15 @@ def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # At its end, Python looks for garbage among all objects: a third of the time of a short command.
     atexit.register(gc.freeze)
-    # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
-    interruptions: list[int] = []
-
-    def interrupt(number: int, frame: object) -> None:
-        interruptions.append(number)
-        raise KeyboardInterrupt
-
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    interruption = Interruption()
+    interruption.install()
     try:
         code = _run(None)
     except KeyboardInterrupt:
         print("kernel-bridge: interrupted.", file=sys.stderr)
         code = 3
-    if interruptions:
+    if interruption.happened:
+        # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()

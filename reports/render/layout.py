@@ -12,6 +12,9 @@ from typing import Literal
 from reports.render.plain_text import to_ascii
 from reports.render.visible import visible
 
+LEAST_WIDTH = 40
+"""Characters of the shortest line that a table is made for, also where a terminal says that it has fewer."""
+
 
 class Style(StrEnum):
     """The meaning of a text. Each renderer decides how it looks."""

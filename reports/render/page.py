@@ -11,11 +11,10 @@ from pathlib import Path
 import pandas as pd
 
 from reports.errors import ReportError
-from reports.options import LEAST_WIDTH
 from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
 from reports.render.job_summary import append_job_summary
-from reports.render.layout import Table
+from reports.render.layout import LEAST_WIDTH, Table
 from reports.render.plain_text import can_show
 
 

@@ -69,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
     except Exception as error:
+        if _was_interrupted(error):
+            print(f"{options.prog}: interrupted.", file=sys.stderr)
+            return int(Exit.COULD_NOT_RUN)
         # Python would exit with 1, which means that a kernel is wrong or slower.
         from reports.render.visible import visible
 
@@ -77,6 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = visible(f"{type(error).__name__}: {error}".splitlines()[0])
         print(f"{options.prog}: stopped by a fault of its own, so nothing is decided: {what}", file=sys.stderr)
     return int(Exit.COULD_NOT_RUN)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Tells whether Ctrl-C caused an exception: an extension module whose import it stops raises ImportError."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__)
+    )
 
 
 def _bench(options: argparse.Namespace) -> Exit:

@@ -170,6 +170,22 @@ def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
     assert "a fault of its own, so nothing is decided: LookupError: \\x1b[2J lost" in last
 
 
+@pytest.mark.parametrize("with_cause", [True, False])
+def test_an_interrupted_import_is_an_interruption(with_cause, monkeypatch, capsys):
+    def interrupted(options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            stopped = ImportError("Encountered an error while initializing the extension.")
+            if with_cause:
+                raise stopped from error
+            raise stopped  # noqa: B904
+
+    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", interrupted)
+    assert main(["runs"]) == Exit.COULD_NOT_RUN
+    assert re.fullmatch(r".* runs: interrupted\.\n", capsys.readouterr().err)
+
+
 def test_every_format_of_a_list_can_be_read(capsys):
     assert main(["list", "--operator", "add", "--format", "json"]) == Exit.FINE
     rows = json.loads(capsys.readouterr().out)
