@@ -44,12 +44,6 @@ class ElementLog:
     _written: set[int] = field(default_factory=set)
     _read_late: set[tuple[int, int]] = field(default_factory=set)
     _read_count: int = 0
-    _use_count: int = 0
-
-    @property
-    def use_count(self) -> int:
-        """How often elements were used."""
-        return self._use_count
 
     def read(self, array: Array, index: Any, loops: tuple[Counter, ...]) -> Unknown:
         """Records that an element is read; returns it."""
@@ -101,4 +95,3 @@ class ElementLog:
             each if is_exact(each, self.largest_index) else None for each in indices
         )
         self._accesses.add(Access(array.number, known, loops))
-        self._use_count += 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import dis
-import inspect
 import types
 from typing import Any
 
 from bridge.errors import KernelCompileError
-from bridge.source.parsing import parse
+from bridge.source.compiled_from import compiled_from
 
 
 def hoist_imports(function: types.FunctionType) -> types.FunctionType:
@@ -23,13 +23,19 @@ def hoist_imports(function: types.FunctionType) -> types.FunctionType:
         globals. Line numbers are kept, so that compile errors still point at the user's source.
 
     Raises:
-        KernelCompileError: The body imports, and its source is not available to be rewritten.
+        KernelCompileError: The body imports, and its source is not available, or is not what the function was made
+            from.
     """
     if not any(instruction.opname == "IMPORT_NAME" for instruction in dis.get_instructions(function)):
         return function
-    tree = _parse(function)
+    definition = compiled_from(function.__code__)
+    if definition is None:
+        raise KernelCompileError(
+            f"{function.__name__} imports inside its body, which kernel compilers reject, and its source is not "
+            "available to be rewritten, or has changed since it was imported. Move the import to the top of the module."
+        )
     remover = _ImportRemover()
-    body = remover.visit(tree.body[0])
+    body = remover.visit(copy.deepcopy(definition))
     body.decorator_list = []
     names = {"__name__": function.__globals__.get("__name__"), "__package__": function.__globals__.get("__package__")}
     exec(compile(ast.Module(remover.imports, type_ignores=[]), function.__code__.co_filename, "exec"), names)
@@ -47,18 +53,6 @@ class _ImportRemover(ast.NodeTransformer):
 
     # The names that ast.NodeTransformer looks for.
     visit_Import = visit_ImportFrom = _take  # noqa: N815
-
-
-def _parse(function: types.FunctionType) -> ast.Module:
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as error:
-        raise KernelCompileError(
-            f"{function.__name__} imports inside its body, which kernel compilers reject, and its source is not "
-            "available to be rewritten. Move the import to the top of the module."
-        ) from error
-    tree = parse("".join(lines))
-    return ast.increment_lineno(tree, first - 1)
 
 
 def _rebuild(function: types.FunctionType, body: Any, namespace: dict[str, Any]) -> types.FunctionType:

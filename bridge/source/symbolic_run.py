@@ -88,8 +88,8 @@ class SymbolicRun:
             raise Unclear
         parameters = definition.args
         names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
-        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or len(arguments) > len(names):
-            raise Unclear
+        if len(arguments) > len(names):
+            raise Unclear  # more in *args
         given = dict(zip(names, arguments, strict=False))
         values = {name: given.get(name, UNKNOWN) for name in names}
         frame = _Frame(source, meanings, values, _local_names(source.function))
@@ -217,14 +217,15 @@ class SymbolicRun:
 
     def _turns(self, frame: _Frame, node: ast.While, name: str, step: int) -> tuple[int | None, bool]:
         """How often a loop runs at most, if that is known, and whether its variable stays below a size or limit."""
-        uses = self.log.use_count
+        # The test runs once more than the body. Elements in it are logged here, before the loop, and again in the loop:
+        # elements that different loops use are never apart.
         condition, first = self._value(frame, node.test), frame.names[name]
         if not isinstance(condition, Below) or not loop_syntax.compares(node, name):
             return None, False
         size = condition.size
         limit = size.index if isinstance(size, AtMost) else self._limits.get(size)
-        if self.log.use_count != uses or not self._is_exact(limit) or not self._is_exact(first):
-            return None, True  # the test runs once more than the body
+        if not self._is_exact(limit) or not self._is_exact(first):
+            return None, True
         most = (limit + first.times(-1)).value
         return None if most is None else max(0, -(-most // step)), True
 
@@ -349,7 +350,7 @@ class SymbolicRun:
             return Size(arguments[0].number, 0)
         if (touched := touched_by(target)) is not None and not named:
             return self._touch(touched, arguments)
-        if target is min and not gets_array:
+        if target is min:
             limits = [each for each in arguments if isinstance(each, Affine)]
             needed = scalar(*arguments)
             return AtMost(limits[0], needed.reads) if limits else needed

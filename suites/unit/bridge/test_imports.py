@@ -76,3 +76,14 @@ def test_an_import_that_fails_names_the_module():
 
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         hoist_imports(kernel)
+
+
+def test_source_that_has_changed_since_is_refused(tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text("def kernel(x):\n    import math\n    return math.sqrt(x)\n")
+    namespace = {}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    assert hoist_imports(namespace["kernel"])(4.0) == 2
+    path.write_text("def kernel(x):\n    import math\n    return math.exp(x)\n")
+    with pytest.raises(bridge.KernelCompileError, match="has changed since it was imported"):
+        hoist_imports(namespace["kernel"])

@@ -181,6 +181,23 @@ def by_an_exchange_of_indices(x, out):
 
 @attack
 @numba.njit
+def by_an_index_of_one_branch(x, out):
+    for i in range(x.size):
+        j = 0
+        if i % 2:
+            j = i
+        out[j] = x[j] + 1
+
+
+@attack
+@numba.njit
+def by_more_arguments(x, *rest):
+    for i in range(1, x.size):
+        rest[0][i] = x[i - 1]
+
+
+@attack
+@numba.njit
 def by_a_moving_limit(x, out):
     for first in range(0, x.size, 4):
         i = first
@@ -235,18 +252,19 @@ def by_a_fraction(x, out):
 
 
 @numba.njit
-def element_and_copy(x, out, i):
-    if i < x.size:
-        out[i] = x[i] + 1
-    return i
+def keep(x, kept, i):
+    kept[1], kept[0] = kept[0], x[i]
+    return x.size + 1
 
 
 @attack
 @numba.njit
 def by_the_test_of_a_loop(x, out):
-    for first in range(0, x.size, 4):
+    kept = np.zeros(2)
+    for first in range(x.size):
         i = first
-        while i < min(first + 4, element_and_copy(x, out, i) + 1):
+        while i < min(first + 1, keep(x, kept, first)):  # runs twice
+            out[i] = kept[1] + 7
             i += 1
 
 
