@@ -418,6 +418,10 @@ class TestNumbaCuda:
         assert self.pairs(overlapping) == set()
 
     def test_vectors_of_neighbours(self):
+        def kernel(x, out):
+            i = first_neighbour()
+            store_neighbours(out, i, neighbours(x, i))
+
         def stores_first(x, out):
             i = first_neighbour()
             store_neighbours(out, i, neighbours(x, i))
@@ -427,6 +431,7 @@ class TestNumbaCuda:
             i = first_neighbour()
             store_neighbours(out, i, neighbours(x, i + np.uint64(1)))
 
+        assert self.pairs(kernel) == {(0, 0)}
         assert self.pairs(stores_first) == set()
         assert self.pairs(overlapping) == set()
 
