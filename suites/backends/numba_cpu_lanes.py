@@ -250,6 +250,17 @@ def add_products(typingctx, total, a, b):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def roots(typingctx, a):  # type: ignore[no-untyped-def]
+    """The square root of each of lanes of floats."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        prototype = ir.FunctionType(args[0].type, [args[0].type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, prototype, f"llvm.sqrt.{_suffix(a)}"), args)
+
+    return a(a), codegen
+
+
+@intrinsic
 def sum_of_lanes(typingctx, a):  # type: ignore[no-untyped-def]
     """The sum of all lanes: halves are added, then their halves."""
 

@@ -15,6 +15,14 @@ import numpy as np
 import bridge
 from suites import CudaKernel, Expected, Operator, Sizes, Truth, WarpCallable, gamma, total_bytes, values, vectors, wide
 from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu_lanes import (
+    add_products,
+    lane_count,
+    load_first_lanes,
+    roots,
+    store_first_lanes,
+    zero_lanes,
+)
 from suites.backends.numba_cuda import cuda, kernel
 from suites.backends.warp import blocks, scalar, wp
 
@@ -23,30 +31,19 @@ DIMENSIONS = 8
 
 
 @numba.njit
-def square(distance):
-    return distance * distance
-
-
-@numba.njit
 def distances_from(i, coordinates, out):
-    """Row i of out, four coordinates at a time: so it passes less often through the row.
+    """Row i of out. The sums of as many columns as there are lanes stay in a register until they are complete.
 
-    Each coordinate is contiguous over all points, so that one load fills a vector register.
+    Each coordinate is contiguous over all points, so that one load fills the lanes.
     """
-    squares, axes = out[i], coordinates.shape[0]
-    for j in range(squares.size):
-        squares[j] = 0
-    for axis in range(0, axes - 3, 4):
-        a, b, c, d = coordinates[axis], coordinates[axis + 1], coordinates[axis + 2], coordinates[axis + 3]
-        ai, bi, ci, di = a[i], b[i], c[i], d[i]
-        for j in range(squares.size):
-            squares[j] += (square(a[j] - ai) + square(b[j] - bi)) + (square(c[j] - ci) + square(d[j] - di))
-    for axis in range(axes // 4 * 4, axes):
-        a, ai = coordinates[axis], coordinates[axis, i]
-        for j in range(squares.size):
-            squares[j] += square(a[j] - ai)
-    for j in range(squares.size):
-        squares[j] = math.sqrt(squares[j])
+    row, (axes, points) = out[i], coordinates.shape
+    width, zero = lane_count(row), row.dtype.type(0)
+    for j in range(0, points, width):
+        squares = zero_lanes(row)
+        for axis in range(axes):
+            distance = load_first_lanes(coordinates, axis * points + j, points - j, zero) - coordinates[axis, i]
+            squares = add_products(squares, distance, distance)
+        store_first_lanes(row, j, points - j, roots(squares))
 
 
 @numba.njit

@@ -10,7 +10,7 @@ import pytest
 
 from suites.backends.numba_cpu import block_exp, exponential, index_of_largest, largest_element, multiply, short_dots
 from suites.backends.numba_cpu_blocks import IN_FIRST_CACHE
-from suites.backends.numba_cpu_lanes import LANES_BYTES
+from suites.backends.numba_cpu_lanes import LANES_BYTES, lane_count, load_first_lanes, roots, store_first_lanes
 from suites.backends.numba_cpu_math import Reduction, interpolated
 
 DTYPES = ("float32", "float64")
@@ -176,6 +176,21 @@ class TestExponentialsOfABlock:
             multiply(x[:size], alike(x, 2))
             np.testing.assert_array_equal(x[:size], 2 * np.arange(1, size + 1))
             np.testing.assert_array_equal(x[size:], np.arange(size + 1, size + 65))
+
+
+@numba.njit
+def square_roots(x, out):
+    for start in range(0, x.size, lane_count(x)):
+        store_first_lanes(out, start, x.size - start, roots(load_first_lanes(x, start, x.size - start, x[0])))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_roots_are_rounded_like_those_of_numpy(dtype):
+    for size in TestLanes.SIZES:
+        x, out = np.random.default_rng(size).uniform(size=size).astype(dtype), np.full(size + 64, 7, dtype)
+        square_roots(x, out[:size])
+        np.testing.assert_array_equal(out[:size], np.sqrt(x))
+        assert (out[size:] == 7).all()
 
 
 def alike(x, number):
