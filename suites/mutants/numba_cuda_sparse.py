@@ -12,15 +12,31 @@ from suites.backends.numba_cuda import (
     cuda,
     device,
     kernel,
+    place_in_block,
     shuffle_from,
     shuffle_xor,
     votes,
 )
+from suites.backends.numba_cuda_tables import (
+    FLAGS,
+    WORD,
+    TableRows,
+    bytes_of_bits,
+    four_places,
+    hold_bits,
+    hold_elements,
+    is_set,
+    row_sums_with_table,
+    second_four,
+    streamed_if,
+)
 from suites.mutants.mutant import mutant
+from suites.ops.csr_binary_matvec import ACTIVE
 from suites.ops.csr_binary_matvec import OPERATOR as CSR_BINARY_MATVEC
 from suites.ops.csr_binary_rmatvec import OPERATOR as CSR_BINARY_RMATVEC
 from suites.ops.csr_matmat import OPERATOR as CSR_MATMAT
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
+from suites.ops.csr_matvec import PRODUCTS
 from suites.ops.csr_rmatvec import OPERATOR as CSR_RMATVEC
 
 
@@ -150,6 +166,73 @@ def first_group_alone(data, indices, indptr, X, out):
         j += np.uint64(cuda.blockDim.x)
 
 
+@device
+def one_more_than_held(x, table, index):
+    """Takes the element after the last one of the table from the table, too."""
+    i, held = np.uint32(index), np.uint32(min(np.uint64(table.size), np.uint64(x.size)))
+    near, far = table[min(i, np.uint32(held - np.uint32(1)))], x[i]
+    return near if i <= held else far
+
+
+@device
+def four_more(x, table, index):
+    return (
+        one_more_than_held(x, table, index[0]),
+        one_more_than_held(x, table, index[1]),
+        one_more_than_held(x, table, index[2]),
+        one_more_than_held(x, table, index[3]),
+    )
+
+
+@device
+def look_up_one_more(data, x, table, fetched, first, stop, step):
+    return four_more(x, table, fetched[0]), four_more(x, table, fetched[1])
+
+
+@device
+def hold_whole_words(table, flags):
+    """Leaves out the flags at the end that fill no word."""
+    whole = np.uint64(flags.size) >> np.uint64(4)
+    i = place_in_block()
+    while i < np.uint64(table.size):
+        word = np.uint32(0)
+        if i < whole:
+            for k in range(FLAGS):
+                if flags[(i << np.uint64(4)) + np.uint64(k)]:
+                    word = np.uint32(word | np.uint32(1 << k))
+        table[i] = word
+        i += np.uint64(_TABLE_THREADS)
+
+
+@device
+def four_without_end(data, table, index, places):
+    """Takes weights of the rows that follow: it does not ask where the row ends."""
+    last = np.uint32(np.uint64(data.size) - np.uint64(1))
+    return (
+        streamed_if(data, min(places[0], last), is_set(table, index[0])),
+        streamed_if(data, min(places[1], last), is_set(table, index[1])),
+        streamed_if(data, min(places[2], last), is_set(table, index[2])),
+        streamed_if(data, min(places[3], last), is_set(table, index[3])),
+    )
+
+
+@device
+def look_up_without_end(data, spikes, table, fetched, first, stop, step):
+    near, far = four_places(first, step), four_places(second_four(first, step), step)
+    return four_without_end(data, table, fetched[0], near), four_without_end(data, table, fetched[1], far)
+
+
+_TABLE_THREADS = 64
+
+
+def _with_table(of, name, hold, stages, table_bytes, fault, word=None):
+    """A mutant that uses its table whenever there is a non-zero."""
+    kernel = row_sums_with_table(hold, stages, _TABLE_THREADS, 1, word)
+    table, good = TableRows(kernel, _TABLE_THREADS, 1, table_bytes, 0), of.kernels[Backend.NUMBA_CUDA].dispatcher
+    broken = CudaKernel(good, table.launch_or(csr_rows_of), select=table.kernel_or(good))
+    return mutant(of, name, Backend.NUMBA_CUDA, broken, fault, gradient=None)
+
+
 def _launch_in_place(inputs, outs):
     launch = csr_launch(max(inputs[3].shape[0], 1), inputs[0].shape[0])
     return launch | {"input_output_aliases": {4: 0}}
@@ -192,6 +275,32 @@ MUTANTS = (
         csr_row_sums(last_element_again),
         csr_rows_of,
         "the last element of a row counts once more for a missing one",
+    ),
+    _with_table(
+        CSR_MATVEC,
+        "one_more_than_held",
+        hold_elements,
+        PRODUCTS._replace(look_up=look_up_one_more),
+        lambda x: 2 * x.dtype.itemsize,
+        "the element after the last one of a table is taken from the table",
+    ),
+    _with_table(
+        CSR_BINARY_MATVEC,
+        "whole_words_of_flags",
+        hold_whole_words,
+        ACTIVE,
+        bytes_of_bits(1),
+        "flags that fill no word are left out",
+        WORD,
+    ),
+    _with_table(
+        CSR_BINARY_MATVEC,
+        "weights_of_the_next_rows",
+        hold_bits,
+        ACTIVE._replace(look_up=look_up_without_end),
+        bytes_of_bits(1),
+        "places beyond the end of a row count",
+        WORD,
     ),
     _sparse(CSR_MATMAT, "first_group_alone", first_group_alone, _groups_a_row, "groups of lanes are not added up"),
     _sparse(CSR_MATMAT, "repeated_last_term", repeated_last_term, _warp_a_row, "terms beyond the end of a row count"),

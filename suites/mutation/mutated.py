@@ -39,6 +39,7 @@ HELPERS = (
     "suites.backends.numba_cuda_reductions",
     "suites.backends.numba_cuda_shared",
     "suites.backends.numba_cuda_sparse_blocks",
+    "suites.backends.numba_cuda_tables",
     "suites.backends.numba_cuda_unrolled",
     "suites.backends.numba_cuda_vectors",
     "suites.backends.numba_cuda_warps",

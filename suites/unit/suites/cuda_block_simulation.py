@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,10 @@ from suites.backends.numba_cuda import (
     widened,
 )
 from suites.backends.numba_cuda_look_back import last_lane, look_back_words, publish, sum_before, sums_up_to_lane
+from suites.backends.numba_cuda_tables import WORD, hold_bits, hold_elements, row_sums_with_table
+from suites.numerics.sparse import csr
+from suites.ops.csr_binary_matvec import ACTIVE
+from suites.ops.csr_matvec import PRODUCTS
 from suites.ops.linear_recurrence import OPERATOR as LINEAR_RECURRENCE
 from suites.ops.linear_recurrence import ROWS as SEGMENT_ROWS
 from suites.ops.linear_recurrence import STEPS
@@ -206,7 +211,28 @@ def _recurrence() -> None:
         assert np.array_equal(out.copy_to_host(), wanted), (steps, channels, offset)
 
 
+def _tables() -> None:
+    """Rows of all kinds, in blocks that go on to further rows, with tables that hold nothing, a part or all of x."""
+    random, threads = np.random.default_rng(0), 64
+    lengths = (3, 0, 3, 33, 600, 1, 0, 255, 256, 257, 7, 1030)
+    products = row_sums_with_table(hold_elements, PRODUCTS, threads, 1)
+    active = row_sums_with_table(hold_bits, ACTIVE, threads, 1, WORD)
+    for columns, lanes, grid in ((100, 8, 2), (4999, 32, 1), (17, 4, 1)):
+        data, indices, indptr = csr("int32", lengths, columns, random)
+        data, rows = data.astype(np.float32), np.repeat(np.arange(len(lengths)), lengths)
+        x = random.integers(-9, 9, columns).astype(np.float32)
+        flags = random.random(columns + 1) < 0.3
+        cells: list[Any] = [(products, x, 4 * held, x) for held in (1, columns // 2, columns - 1, columns + 9)]
+        cells += [(active, each, -(-columns // 16) * 2, each) for each in (flags[1:], flags[:-1])]
+        for sums, given, table_bytes, factors in cells:
+            out = cuda.to_device(np.full(len(lengths), -1, np.float32))
+            sums[grid, (lanes, threads // lanes), 0, table_bytes](data, indices, indptr, given, out)
+            expected = np.bincount(rows, data * factors[indices], len(lengths))
+            assert np.array_equal(out.copy_to_host(), expected), (columns, lanes, given.dtype, table_bytes)
+
+
 PARTS = {
+    "tables": _tables,
     "vectors": _vectors,
     "rows": _rows,
     "long_rows": _long_rows,

@@ -61,7 +61,8 @@ def run(operator, kernel, inputs):
         for given, result in launch.get("input_output_aliases", {}).items():
             results[result] = np.array(inputs[given])  # what XLA has copied there if the input is still needed
         if launch["grid"]:
-            kernel.kernel_of(inputs, results)[launch["grid"], launch["block"]](*arrays, *results)
+            how = launch["grid"], launch["block"], 0, launch.get("shared_mem", 0)
+            kernel.kernel_of(inputs, results)[how](*arrays, *results)
     else:
         devices = [cuda.to_device(array) for array in (*arrays, *results)]
         kernel.function(*devices, 0)

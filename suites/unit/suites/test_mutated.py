@@ -67,7 +67,8 @@ def test_every_operator_and_every_file_of_helpers_has_mutants(on_cpu):
 
 def test_every_file_of_functions_that_kernels_call_has_mutants(on_cpu, on_cuda):
     # These only launch kernels, or write the text of kernels in C++, which has mutants of its own.
-    launching = {f"suites.backends.{name}" for name in ("cuda_raw", "cuda_raw_blocks", "pallas", "warp")}
+    names = ("cuda_raw", "cuda_raw_blocks", "numba_cuda_device_facts", "pallas", "warp")
+    launching = {f"suites.backends.{name}" for name in names}
     modules = frozenset(name for name in sys.modules if name.startswith(("suites.backends.", "suites.ops.")))
     kernels = [kernel for operator in ops.operators().values() for kernel in operator.kernels.values()]
     reached = {place.module for kernel in kernels for place in kernel_functions(kernel, modules)}
