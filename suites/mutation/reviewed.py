@@ -37,7 +37,6 @@ class Reviewed:
 _ONE_THREAD = "both branches give results within the bound: the size only decides how many threads there are"
 _PARTS = "one part fewer only decides how many threads there are"
 _WRAPPED = "an index below zero counts from the end of the block, which has four quarters: it is the same element"
-_SQUARED = "the difference is squared"
 _SAME_BITS = "after the shuffles all lanes of a warp have the same bits: each writes the same value to the same place"
 _ROTATED = "the element before the first one is the last one: the sum has the same terms in another order"
 
@@ -47,7 +46,6 @@ REVIEWED: tuple[Reviewed, ...] = (
     Reviewed("...", "guard", "....size < ONE_THREAD_BELOW...", "...", _ONE_THREAD),
     Reviewed("...", "compare", "parts < 2", "parts <= 2", _PARTS),
     Reviewed("cumsum", "arithmetic", "i + 2 * QUARTER", "i - 2 * QUARTER", _WRAPPED),
-    Reviewed("pairwise_distances", "operands", "a[j] - ai", "ai - a[j]", _SQUARED),
     Reviewed("numba_cuda_warps", "guard", "place_in_block() % np.uint64(WARP) == np.uint64(0)", "True", _SAME_BITS),
     Reviewed("numba_cpu_blocks", "index", "x[i]", "x[i - 1]", _ROTATED),
 )
