@@ -170,7 +170,10 @@ def test_published_pages_fit_and_no_number_is_cut(pages, width):
         whole_times = set(re.findall(TIME, wide))
         assert set(re.findall(TIME, shown)) <= whole_times, name
         if "left out" not in shown:
-            assert sorted(re.findall(TIME, " ".join(shown.split()))) == sorted(re.findall(TIME, " ".join(wide.split())))
+            found, wanted = (re.findall(TIME, " ".join(text.split())) for text in (shown, wide))
+            assert set(found) == set(wanted), name
+            # The parts of a table that is split repeat its first columns.
+            assert "(1 of " in shown or sorted(found) == sorted(wanted), name
 
 
 def test_plain_ascii_is_ascii_and_says_the_same(pages):
