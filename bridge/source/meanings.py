@@ -19,6 +19,7 @@ from bridge.source.on_import import when_imported
 
 _COMPILERS = ("numba.core.compiler", "numba.cuda.core.compiler")
 _NOTES = "_bridge_meanings"
+_LINKED = "_linking_libraries"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,10 @@ class LinkedMeanings:
     def __init__(self, library: Any, is_known: Callable[[Any], bool]):
         libraries = list(_linked(library, set()))
         self._notes = [note for each in libraries for note in vars(each).get(_NOTES, ())]
-        self._is_complete = all(_NOTES in vars(each) or is_known(each) for each in libraries)
+        # A version of Numba that names its linked libraries otherwise tells nothing of them.
+        self._is_complete = all(
+            hasattr(each, _LINKED) and (_NOTES in vars(each) or is_known(each)) for each in libraries
+        )
 
     def of(self, function: types.FunctionType) -> Meanings | None:
         """What the names in a function mean in all of its code; None if that is not known."""
@@ -95,7 +99,9 @@ class LinkedMeanings:
 
 def _note_meanings_in(compiler: types.ModuleType) -> None:
     compiler_type: Any = compiler.CompilerBase
-    compile_core = compiler_type._compile_core
+    compile_core = getattr(compiler_type, "_compile_core", None)
+    if compile_core is None:  # a version of Numba without it: no code has notes, so nothing is proved of it
+        return
 
     def compile_and_note(self: Any) -> Any:
         function = self.state.func_id.func
@@ -113,7 +119,7 @@ def _linked(library: Any, seen: set[int]) -> Iterator[Any]:
     if id(library) not in seen:
         seen.add(id(library))
         yield library
-        for each in library._linking_libraries:
+        for each in getattr(library, _LINKED, ()):
             yield from _linked(each, seen)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,9 @@ from numba.core.compiler import Compiler
 from bridge import numba_kernel
 from bridge.ffi import carries
 from bridge.languages.numba_cpu.source_rules import rules_of, source_of
+from bridge.source import meanings
 from bridge.source.element_wise import in_place_pairs
-from bridge.source.meanings import Meanings
+from bridge.source.meanings import LinkedMeanings, Meanings
 from suites.unit import processes
 
 READ = types.Array(types.float32, 1, "C", readonly=True)
@@ -387,3 +389,19 @@ class TestArraysOfParallelLoops:
         x, _, total = jax.jit(lambda start: jax.lax.fori_loop(0, 3, step, start))(start)
         np.testing.assert_array_equal(x, np.full(size, 3))
         np.testing.assert_array_equal(total, np.arange(size) + 1 + 2)
+
+
+def test_another_numba_whose_libraries_do_not_name_what_they_link_proves_nothing():
+    def get(x, i):
+        return x[i]
+
+    library = SimpleNamespace(_bridge_meanings=[Meanings.of(get)])
+    assert LinkedMeanings(library, is_known=lambda library: True).of(get) is None
+    library._linking_libraries = ()
+    assert LinkedMeanings(library, is_known=lambda library: True).of(get) is not None
+
+
+def test_a_compiler_without_the_step_that_notes_meanings_is_left_as_it_is():
+    compiler = SimpleNamespace(CompilerBase=type("CompilerBase", (), {}))
+    meanings._note_meanings_in(compiler)
+    assert not hasattr(compiler.CompilerBase, "_compile_core")
