@@ -27,6 +27,24 @@ from suites.backends.numba_cuda_sparse_blocks import streamed
 from suites.backends.numba_cuda_vectors import aligned
 from suites.backends.numba_cuda_warps import WARP, WARPS, place_in_block, sum_of_lanes
 
+__all__ = [
+    "WORD",
+    "Stages",
+    "TableRows",
+    "bytes_of_bits",
+    "bytes_of_elements",
+    "element_of",
+    "four_places",
+    "four_streamed",
+    "four_within",
+    "hold_bits",
+    "hold_elements",
+    "is_set",
+    "row_sums_with_table",
+    "second_four",
+    "streamed_if",
+]
+
 FLAGS = 16
 """Flags in a word of a table of bits: as many as one load of 16 bytes has."""
 

@@ -15,6 +15,8 @@ from bridge.languages.warp.declared_uses import declare_reader, declare_writer
 from suites.backends.warp_blocks import scalar, wp
 from suites.backends.warp_vectors import FOUR, snippet_for
 
+__all__ = ["PART", "rows_of", "sum_of_lanes", "threads_for"]
+
 KEPT = 4
 """Vectors of a row that a thread keeps in registers."""
 

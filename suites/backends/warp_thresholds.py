@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from suites.backends.warp_blocks import scalar, wp
 from suites.backends.warp_vectors import vectors_of
 
+__all__ = ["threshold_of"]
+
 
 class Threshold(NamedTuple):
     """The functions of a threshold for one dtype.
