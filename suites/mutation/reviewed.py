@@ -35,6 +35,7 @@ class Reviewed:
 
 
 _ONE_THREAD = "both branches give results within the bound: the size only decides how many threads there are"
+_TABLED = "both branches give the same results: the ratio only decides whether a table saves more than it costs"
 _PARTS = "one part fewer only decides how many threads there are"
 _WRAPPED = "an index below zero counts from the end of the block, which has four quarters: it is the same element"
 _SAME_BITS = "after the shuffles all lanes of a warp have the same bits: each writes the same value to the same place"
@@ -44,6 +45,8 @@ REVIEWED: tuple[Reviewed, ...] = (
     Reviewed("...", "compare", "....size < ONE_THREAD_BELOW", "....size <= ONE_THREAD_BELOW", _ONE_THREAD),
     Reviewed("...", "compare", "....size < ONE_THREAD_BELOW", "....size > ONE_THREAD_BELOW", _ONE_THREAD),
     Reviewed("...", "guard", "....size < ONE_THREAD_BELOW...", "...", _ONE_THREAD),
+    Reviewed("csr_binary_matvec", "...", "spikes.size <= FEW * data.size", "...", _TABLED),
+    Reviewed("csr_binary_matvec", "guard", "is_tabled(data, spikes)", "...", _TABLED),
     Reviewed("...", "compare", "parts < 2", "parts <= 2", _PARTS),
     Reviewed("cumsum", "arithmetic", "i + 2 * QUARTER", "i - 2 * QUARTER", _WRAPPED),
     Reviewed("numba_cuda_warps", "guard", "place_in_block() % np.uint64(WARP) == np.uint64(0)", "True", _SAME_BITS),
