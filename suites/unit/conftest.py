@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, register_profile
+from suites.sessions import untouched
 
 register_profile()
 settings.load_profile(HYPOTHESIS_PROFILE)
@@ -42,3 +43,20 @@ def default_platform(request: pytest.FixtureRequest) -> Iterator[None]:
         if platform == "cpu":
             patch.setenv("JAX_PLATFORMS", "cpu")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_worker() -> Iterator[None]:
+    """A process that a test starts is no worker of pytest-xdist, also if the test runs in one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_XDIST_WORKER", raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that a test runs in this process compares functions with those of this test, not of an earlier one.
+
+    Otherwise a function that this test has replaced would be a fault, or not, by the order of the tests.
+    """
+    monkeypatch.setattr(untouched, "_remembered", [])

@@ -123,7 +123,7 @@ def test_the_json_of_pytest_benchmark_agrees_with_the_records(folder):
     command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "relu"]
     command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp"]
     command += ["--kb-size", "4096", "--kb-size", "1048576"]
-    variables = environment(KERNEL_BRIDGE_RUNS="runs", PYTEST_XDIST_WORKER=None)
+    variables = environment(KERNEL_BRIDGE_RUNS="runs")
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     timed = {each["param"]: each["stats"] for each in json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]}

@@ -22,12 +22,6 @@ def double(x, out):
         out[i] = 2 * x[i]
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch):
-    """Another test of this process may have had something replaced when the functions were first remembered."""
-    monkeypatch.setattr(untouched, "_remembered", [])
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "shown"),
     [
