@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bridge import RecordingError, numba_cuda_callable
-from suites.unit.bridge.cuda_examples import OUT, N, absolute, cuda, gpu, run_threads, square, square_root
+from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square, square_root
+
+PLATFORM = "cuda" if HAS_GPU else "cpu"
 
 
 def synchronises(x, out, stream):
