@@ -35,6 +35,7 @@ from suites.cells.case import Case
 from suites.cells.marks import marks_of_check
 from suites.cells.selection import Selection
 from suites.checks import folders
+from suites.checks.drawn import depth
 from suites.checks.drawn.drawn_profile import register_profile
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.exception_status import outcome
@@ -58,7 +59,8 @@ class Trial:
     Attributes:
         mutant: The mutant; None to run one cell of the right kernel.
         device: ``cpu`` or ``cuda``.
-        profile: The largest profile whose cells run. The cells of smaller ones run first.
+        profile: The largest profile whose cells run. The cells of smaller ones run first, and again if they try more in
+            a larger one.
         limit_s: Seconds of processor time that one cell may take.
         scratch: A folder for the files of all processes.
         folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
@@ -138,7 +140,6 @@ def _prepare(trial: Trial) -> None:
     if trial.device == "cpu":
         jax.config.update("jax_platforms", "cpu")
     make_cpu_devices()
-    register_profile(None)
 
 
 class _Runner:
@@ -147,6 +148,7 @@ class _Runner:
         self._cells = 0
         self._unsound: list[str] = []
         self._unjudged: dict[TrialStep, str] = {}
+        self._growing: set[tuple[str, ...]] = set()
 
     def control(self) -> list[tuple[str, ...]]:
         """Returns the key of the control's cell if the right kernel passes it."""
@@ -227,22 +229,29 @@ class _Runner:
         profile: str,
         done: set[tuple[str, ...]],
     ) -> MutantResult | None:
-        """Runs the cells of a profile that have not run yet. Returns the result if one of them fails."""
+        """Runs what a profile has and smaller ones have not. Returns the result if a cell fails.
+
+        In the deep profile this is every cell, since more inputs are drawn.
+        """
         for check, case in self._cells_of(operator, profile):
             step = TrialStep(*target, check.name, case.id, profile)
-            if step.key in done:
+            is_again = step.key in done
+            if is_again and step.key not in self._growing and profile != "deep":
                 continue
             done.add(step.key)
             self._watch(step)
             self._cells += 1
-            status, reason, error = _run(check, case)
+            status, reason, error = _run(check, case, profile)
+            if depth.is_asked():
+                self._growing.add(step.key)
             if not status.wrong:
                 if status.failed:
                     self._unjudged[step] = f"{status}: {reason}"
                 continue
             if error is not None and _is_refusal(error):
                 return self._result(mutant, outcome="invalid", reason=f"does not compile: {reason}")
-            if step.key not in self._trial.sound and not self._right_kernel_passes(step):
+            is_known = step.key in self._trial.sound and not is_again
+            if not is_known and not self._right_kernel_passes(step):
                 self._unsound.append(f"{check.name} of {case.id} also fails for the right kernel")
                 continue
             return self._result(
@@ -271,7 +280,7 @@ class _Runner:
         for check, case in self._cells_of(only(right, backend), step.profile):
             if (check.name, case.id) == (step.check, step.cell):
                 self._watch(step)
-                return _run(check, case)[0] is Status.PASSED
+                return _run(check, case, step.profile)[0] is Status.PASSED
         return False
 
     def _watch(self, step: TrialStep) -> None:
@@ -294,9 +303,11 @@ def result_of(mutant: SourceMutant, **facts: Any) -> MutantResult:
     )  # fmt: skip
 
 
-def _run(check: Check, case: Case) -> tuple[Status, str | None, BaseException | None]:
-    """Runs a check on a case as pytest would, with the fixtures that checks use."""
+def _run(check: Check, case: Case, profile: str) -> tuple[Status, str | None, BaseException | None]:
+    """Runs a check on a case as pytest would in a session of this profile, with the fixtures that checks use."""
     test = _test(check)
+    depth.use(profile)
+    register_profile(deep=profile == "deep")
     with contextlib.ExitStack() as stack:
         fixtures: dict[str, Callable[[], Any]] = {
             "case": lambda: case,

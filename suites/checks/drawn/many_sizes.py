@@ -53,9 +53,11 @@ def small_sizes(name: str, depth: int) -> list[int]:
 
 
 def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
-    """Returns sizes from 65,535 on: two in a quick session, three in a full one, each of all in a deep one.
+    """Returns sizes above :data:`MOST_SMALL`. None has more work than :data:`MOST_WORK`.
 
-    None has more work than :data:`MOST_WORK`.
+    They are two of :data:`LARGE` in a quick session, three in a full one, all in a deep one, and random ones between
+    each of them and the one before, so that no range of sizes is never tried; in a quick session only below the first.
+    The logarithms of random sizes are uniform.
     """
     random = np.random.default_rng(seeds_of("large sizes", operator.name))
     bases = LARGE[: 2 + depth]
@@ -63,7 +65,9 @@ def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
         sizes = [base + int(random.integers(-1, 2)) for base in bases]
     else:
         sizes = [base + step for base in bases for step in (-1, 0, 1)]
-    return [size for size in sizes if work(operator, dtype, size) <= MOST_WORK[depth]]
+    ends = list(zip((MOST_SMALL, *bases), bases, strict=False))[: 1 if depth == 0 else None]
+    sizes += [int(np.exp(random.uniform(np.log(low), np.log(high)))) for low, high in ends]
+    return [size for size in _sorted(sizes) if work(operator, dtype, size) <= MOST_WORK[depth]]
 
 
 def work(operator: Operator, dtype: str, size: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,13 @@ from suites.numerics.verdict import Verdict, judge
 
 MOST_GUARDED_BYTES = 1 << 29
 """Calls with more bytes of arrays run without guards, which need a second copy of every array."""
+
+REPETITIONS = {"cpu": 0, "cuda": 4}
+"""Further runs of a call, by platform: threads of a GPU that race rarely meet in one run. On a CPU the check ``repeat``
+looks for races."""
+
+MOST_REPEATED_BYTES = 1 << 22
+"""Calls with more bytes of arrays are not run again: copying their results takes long, and enough threads meet."""
 
 ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
 """Precedes the reason of a failure that another content of the heap makes."""
@@ -78,7 +85,9 @@ def judge_kernel(
             guarded = _guarded(operator, backend, platform, program, arguments, inputs)
             if guarded and guarded.fault:
                 return with_inputs(guarded.fault, operator, inputs)
-            runs = [run_poisoned(program, outs, arguments, poison) for poison in POISONS]
+            more = REPETITIONS[platform] if _bytes(inputs, outs) <= MOST_REPEATED_BYTES else 0
+            poisons = [POISONS[number % len(POISONS)] for number in range(len(POISONS) + more)]
+            runs = [run_poisoned(program, outs, arguments, poison) for poison in poisons]
         except WrittenBeyond as beyond:
             return with_inputs(Verdict(Status.OUT_OF_BOUNDS, str(beyond), None), operator, inputs)
         except Exception as error:
@@ -87,9 +96,12 @@ def judge_kernel(
         # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
-        different = disagreement(*runs, deterministic=operator.deterministic(backend, platform))
+        deterministic = operator.deterministic(backend, platform)
+        different = disagreement(*runs[: len(POISONS)], deterministic=deterministic)
         judged = by or functools.partial(judge_all, operator, inputs=inputs)
         verdict = different or judged(runs[0])
+        for again in runs[len(POISONS) :]:
+            verdict = _judge_again(again, runs[0], verdict, judged, deterministic)
         if guarded:
             verdict = _judge_guarded(judged, guarded, runs[0], verdict)
             if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
@@ -120,9 +132,7 @@ def _guarded(
 ) -> GuardedRuns | None:
     """Runs the program under guards, if there are guards for this backend and the arrays are not too large to copy."""
     outs = operator.outputs(*inputs)
-    arrays: list[Any] = [*inputs, *outs]
-    size = sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in arrays)
-    if why_unguarded(backend, platform) or size > MOST_GUARDED_BYTES:
+    if why_unguarded(backend, platform) or _bytes(inputs, outs) > MOST_GUARDED_BYTES:
         return None
     is_direct = getattr(operator.kernels.get(backend), "direct", False)
     names = input_names(operator.reference, len(inputs)) if is_direct else []
@@ -130,6 +140,26 @@ def _guarded(
         lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
         {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},
     )
+
+
+def _bytes(*arrays: Sequence[Any]) -> int:
+    return sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for each in arrays for array in each)
+
+
+def _judge_again(
+    again: list[Any],
+    results: list[Any],
+    verdict: Verdict,
+    judged: Callable[[list[Array]], Verdict],
+    deterministic: bool,
+) -> Verdict:
+    """Judges the results of a further run if they have other bits than ``results``, and the runs before were right."""
+    if verdict.status.failed or same_bits(again, results):
+        return verdict
+    if deterministic:
+        return Verdict(Status.NONDETERMINISTIC, "one of several runs on the same inputs has other bits", None)
+    found = judged(again)
+    return found if found.status.wrong else verdict
 
 
 def _judge_guarded(

@@ -12,7 +12,7 @@ import pytest
 from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
-from suites.checks.judging import guarded_runs
+from suites.checks.judging import cell_verdict, guarded_runs
 from suites.checks.judging.bits import fingerprint
 from suites.checks.judging.cell_verdict import judge_kernel, with_reference
 from suites.checks.judging.custom_calls import missing_custom_call
@@ -20,6 +20,7 @@ from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, run_p
 from suites.declare.operator import Operator
 from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
+from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import Truth, exact
 
 
@@ -148,6 +149,34 @@ def test_each_way_of_being_wrong_in_warp_has_its_status(kernel, status, reason):
     verdict = judge_kernel(_operator(kernel), Backend.WARP, INPUTS)
     assert verdict.status is status
     assert reason is None or reason in verdict.reason
+
+
+CALLS, WRONG_CALL = address_of_zeros(1, np.int64), address_of_zeros(1, np.int64)
+
+
+@numba.njit
+def copy_but_for_one_call(x, out):
+    calls = array_at(CALLS, 1, np.int64)
+    calls[0] += 1
+    out[:] = x
+    if calls[0] == array_at(WRONG_CALL, 1, np.int64)[0]:
+        out[0] += 1
+
+
+@pytest.mark.parametrize(
+    ("further", "wrong_call", "status"),
+    [(0, 2, Status.PASSED), (4, 5, Status.PASSED), (4, 4, Status.NONDETERMINISTIC), (1, 1, Status.NONDETERMINISTIC)],
+)
+def test_a_fault_in_one_of_the_further_runs_is_seen(monkeypatch, further, wrong_call, status):
+    """As races on a GPU are; the faulty run is counted from the first of the further runs."""
+    calls, wrong = array_at(CALLS, 1, np.int64), array_at(WRONG_CALL, 1, np.int64)
+    monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", 0)
+    calls[0] = wrong[0] = 0
+    assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is Status.PASSED
+    monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", further)
+    wrong[0] = calls[0] + wrong_call
+    calls[0] = 0
+    assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is status
 
 
 def test_output_of_the_wrong_dtype_is_reported():

@@ -187,6 +187,19 @@ def test_quadratic_work_keeps_an_operator_from_large_sizes():
     )
     assert work(square, "float32", 2**20) > 2**39
     assert large_sizes(square, "float32", 1) == []
-    assert [size.bit_length() > 16 or size == 2**16 - 1 for size in large_sizes(operators()["add"], "float32", 1)] == [
-        True
-    ] * 3
+
+
+@pytest.mark.parametrize(("depth", "ends"), [(0, (2**16, 2**20)), (1, (2**16, 2**20, 2**22))])
+@pytest.mark.parametrize("seed", range(5))
+def test_large_sizes_leave_no_range_out(depth, ends, seed):
+    try:
+        session_seed.use(seed)
+        sizes = large_sizes(operators()["add"], "float32", depth)
+    finally:
+        session_seed.use(0)
+    lows = (5000, *ends)[: len(ends) if depth else 1]
+    assert len(sizes) == len(ends) + len(lows)
+    for end in ends:
+        assert any(abs(size - end) <= 1 for size in sizes)
+    for low, end in zip(lows, ends, strict=False):
+        assert any(low <= size < end for size in sizes)

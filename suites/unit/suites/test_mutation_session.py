@@ -76,6 +76,15 @@ def test_each_way_that_a_mutant_can_end(monkeypatch):
     assert results["unnoticed"].diff.splitlines() == [f"-{LINE}", f"+{CHANGES['unnoticed']}"]
 
 
+def test_the_full_profile_tries_as_much_as_a_session_of_it(monkeypatch):
+    """The cell is in the quick profile too, but tries fewer sizes there, and the fault is at none of them."""
+    text = "        out[i] = zero if value <= zero or x.size > 3_000_000 else value"
+    monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: [changed("vast", text)])
+    path = mutate(MutationPlan(selection=Selection(profile="full")), lambda *_: None)
+    (result,) = read_mutation(path).results.values()
+    assert (result.outcome, result.check, result.cell) == ("caught", "large", "relu-numba-f32-100003-cpu")
+
+
 def test_a_check_that_the_right_kernel_does_not_pass_proves_nothing(monkeypatch, tmp_path):
     """Neither a check that always fails nor one that never decides counts; the checks after it still see the mutant."""
     checks = tmp_path / "checks"
