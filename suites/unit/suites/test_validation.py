@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import re
 import subprocess
@@ -33,9 +35,37 @@ def _example():
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory):
-    """A validation of operators from another folder: exit code, output, records, Markdown, JUnit's XML."""
-    folder = tmp_path_factory.mktemp("validation")
+def outside(tmp_path_factory, worker_id):
+    """A validation of operators from another folder: exit code, output, records, Markdown, JUnit's XML.
+
+    It takes a minute, so the workers of pytest-xdist share one.
+    """
+    if worker_id == "master":
+        folder = tmp_path_factory.mktemp("validation")
+        _validate_once(folder)
+    else:
+        folder = tmp_path_factory.getbasetemp().parent / "validation"
+        folder.mkdir(exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _validate_once(folder)
+    code, output = json.loads((folder / ENDED).read_text(encoding="utf-8"))
+    return SimpleNamespace(
+        code=code,
+        output=output,
+        records=read_run(find_run("latest", folder / "runs")),
+        summary=(folder / "summary.md").read_text(encoding="utf-8"),
+        cases=ElementTree.parse(folder / "junit.xml").getroot().findall(".//testcase"),
+    )
+
+
+ENDED = "ended.json"
+
+
+def _validate_once(folder):
+    """Runs the command in this folder, unless another process has: then the file :data:`ENDED` has its end."""
+    if (folder / ENDED).exists():
+        return
     summary, junit = folder / "summary.md", folder / "junit.xml"
     (folder / "my_ops.py").write_text(_example(), encoding="utf-8")
     command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "20"]
@@ -46,14 +76,7 @@ def outside(tmp_path_factory):
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
-    records = read_run(find_run("latest", folder / "runs"))
-    return SimpleNamespace(
-        code=done.returncode,
-        output=done.stdout + done.stderr,
-        records=records,
-        summary=summary.read_text(encoding="utf-8"),
-        cases=ElementTree.parse(junit).getroot().findall(".//testcase"),
-    )
+    (folder / ENDED).write_text(json.dumps([done.returncode, done.stdout + done.stderr]), encoding="utf-8")
 
 
 def _statuses(outside, operator, mode=None):
