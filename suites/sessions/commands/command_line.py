@@ -426,7 +426,7 @@ def parser() -> Parser:
     bench.add_argument(
         "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
     )
-    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 300.0)):
+    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 100.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
     sanitize.set_defaults(profile="quick")
     sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
