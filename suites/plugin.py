@@ -175,8 +175,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtestloop() -> Generator[None, object, object]:
-    """Collects garbage from now on."""
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Collects garbage from now on, but a command's session not among all that was imported and collected before."""
+    if _is_judged(session.config.option):
+        gc.freeze()
     gc.enable()
     return (yield)
 

@@ -6,6 +6,7 @@ The fork server imports this module. It must not start a thread, nor JAX's backe
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import hypothesis.extra.numpy
@@ -14,6 +15,7 @@ import numba
 
 from bridge.ffi.target import CPU
 from suites import ops
+from suites.checks.drawn.drawn_profile import draw_no_constants_of
 from suites.checks.register import checks
 from suites.sessions import mutant_trial
 
@@ -33,6 +35,7 @@ def _warm_up() -> None:
     checks()
     # Numba builds its tables of functions when it first compiles.
     _sum.compile((numba.float32[::1], numba.float32[::1]))
+    draw_no_constants_of(list(sys.modules))
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         CPU.install()
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from suites.checks.drawn.drawn_profile import register_profile
+from suites.checks.drawn.drawn_profile import draw_no_constants_of, register_profile
 from suites.sessions.refusal import refusal
 
 CPU_DEVICES = 8
@@ -30,6 +31,7 @@ def prepare(config: pytest.Config) -> None:
     make_cpu_devices()
     _require_cpu_devices(config)
     register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
+    draw_no_constants_of(list(sys.modules))  # the user's operators are imported later
 
 
 def temporary_folder(config: pytest.Config) -> str:

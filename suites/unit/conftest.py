@@ -10,7 +10,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, register_profile
+from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, draw_no_own_constants, register_profile
 from suites.sessions import untouched
 
 register_profile()
@@ -33,6 +33,11 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     """Arrays that belong to a module are made when it is imported."""
     with default("cpu"):
         return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """Lets Hypothesis not read the source of the whole project in each worker, before its first example."""
+    draw_no_own_constants()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE
+from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, draw_no_own_constants
 from suites.checks.drawn.session_seed import session_seed
 
 
@@ -21,6 +21,7 @@ def for_drawn(body: Callable[[Any], None], *, share: int = 1) -> None:
         body: Draws inputs and checks them.
         share: Divides the number of examples, for a body whose examples take long.
     """
+    draw_no_own_constants()  # those that were imported since
     profile = settings.get_profile(HYPOTHESIS_PROFILE)
     few = settings(
         profile,

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+
+OWN = ("bridge", "reports", "suites")
+"""The packages of this project."""
+
 HYPOTHESIS_PROFILE = "kernel-bridge"
 """The name of the profile."""
 
@@ -25,3 +31,26 @@ def register_profile(examples: int | None = None, *, deep: bool = False) -> None
         database=None,
         deadline=None,
     )
+
+
+def draw_no_constants_of(names: Iterable[str]) -> None:
+    """Keeps Hypothesis from drawing constants that it finds in the source of these modules.
+
+    It reads every module that no installer has put into its place, a user's operators, which is welcome, but also a
+    clone of this project and all libraries of a plain folder. That takes seconds in each process, and makes the inputs
+    depend on where the modules are. Hypothesis has no setting for it; where it keeps its list of modules elsewhere, it
+    reads them.
+
+    Args:
+        names: Names of imported modules; others are ignored.
+    """
+    from hypothesis.internal.conjecture import providers  # late, as above
+
+    seen = getattr(providers, "_seen_modules", None)
+    if isinstance(seen, set):
+        seen.update(id(sys.modules[name]) for name in names if name in sys.modules)
+
+
+def draw_no_own_constants() -> None:
+    """Keeps Hypothesis from drawing constants in the source of this project's modules that are imported by now."""
+    draw_no_constants_of([name for name in sys.modules if name.partition(".")[0] in OWN])
