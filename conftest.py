@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["suites.plugin"]
+UNIT = Path(__file__).parent / "suites" / "unit"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,8 +32,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Leaves out what a finished file of tests leaves in caches, too. Else each collection takes seconds in the end."""
-    if nextitem is not None and nextitem.path != item.path:
+    """Leaves out what a finished file of unit tests keeps, too. Otherwise a collection takes seconds in the end."""
+    if nextitem is not None and nextitem.path != item.path and UNIT in item.path.parents:
         _keep()
 
 

@@ -176,7 +176,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Collects garbage from now on, but a command's session not among all that was imported and collected before."""
+    """Collects garbage from now on. The session of a command first freezes the objects that it has: they stay."""
     if _is_judged(session.config.option):
         gc.freeze()
     gc.enable()

@@ -45,7 +45,7 @@ def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
         evidence.require(judge_kernel(operator, case.backend, inputs, case.device), f"size {vast}")
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=6)  # the sizes of a full session, which each backend takes in turn
 def _truth(operator: Operator, dtype: str, size: int) -> Truth:
     """The truth of a large sample, computed once for all backends."""
     with np.errstate(all="ignore"):

@@ -59,8 +59,8 @@ class Trial:
     Attributes:
         mutant: The mutant; None to run one cell of the right kernel.
         device: ``cpu`` or ``cuda``.
-        profile: The largest profile whose cells run. The cells of smaller ones run first, and again if they try more in
-            a larger one.
+        profile: The largest profile whose cells run. The cells of smaller ones run first. A cell that tries more in a
+            larger profile runs again there.
         limit_s: Seconds of processor time that one cell may take.
         scratch: A folder for the files of all processes.
         folders: Folders with further checks, as :data:`suites.checks.folders.VARIABLE` holds them.
@@ -100,12 +100,17 @@ class TrialStep:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Identifies the cell; it is equal in both profiles."""
-        return self.operator, self.backend, self.check, self.cell
+        """Identifies the cell with its profile: a cell may try more in a larger one."""
+        return self.operator, self.backend, self.check, self.cell, self.profile
 
     def allowed(self, limit_s: float) -> float:
-        """Returns the seconds that it may take if a cell may take ``limit_s``. What is no cell has several parts."""
-        return limit_s if self.cell else 6 * limit_s
+        """Returns the seconds that it may take if a cell may take ``limit_s``.
+
+        A cell of the deep profile may take ten times as long. What is no cell has several parts.
+        """
+        if not self.cell:
+            return 6 * limit_s
+        return 10 * limit_s if self.profile == "deep" else limit_s
 
 
 def try_in_process(connection: Any, trial: Trial, noise: str) -> None:
@@ -235,23 +240,22 @@ class _Runner:
         """
         for check, case in self._cells_of(operator, profile):
             step = TrialStep(*target, check.name, case.id, profile)
-            is_again = step.key in done
-            if is_again and step.key not in self._growing and profile != "deep":
+            cell = (*target, check.name, case.id)
+            if cell in done and cell not in self._growing and profile != "deep":
                 continue
-            done.add(step.key)
+            done.add(cell)
             self._watch(step)
             self._cells += 1
             status, reason, error = _run(check, case, profile)
             if depth.is_asked():
-                self._growing.add(step.key)
+                self._growing.add(cell)
             if not status.wrong:
                 if status.failed:
                     self._unjudged[step] = f"{status}: {reason}"
                 continue
             if error is not None and _is_refusal(error):
                 return self._result(mutant, outcome="invalid", reason=f"does not compile: {reason}")
-            is_known = step.key in self._trial.sound and not is_again
-            if not is_known and not self._right_kernel_passes(step):
+            if step.key not in self._trial.sound and not self._right_kernel_passes(step):
                 self._unsound.append(f"{check.name} of {case.id} also fails for the right kernel")
                 continue
             return self._result(

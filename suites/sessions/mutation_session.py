@@ -253,8 +253,8 @@ class _Pool:
                 work.step, work.since = message, time.monotonic()
                 work.cells += 1
             elif isinstance(message, MutantResult):
-                if message.check is not None:
-                    self._sound.add((str(message.operator), str(message.backend), message.check, str(message.cell)))
+                if message.check is not None and work.step is not None:
+                    self._sound.add(work.step.key)  # the last cell of a mutant that was caught
                 self._close(connection, work)
                 yield message, None
             elif isinstance(message, tuple):

@@ -31,7 +31,14 @@ def prepare(config: pytest.Config) -> None:
     make_cpu_devices()
     _require_cpu_devices(config)
     register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
-    draw_no_constants_of(list(sys.modules))  # the user's operators are imported later
+    draw_no_constants_of(_others_modules(config))
+
+
+def _others_modules(config: pytest.Config) -> list[str]:
+    """Names of the imported modules whose files are neither in the current folder nor beside a file of operators."""
+    folders = [os.getcwd(), *(str(Path(given).resolve().parent) for given in config.option.kb_operators)]
+    files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
+    return [name for name, file in files.items() if not any(file.startswith(folder + os.sep) for folder in folders)]
 
 
 def temporary_folder(config: pytest.Config) -> str:

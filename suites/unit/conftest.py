@@ -36,7 +36,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 
 def pytest_collection_finish() -> None:
-    """Lets Hypothesis not read the source of the whole project in each worker, before its first example."""
+    """Keeps Hypothesis from reading the source of the whole project in each worker, before its first example."""
     draw_no_own_constants()
 
 
@@ -60,8 +60,8 @@ def no_worker() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that a test runs in this process compares functions with those of this test, not of an earlier one.
+    """Lets a command that a test runs in this process remember the functions of the harness anew.
 
-    Otherwise a function that this test has replaced would be a fault, or not, by the order of the tests.
+    Otherwise it would depend on the order of the tests whether a function that a test has replaced is a fault.
     """
     monkeypatch.setattr(untouched, "_remembered", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from types import ModuleType
 
 OWN = ("bridge", "reports", "suites")
 """The packages of this project."""
@@ -36,10 +37,10 @@ def register_profile(examples: int | None = None, *, deep: bool = False) -> None
 def draw_no_constants_of(names: Iterable[str]) -> None:
     """Keeps Hypothesis from drawing constants that it finds in the source of these modules.
 
-    It reads every module that no installer has put into its place, a user's operators, which is welcome, but also a
-    clone of this project and all libraries of a plain folder. That takes seconds in each process, and makes the inputs
-    depend on where the modules are. Hypothesis has no setting for it; where it keeps its list of modules elsewhere, it
-    reads them.
+    Hypothesis reads each module outside of site-packages. That is good for a user's operators. But it also reads a
+    clone of this project, and libraries in a plain folder: this takes seconds in each process, and the inputs depend on
+    where the modules are. Hypothesis has no setting for it, only a list of the modules that it has read. If a version
+    has no such list, it reads these modules.
 
     Args:
         names: Names of imported modules; others are ignored.
@@ -48,9 +49,11 @@ def draw_no_constants_of(names: Iterable[str]) -> None:
 
     seen = getattr(providers, "_seen_modules", None)
     if isinstance(seen, set):
-        seen.update(id(sys.modules[name]) for name in names if name in sys.modules)
+        modules = [sys.modules[name] for name in names if name in sys.modules]
+        seen.update(map(id, modules))
+        seen.update(module for module in modules if type(module) is ModuleType)  # the list of Hypothesis 6.136
 
 
 def draw_no_own_constants() -> None:
     """Keeps Hypothesis from drawing constants in the source of this project's modules that are imported by now."""
-    draw_no_constants_of([name for name in sys.modules if name.partition(".")[0] in OWN])
+    draw_no_constants_of([name for name in list(sys.modules) if name.partition(".")[0] in OWN])

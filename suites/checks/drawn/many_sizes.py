@@ -55,9 +55,9 @@ def small_sizes(name: str, depth: int) -> list[int]:
 def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     """Returns sizes above :data:`MOST_SMALL`. None has more work than :data:`MOST_WORK`.
 
-    They are two of :data:`LARGE` in a quick session, three in a full one, all in a deep one, and random ones between
-    each of them and the one before, so that no range of sizes is never tried; in a quick session only below the first.
-    The logarithms of random sizes are uniform.
+    A quick session takes two of :data:`LARGE`, a full one three, a deep one all. Full and deep sessions also take a
+    random size between each of these and the one before. A quick session takes one below the first. The logarithms of
+    random sizes are uniform.
     """
     random = np.random.default_rng(seeds_of("large sizes", operator.name))
     bases = LARGE[: 2 + depth]

@@ -153,8 +153,8 @@ def _judge_again(
     judged: Callable[[list[Array]], Verdict],
     deterministic: bool,
 ) -> Verdict:
-    """Judges the results of a further run if they have other bits than ``results``, and the runs before were right."""
-    if verdict.status.failed or same_bits(again, results):
+    """Judges the results of a further run if they have other bits than ``results``, and no run before was wrong."""
+    if verdict.status.wrong or same_bits(again, results):
         return verdict
     if deterministic:
         return Verdict(Status.NONDETERMINISTIC, "one of several runs on the same inputs has other bits", None)

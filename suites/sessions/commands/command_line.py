@@ -150,8 +150,9 @@ def _mutants(options: argparse.Namespace) -> Exit:
     from suites.sessions.validate_command import Workers, validate
 
     options.operators = ["suites.mutants"]
+    limit_s = options.timeout or (300.0 if options.profile == "deep" else 100.0)  # some mutants hang
     outcome = validate(
-        Selection.of(options), Workers(options.jobs, options.timeout), quietly=True, seed=options.seed,
+        Selection.of(options), Workers(options.jobs, limit_s), quietly=True, seed=options.seed,
         more=[*_examples(options), *options.pytest],
     )  # fmt: skip
     if outcome.path is None or outcome.refusal:
@@ -426,7 +427,7 @@ def parser() -> Parser:
     bench.add_argument(
         "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
     )
-    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, 100.0)):
+    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, None)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
     sanitize.set_defaults(profile="quick")
     sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")

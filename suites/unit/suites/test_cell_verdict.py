@@ -1,6 +1,7 @@
 """Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
 
 import contextlib
+import functools
 import re
 
 import jax
@@ -22,6 +23,7 @@ from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import Truth, exact
+from suites.numerics.verdict import Verdict
 
 
 @numba.njit
@@ -177,6 +179,35 @@ def test_a_fault_in_one_of_the_further_runs_is_seen(monkeypatch, further, wrong_
     wrong[0] = calls[0] + wrong_call
     calls[0] = 0
     assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is status
+
+
+def test_large_calls_do_not_run_again(monkeypatch):
+    monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", 4)
+    calls, wrong = array_at(CALLS, 1, np.int64), array_at(WRONG_CALL, 1, np.int64)
+    made = []
+    for most in (2 * INPUTS[0].nbytes, 2 * INPUTS[0].nbytes - 1):
+        calls[0] = wrong[0] = 0
+        monkeypatch.setattr(cell_verdict, "MOST_REPEATED_BYTES", most)
+        assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is Status.PASSED
+        made.append(int(calls[0]))
+    assert made[0] == made[1] + 4
+
+
+@pytest.mark.parametrize("before", [Status.PASSED, Status.UNCHECKED])
+def test_a_further_run_counts_whatever_could_be_judged_before(before):
+    """Where the bits of a kernel may vary, its results are judged; else other bits are a fault."""
+    first, other = [np.float32([1])], [np.float32([2])]
+    right, wrong = Verdict(before, None, None), Verdict(Status.WRONG_VALUE, None, None)
+    again = functools.partial(cell_verdict._judge_again, results=first, verdict=right)
+    assert again(first, judged=lambda _: wrong, deterministic=False) is right
+    assert again(other, judged=lambda _: wrong, deterministic=False) is wrong
+    assert again(other, judged=lambda _: right, deterministic=False) is right
+    assert again(other, judged=lambda _: right, deterministic=True).status is Status.NONDETERMINISTIC
+    assert again(first, judged=lambda _: right, deterministic=True) is right
+
+
+def test_calls_on_a_gpu_run_again():
+    assert cell_verdict.REPETITIONS["cuda"] >= 2
 
 
 def test_output_of_the_wrong_dtype_is_reported():

@@ -20,6 +20,7 @@ def noted(module, **options):
 
 providers.constants_from_module = noted
 
+import lib
 import suites.ops
 from suites.checks.drawn import drawn_profile
 from suites.checks.drawn.drawing import for_drawn
@@ -42,7 +43,9 @@ print(json.dumps(read))
 @pytest.mark.parametrize("state", ["prepared", "as it is"])
 def test_constants_come_from_the_users_file_alone(tmp_path, state):
     (tmp_path / "my_ops.py").write_text("LIMIT = 123456\n")
+    (tmp_path / "lib.py").write_text("MOST = 654321\n")
     (tmp_path / "program.py").write_text(PROGRAM)
     read = json.loads(output(tmp_path / "program.py", state, HYPOTHESIS_STORAGE_DIRECTORY=str(tmp_path / "hypothesis")))
     assert "my_ops" in read
+    assert ("lib" in read) == (state != "prepared")
     assert [name for name in read if name.startswith(("bridge", "suites", "reports"))] == []

@@ -75,8 +75,12 @@ def _validate_once(folder):
     # The folder of this project stays importable where it is not installed.
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
-    (folder / ENDED).write_text(json.dumps([done.returncode, done.stdout + done.stderr]), encoding="utf-8")
+    ended = [None, "it took too long"]
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
+        ended = [done.returncode, done.stdout + done.stderr]
+    finally:
+        (folder / ENDED).write_text(json.dumps(ended), encoding="utf-8")  # or other workers would try it again
 
 
 def _statuses(outside, operator, mode=None):
