@@ -68,10 +68,13 @@ def is_tabled(data, spikes):
 
 @numba.njit
 def look_up_table(spikes):
-    """The spikes as integers of 32 bits, which a processor gathers into vectors. It cannot gather bytes."""
+    """1 for each neuron that spiked, else 0, as integers of 32 bits.
+
+    A processor gathers these into vectors. It cannot gather bytes. Spikes may have any dtype: what is not zero is one.
+    """
     table = np.empty(spikes.size, np.int32)
     for i in range(spikes.size):
-        table[i] = spikes[i]
+        table[i] = spikes[i] != 0
     return table
 
 

@@ -85,6 +85,32 @@ def test_the_full_profile_tries_as_much_as_a_session_of_it(monkeypatch):
     assert (result.outcome, result.check, result.cell) == ("caught", "large", "relu-numba-f32-100003-cpu")
 
 
+def test_a_cell_that_the_right_kernel_passes_in_the_quick_profile_alone_proves_nothing_in_the_full_one(
+    monkeypatch, tmp_path
+):
+    """The first mutant shows that the cell is sound in the quick profile. In the full one it ends any process."""
+    checks = tmp_path / "checks"
+    checks.mkdir()
+    (checks / "test_growing.py").write_text(
+        "import os\n"
+        "from suites.cells.tables.calls import KERNELS\n"
+        "from suites.checks.drawn.depth import depth\n"
+        "from suites.checks.judging.cell_verdict import judge_kernel\n"
+        "from suites.checks.register import check\n\n\n"
+        "@check('growing', sees='all', cells=KERNELS, order=1)\n"
+        "def test_growing(case, evidence):\n"
+        "    if depth():\n        os._exit(1)\n"
+        "    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device))\n"
+    )
+    monkeypatch.setenv("KERNEL_BRIDGE_CHECKS", str(checks))
+    given = [changed(name, CHANGES[name]) for name in ("wrong", "unnoticed")]
+    monkeypatch.setattr("suites.sessions.mutation_session.mutants", lambda *_: given)
+    path = mutate(MutationPlan(selection=Selection(profile="full"), jobs=1), lambda *_: None)
+    wrong, unnoticed = read_mutation(path).results.values()
+    assert (wrong.outcome, wrong.check) == ("caught", "growing")
+    assert unnoticed.outcome == "undecided"
+
+
 def test_a_check_that_the_right_kernel_does_not_pass_proves_nothing(monkeypatch, tmp_path):
     """Neither a check that always fails nor one that never decides counts; the checks after it still see the mutant."""
     checks = tmp_path / "checks"
