@@ -32,7 +32,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Leaves out what a finished file of unit tests keeps, too. Otherwise a collection takes seconds in the end."""
+    """Does the same after each file of unit tests, for what caches keep. Otherwise a collection takes seconds."""
     if nextitem is not None and nextitem.path != item.path and UNIT in item.path.parents:
         _keep()
 

@@ -139,6 +139,10 @@ def _validate(options: argparse.Namespace) -> Exit:
     return code
 
 
+_MUTANT_LIMIT_S = {"quick": 100.0, "full": 100.0, "deep": 300.0}
+"""Seconds for a cell of a mutant, by profile. Some mutants wait forever; they get less time than a user's kernel."""
+
+
 def _mutants(options: argparse.Namespace) -> Exit:
     _announce(f"running the checks on broken kernels on {options.device}")
     from reports.judgement import judge
@@ -150,7 +154,7 @@ def _mutants(options: argparse.Namespace) -> Exit:
     from suites.sessions.validate_command import Workers, validate
 
     options.operators = ["suites.mutants"]
-    limit_s = options.timeout or (300.0 if options.profile == "deep" else 100.0)  # some mutants hang
+    limit_s = options.timeout or _MUTANT_LIMIT_S[options.profile]
     outcome = validate(
         Selection.of(options), Workers(options.jobs, limit_s), quietly=True, seed=options.seed,
         more=[*_examples(options), *options.pytest],
@@ -427,8 +431,11 @@ def parser() -> Parser:
     bench.add_argument(
         "--keep-memory", action="store_true", help="time processes that keep freed memory (default: as any program)"
     )
-    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0), (mutants, None)):
+    for each, limit in ((bench, 120.0), (compare, 120.0), (gate, 120.0), (validate, 300.0)):
         each.add_argument("--timeout", type=seconds, default=limit, metavar="S", help="seconds for a cell at most")
+    limits = ", ".join(f"{profile} {limit:g}" for profile, limit in _MUTANT_LIMIT_S.items())
+    text = f"seconds for a cell at most (default: {limits})"
+    mutants.add_argument("--timeout", type=seconds, metavar="S", help=text)
     sanitize.set_defaults(profile="quick")
     sanitize.add_argument("--device", choices=("cuda",), default="cuda", help="the tools know GPUs only")
     sanitize.add_argument("--tool", action="append", choices=SANITIZER_TOOLS, help="only this tool; may be repeated")

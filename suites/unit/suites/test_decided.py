@@ -14,7 +14,7 @@ from suites.checks.drawn import session_seed
 from suites.checks.drawn.decided import judged, judged_battery
 from suites.checks.drawn.decided_gradients import gradient_battery
 from suites.checks.drawn.drawn_verdict import judge_battery
-from suites.checks.drawn.many_sizes import large_sizes, small_sizes, work
+from suites.checks.drawn.many_sizes import LARGE, large_sizes, small_sizes, work
 from suites.numerics.step_by_step import step_by_step
 from suites.numerics.zero_signs import keeps_zero_signs
 from suites.ops import operators
@@ -189,7 +189,7 @@ def test_quadratic_work_keeps_an_operator_from_large_sizes():
     assert large_sizes(square, "float32", 1) == []
 
 
-@pytest.mark.parametrize(("depth", "ends"), [(0, (2**16, 2**20)), (1, (2**16, 2**20, 2**22))])
+@pytest.mark.parametrize(("depth", "ends"), [(0, LARGE[:2]), (1, LARGE[:3]), (2, LARGE)])
 @pytest.mark.parametrize("seed", range(5))
 def test_large_sizes_leave_no_range_out(depth, ends, seed):
     try:
@@ -198,8 +198,9 @@ def test_large_sizes_leave_no_range_out(depth, ends, seed):
     finally:
         session_seed.use(0)
     lows = (5000, *ends)[: len(ends) if depth else 1]
-    assert len(sizes) == len(ends) + len(lows)
+    beside = 3 if depth == 2 else 1
+    assert len(sizes) == beside * len(ends) + len(lows)
     for end in ends:
-        assert any(abs(size - end) <= 1 for size in sizes)
+        assert sum(abs(size - end) <= 1 for size in sizes) == beside
     for low, end in zip(lows, ends, strict=False):
-        assert any(low <= size < end for size in sizes)
+        assert sum(low + 1 < size < end - 1 for size in sizes) == 1

@@ -1,9 +1,12 @@
 """Hypothesis draws constants of a user's operators alone: reading other files takes seconds, and varies by place."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from suites.sessions import preparation
 from suites.unit.processes import output
 
 PROGRAM = """\
@@ -38,6 +41,19 @@ def draw_often(data):  # only some of the numbers are constants
 for_drawn(draw_often)
 print(json.dumps(read))
 """
+
+
+def test_the_modules_of_a_user_are_those_in_her_folder_or_beside_her_operators(tmp_path, monkeypatch):
+    """She may have imported them before the session prepares itself: in a conftest.py, or with ``--jobs 0``."""
+    places = {"in_folder": "here/a.py", "below": "here/pkg/b.py", "beside": "there/c.py", "other": "elsewhere/d.py"}
+    for name, place in places.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__file__=str(tmp_path / place)))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    config = SimpleNamespace(option=SimpleNamespace(kb_operators=[str(tmp_path / "there" / "my_ops.py")]))
+    others = preparation._others_modules(config)
+    assert set(places) & set(others) == {"other"}
+    assert "json" in others
 
 
 @pytest.mark.parametrize("state", ["prepared", "as it is"])

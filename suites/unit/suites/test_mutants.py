@@ -1,6 +1,7 @@
 """Each mutant is an operator with one kernel, which builds: what catches it is a check, not a compiler."""
 
 import re
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -9,9 +10,11 @@ from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
+from suites.cells.selection import SelectionError
 from suites.mutants import mutants
 from suites.numerics.precision import precision
 from suites.ops import operators
+from suites.sessions.commands import command_line
 from suites.unit.suites.ptx import launches_of, ptx_of
 
 
@@ -79,3 +82,15 @@ def test_mutant_in_cpp_compiles(mutant):
     name = kernel_of(mutant).name(mutant.operator.dtypes[0])
     content, *_ = define(kernel_of(mutant).source, name, ()).compile("sm_90")
     assert content.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [([], 100.0), (["--profile", "deep"], 300.0), (["--profile", "deep", "--timeout", "7"], 7.0)]
+)
+def test_a_mutant_that_waits_forever_is_given_up(monkeypatch, given, limit):
+    def validate(selection, workers, **options):
+        raise SelectionError(f"limit {workers.timeout_s}")
+
+    monkeypatch.setattr("suites.sessions.validate_command.validate", validate)
+    with pytest.raises(SelectionError, match=f"limit {limit}"):
+        command_line._mutants(command_line.parser().parse_args(["mutants", *given], SimpleNamespace(pytest=[])))

@@ -25,6 +25,8 @@ from suites.sessions.finding import Finding
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]
+ENDED = "ended.json"
+"""The file with the exit code and the output of the command."""
 
 
 def _example():
@@ -59,11 +61,8 @@ def outside(tmp_path_factory, worker_id):
     )
 
 
-ENDED = "ended.json"
-
-
 def _validate_once(folder):
-    """Runs the command in this folder, unless another process has: then the file :data:`ENDED` has its end."""
+    """Runs the command in this folder, unless another process has done so: then there is a file :data:`ENDED`."""
     if (folder / ENDED).exists():
         return
     summary, junit = folder / "summary.md", folder / "junit.xml"
