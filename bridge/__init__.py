@@ -18,36 +18,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bridge.ffi.target import TARGETS as _TARGETS
-from bridge.openmp import limit_spinning as _limit_spinning
-from bridge.source.meanings import note_meanings as _note_meanings
-from bridge.source.numba_notes import take_notes as _take_notes
+try:
+    from bridge.ffi.target import TARGETS as _TARGETS
+except ModuleNotFoundError as _error:
+    if not (_error.name or "").startswith("bridge"):
+        raise
+    raise ImportError(
+        f"{_error.name} is missing from kernel-bridge in {__path__[0]}: another package named 'bridge' may have "
+        "replaced it. Uninstall that one, and install kernel-bridge again."
+    ) from None
 
 if TYPE_CHECKING:
     from bridge.debug.mode import debug_mode
-    from bridge.errors import (
-        AbiError,
-        AbiWarning,
-        BackendError,
-        BridgeError,
-        CudaUnavailableError,
-        DebugError,
-        DeviceMemoryError,
-        DifferentiationError,
-        ForkedProcessError,
-        GatherWarning,
-        KernelCompileError,
-        KernelTypeError,
-        LaunchError,
-        ParameterError,
-        PlatformError,
-        RecordingError,
-        SignatureError,
-        UnwrittenOutputWarning,
-        WarpUnavailableError,
-    )
-    from bridge.ffi.export import export_checks, export_self_contained
-    from bridge.ffi.table_entry import Entry
+    from bridge.errors import *  # noqa: F403
+    from bridge.ffi.export import export_checks
     from bridge.languages.cuda_cpp import cuda_raw_kernel
     from bridge.languages.numba_cpu.njit import numba_kernel
     from bridge.languages.numba_cuda.callables import numba_cuda_callable
@@ -55,7 +39,7 @@ if TYPE_CHECKING:
     from bridge.languages.release import release
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.wrapping import jax_kernel
-    from bridge.operator.choice.preference import use_backend
+    from bridge.operator.choice import use_backend
     from bridge.xla_custom_kernel import XLACustomKernel
 
 __all__ = [
@@ -76,13 +60,11 @@ __all__ = [
     "PlatformError",
     "RecordingError",
     "SignatureError",
-    "UnwrittenOutputWarning",
     "WarpUnavailableError",
     "XLACustomKernel",
     "cuda_raw_kernel",
     "debug_mode",
     "export_checks",
-    "export_self_contained",
     "jax_kernel",
     "jaxinfo_to_warpinfo",
     "jaxtype_to_warptype",
@@ -99,7 +81,6 @@ _HOMES = {
     "cuda_raw_kernel": "bridge.languages.cuda_cpp",
     "debug_mode": "bridge.debug.mode",
     "export_checks": "bridge.ffi.export",
-    "export_self_contained": "bridge.ffi.export",
     "jax_kernel": "bridge.languages.warp.wrapping",
     "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
     "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
@@ -107,7 +88,7 @@ _HOMES = {
     "numba_cuda_kernel": "bridge.languages.numba_cuda.cuda_jit",
     "numba_kernel": "bridge.languages.numba_cpu.njit",
     "release": "bridge.languages.release",
-    "use_backend": "bridge.operator.choice.preference",
+    "use_backend": "bridge.operator.choice",
 }
 """The module of each public name, which is imported when the name is first used. The other names are errors."""
 
@@ -135,7 +116,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_ROOMS})
 
 
-def _resolve(platform: str, description: str) -> Entry:
+def _resolve(platform: str, description: str) -> int:
     """Finds the kernel of a program from another process."""
     from bridge.languages.definitions import DEFINITIONS
 
@@ -144,6 +125,3 @@ def _resolve(platform: str, description: str) -> Entry:
 
 for _target in _TARGETS:
     _target.resolve_with(_resolve)
-_limit_spinning()
-_take_notes()
-_note_meanings()

@@ -121,7 +121,7 @@ def compare(xp: Any, got: Any, expected: Any, rtol: float) -> Difference:
     typical = _upper_quartile(xp, magnitude, counted)
     far = error > rtol * xp.maximum(magnitude, typical) + tiny
     relatively_far = counted & (error > rtol * magnitude + tiny)
-    too_many = xp.sum(relatively_far) > xp.maximum(xp.sum(counted) // QUARTER, 1)
+    too_many = _count(xp, relatively_far) > xp.maximum(_count(xp, counted) // QUARTER, 1)
     wrong = xp.where(finite, far | (relatively_far & too_many), ~same)
     return Difference(wrong, error, magnitude, typical)
 
@@ -135,8 +135,13 @@ def _same(xp: Any, got: Any, expected: Any) -> Any:
 
 def _upper_quartile(xp: Any, magnitude: Any, counted: Any) -> Any:
     """The magnitude that a quarter of the counted elements reach or exceed; 0 if none is counted."""
-    ordered = xp.sort(xp.where(counted, -magnitude, 0).reshape(-1))
-    return -ordered[xp.sum(counted) // QUARTER]
+    ordered = xp.sort(xp.where(counted, -magnitude, 0).reshape(-1))[: counted.size // QUARTER + 1]
+    return -ordered[_count(xp, counted) // QUARTER]
+
+
+def _count(xp: Any, marked: Any) -> Any:
+    # JAX sums to 32 bits, which are too few for a sign.
+    return xp.sum(marked, dtype=np.uint64 if xp is np else np.uint32)
 
 
 def disagreement(

@@ -10,7 +10,7 @@ class AbiError(BridgeError, ImportError):
 
 
 class AbiWarning(UserWarning):
-    """The installed jaxlib has a newer FFI than this version knows. A trial of it succeeded."""
+    """The installed jaxlib has a newer FFI than this version was tested with, or lacks a part of it."""
 
 
 class KernelTypeError(BridgeError, AssertionError, TypeError):
@@ -59,10 +59,6 @@ class WarpUnavailableError(BridgeError, ImportError):
 
 class ForkedProcessError(BridgeError, RuntimeError):
     """A process that was forked after XLA had started calls a kernel; XLA's threads do not exist there."""
-
-
-class UnwrittenOutputWarning(UserWarning):
-    """A kernel never writes to one of its outputs, which then holds arbitrary memory."""
 
 
 class GatherWarning(UserWarning):

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import numba
-
-from bridge.languages import cuda_cpp, jnp, numba_cpu, numba_cuda, pallas, triton, warp
-from bridge.languages.warp.warp_language import digest_if_kernel
-from bridge.operator.choice.registry import Configurations, Generator
+from bridge.languages import cuda_cpp, jax_languages, numba_cpu, numba_cuda, warp
 from bridge.operator.custom_kernel import CustomKernel
-from bridge.operator.tuning.toolchain import Toolchain
-
-
-def _numba_threads() -> int:
-    return int(numba.config.NUMBA_NUM_THREADS)
+from bridge.operator.operator_call import Generator
+from bridge.operator.registry import Configurations
 
 
 class XLACustomKernel(CustomKernel):
@@ -53,13 +44,6 @@ class XLACustomKernel(CustomKernel):
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 
-    _toolchain: ClassVar[Toolchain] = Toolchain(
-        distributions=("numba", "numba-cuda", "warp-lang"),
-        modules=frozenset({"numba", "warp"}),
-        digest=digest_if_kernel,
-        threads=_numba_threads,
-    )
-
     def def_numba_kernel(
         self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
     ) -> None:
@@ -96,13 +80,13 @@ class XLACustomKernel(CustomKernel):
             asdefault: Make it the default of all three platforms. Otherwise, the interpreted kernel is the last choice.
             configurations: See :meth:`def_kernel`.
         """
-        self._def_kernel_in(pallas.LANGUAGE, generator, asdefault, configurations)
+        self._def_kernel_in(jax_languages.PALLAS, generator, asdefault, configurations)
 
     def def_triton_kernel(
         self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
     ) -> None:
         """Registers the backend ``"triton"`` for ``"cuda"``, see :meth:`def_kernel`."""
-        self._def_kernel_in(triton.LANGUAGE, generator, asdefault, configurations)
+        self._def_kernel_in(jax_languages.TRITON, generator, asdefault, configurations)
 
     def def_cuda_raw_kernel(
         self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
@@ -118,4 +102,4 @@ class XLACustomKernel(CustomKernel):
         It is the reference that other backends are compared with. It is the default of a platform whose other kernels
         are all interpreted.
         """
-        self._def_kernel_in(jnp.LANGUAGE, generator, asdefault, configurations)
+        self._def_kernel_in(jax_languages.JNP, generator, asdefault, configurations)

@@ -1,4 +1,4 @@
-"""Adds the checks of debug mode to a function that runs a kernel.
+"""Adds the checks of debug mode to a call of a kernel.
 
 The checks are added when the call is lowered, after all of JAX's transformations. Results wait for the checks.
 """
@@ -15,24 +15,24 @@ import jax
 import jax.numpy as jnp
 
 from bridge.agreement import compare, default_rtol, is_inexact
-from bridge.debug.findings import Findings, Place, kept, type_text
-from bridge.debug.mode import Mode, kernel_modes
-from bridge.debug.unwritten_elements import bits, run_twice
+from bridge.debug.findings import Findings, kept, type_text
+from bridge.debug.mode import Mode, current_mode
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.order import after
-from bridge.ffi.table_entry import key_of
+from bridge.ffi.plans.poison import filled
+from bridge.ffi.target import key_of
 
-Function = Callable[..., list[Any]]
+_finfo: Any = jnp.finfo  # has no type annotations
 
 
 def kernel_checks() -> KernelChecks | None:
-    """The checks in force for a kernel that is called without an operator; None if there are none.
+    """The checks in force for a kernel that is called here; None if there are none.
 
     Raises:
         DebugError: An earlier program for several devices has found something.
     """
-    mode = replace(kernel_modes.current(), reference=None)
+    mode = replace(current_mode(), reference=None, bounds=False)
     if not mode:
         return None
     kept.raise_all()
@@ -45,39 +45,39 @@ class KernelChecks:
 
     mode: Mode
 
-    def around(self, call: Call, platform: str, exported: bool) -> Function:
+    def around(self, call: Call, platform: str, exported: bool) -> Callable[..., list[Any]]:
         """Returns a function that makes the call and checks it, see :class:`bridge.ffi.kernel_call.Checks`."""
         if exported:
             raise not_exported(call.name)
-
-        label = label_of(call.code.describe(platform)[1], call.aliases, call.batch)
-
-        def run(place: Place, args: Sequence[Any]) -> list[Any]:
-            # The arguments are copies, in which the changes of the kernel are found.
-            made = replace(call.unguarded() if self.mode.inputs else call, whole=True)
-            if self.mode.outputs:
-                used = [index < len(call.results) for index in range(len(call.outputs))]
-                outputs = run_twice(*args, call=made, used=used, place=place)
-            else:
-                outputs = bind(made, *args)
-            # The kernel has not written the hidden outputs: what they hold is no finding.
-            count = len(call.results)
-            return [*outputs[:count], *map(jnp.zeros_like, outputs[count:])]
+        # Calls with this label share copies of their arguments. It is the same in every process, as programs are.
+        content = repr((self.mode.caller, call.describe(platform)[1], call.aliases, call.batch))
+        label = f"{key_of(content) % 2**64:016x}"
 
         def checked(*args: Any) -> list[Any]:
-            findings = Findings(Place.of(call.name, None, platform, args))
-            return run_checked(findings, self.mode, label, run, None, args)
+            findings = Findings.of(self.mode.caller or call.name, platform, args)
+            results = self._run(findings, call, platform, label, args)
+            if self.mode.nan:
+                check_nan(findings, args, results)
+            return findings.reported(results)
 
         return checked
 
-
-def label_of(*content: object) -> str:
-    """The label of calls of this content, see :func:`run_checked`. It is the same in every process, as programs are.
-
-    Args:
-        *content: Strings, numbers, and tuples of these.
-    """
-    return f"{key_of(repr(content)) % 2**64:016x}"
+    def _run(self, findings: Findings, call: Call, platform: str, label: str, args: Sequence[Any]) -> list[Any]:
+        made, copies = replace(call, whole=True), list(args)
+        if self.mode.inputs:
+            # Only this kernel gets these copies. If it writes to them, that is found here, and does no harm elsewhere.
+            made, copies = made.unguarded(), after(args, (), platform, label)
+        if self.mode.outputs and not call.has_side_effect:
+            runs = [bind(replace(made, poison=0), *copies)]
+            runs.append(bind(replace(made, poison=1), *after(copies, runs[0], platform)))
+            _check_outputs(findings, made, args, runs[0], runs[1], self.mode.rtol)
+        else:
+            runs = [bind(made, *copies)]
+        if self.mode.inputs:
+            done = [output for run in runs for output in run]
+            _check_inputs(findings, call, args, after(copies, done, platform, label))
+        count = len(call.results)
+        return [*runs[0][:count], *map(jnp.zeros_like, runs[0][count:])]  # the kernel may leave hidden ones unwritten
 
 
 def not_exported(name: str) -> DebugError:
@@ -88,84 +88,97 @@ def not_exported(name: str) -> DebugError:
     )
 
 
-def run_checked(
-    findings: Findings,
-    mode: Mode,
-    label: str,
-    run: Callable[[Place, Sequence[Any]], list[Any]],
-    reference: Function | None,
-    args: Sequence[Any],
-) -> list[Any]:
-    """The results of a kernel, once the checks of a mode are done and have found nothing.
-
-    Args:
-        findings: Collects the findings of the checks.
-        mode: The checks. ``run`` itself checks that the outputs are written.
-        label: Differs between calls that must not share copies of their arguments.
-        run: Runs the kernel on arrays, at a place.
-        reference: Gives the right results for the arguments, to compare with; None to compare with nothing.
-        args: The arrays of the call.
-    """
-    place = findings.place
-    # Only this kernel gets these copies. A kernel that writes to them is found here, and does no harm elsewhere.
-    copies = after(args, (), place.platform, label) if mode.inputs else list(args)
-    results = list(map(jnp.asarray, run(place, copies)))
-    if mode.inputs:
-        _check_inputs(findings, args, after(copies, results, place.platform, label))
-    if reference is not None:
-        sizes = [math.prod(arg.shape) for arg in args]
-        for index, (got, expected) in enumerate(zip(results, reference(*args), strict=True)):
-            _check_reference(findings, index, got, expected, mode, sizes)
-    if mode.nan:
-        _check_nan(findings, args, results, everywhere=mode.nan == "any")
-    return findings.reported(results)
+def _check_outputs(
+    findings: Findings, call: Call, args: Sequence[Any], first: list[Any], again: list[Any], rtol: float | None
+) -> None:
+    """Compares two runs on outputs that held different patterns before."""
+    aliased = {output for _, output in call.aliases}
+    sizes = [arg.size for arg in args]
+    for index, (one, other) in enumerate(zip(first[: len(call.results)], again, strict=False)):
+        if index in aliased or not one.size:
+            continue
+        what = f"of its output {index} ({type_text(one)})"
+        held = [_holds(part, run) for run, array in enumerate((one, other)) for part in bits(array)]
+        unwritten = functools.reduce(jnp.logical_and, held)
+        findings.add(
+            unwritten, lambda many, where, what=what: f"the kernel {call.name} did not write {many} {what}, {where}"
+        )
+        findings.add(
+            _disagree(other, one, sizes, rtol)[0] & ~unwritten,
+            lambda many, where, a, b, what=what: (
+                f"the kernel {call.name} gave {many} {what} other values when the output held other ones before, "
+                f"{where}: {a} and {b}; it reads what it has not written, or is not deterministic"
+            ),
+            one,
+            other,
+        )
 
 
-def _check_inputs(findings: Findings, before: Sequence[Any], seen: Sequence[Any]) -> None:
+def _check_inputs(findings: Findings, call: Call, before: Sequence[Any], seen: Sequence[Any]) -> None:
     for index, (old, new) in enumerate(zip(before, seen, strict=True)):
         if not old.size or jnp.issubdtype(old.dtype, jax.dtypes.extended):
             continue
         changed = functools.reduce(jnp.logical_or, map(jnp.not_equal, bits(old), bits(new)))
-        findings.add(changed, functools.partial(_changed_text, index, type_text(old)), old, new)
+        what = f"of its input {index} ({type_text(old)})"
+        findings.add(
+            changed,
+            lambda many, where, a, b, what=what: (
+                f"the kernel {call.name} changed {many} {what}, {where}, from {a} to {b}"
+            ),
+            old,
+            new,
+        )
 
 
-def _changed_text(index: int, kind: str, many: str, where: str, old: Any, new: Any) -> str:
-    return f"the kernel changed {many} of its input {index} ({kind}), {where}, from {old} to {new}"
+def check_reference(
+    findings: Findings, args: Sequence[Any], results: Sequence[Any], expected: Sequence[Any], mode: Mode
+) -> None:
+    """Compares results with the right ones, by the rule of :mod:`bridge.agreement`."""
+    sizes = [math.prod(arg.shape) for arg in args]
+    for index, (got, right) in enumerate(zip(results, expected, strict=True)):
+        if got.size:
+            what = f"of output {index} ({type_text(got)})"
+            wrong, limit = _disagree(got, right, sizes, mode.rtol)
+            findings.add(
+                wrong,
+                lambda many, where, got, right, what=what, limit=limit: (
+                    f"{many} {what} differ from those of {mode.reference}, {where}: {got}, expected {right}{limit}"
+                ),
+                got,
+                right,
+            )
 
 
-def _check_reference(findings: Findings, index: int, got: Any, expected: Any, mode: Mode, sizes: Sequence[int]) -> None:
-    if not got.size:
-        return
-    unequal = functools.partial(_unequal_text, index, type_text(got), mode.reference or "")
+def _disagree(got: Any, expected: Any, sizes: Sequence[int], rtol: float | None) -> tuple[Any, str]:
+    """The wrong elements, and the rule in words if numbers are rounded."""
     if not is_inexact(got.dtype):
-        findings.add(got != expected, unequal, got, expected)
-        return
-    allowed = default_rtol(got.dtype, sizes) if mode.rtol is None else mode.rtol
-    found = compare(jnp, got, expected, allowed)
-    text = functools.partial(_different_text, unequal, allowed)
-    findings.add(found.wrong, text, got, expected, about=[jnp.max(found.error), found.typical])
+        return got != expected, ""
+    allowed = default_rtol(got.dtype, sizes) if rtol is None else rtol
+    return compare(jnp, got, expected, allowed).wrong, f" (relative error above {allowed:.2g})"
 
 
-def _unequal_text(index: int, kind: str, backend: str, many: str, where: str, got: Any, expected: Any) -> str:
-    return f"{many} of output {index} ({kind}) differ from those of {backend}, {where}: {got}, expected {expected}"
-
-
-def _different_text(unequal: Callable[..., str], allowed: float, *found: Any) -> str:
-    *shown, largest, typical = found
-    return (
-        f"{unequal(*shown)} (relative error above {allowed:.2g}; the largest finite difference is {largest:.3g}, the "
-        f"typical magnitude {typical:.3g})"
-    )
-
-
-def _check_nan(findings: Findings, args: Sequence[Any], results: Sequence[Any], everywhere: bool) -> None:
+def check_nan(findings: Findings, args: Sequence[Any], results: Sequence[Any]) -> None:
+    """Finds NaN in results if no argument has one."""
     given = [jnp.isnan(arg).any() for arg in args if arg.size and is_inexact(arg.dtype)]
-    looked_at = ~functools.reduce(jnp.logical_or, given) if given and not everywhere else True
+    new = ~functools.reduce(jnp.logical_or, given) if given else True
     for index, result in enumerate(results):
         if result.size and is_inexact(result.dtype):
-            text = functools.partial(_nan_text, index, type_text(result), everywhere)
-            findings.add(jnp.isnan(result) & looked_at, text)
+            what = f"of output {index} ({type_text(result)}) are NaN, and no input is"
+            findings.add(jnp.isnan(result) & new, lambda many, where, what=what: f"{many} {what}, {where}")
 
 
-def _nan_text(index: int, kind: str, everywhere: bool, many: str, where: str) -> str:
-    return f"{many} of output {index} ({kind}) are NaN" + ("" if everywhere else ", and no input is") + f", {where}"
+def _holds(words: Any, run: int) -> Any:
+    """True where an array of :func:`bits` holds the pattern of a run."""
+    return words == filled(words.dtype, run)
+
+
+def bits(array: Any) -> list[Any]:
+    """Arrays of integers or booleans that hold the bits of an array: two for a complex one, otherwise one."""
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        return [*bits(array.real), *bits(array.imag)]
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        size = _finfo(array.dtype).bits
+        if size < 8:  # JAX lacks integers of some of these sizes
+            return bits(array.astype(jnp.float32))
+        return [jax.lax.bitcast_convert_type(array, f"uint{size}")]
+    return [array]

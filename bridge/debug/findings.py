@@ -25,101 +25,90 @@ from bridge.ffi.order import after
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Place:
-    """The call that a report is about.
-
-    Attributes:
-        name: The operator, or the kernel if it is called without one.
-        backend: The backend of the operator; None for a kernel that is called without one.
-        platform: The platform it runs on.
-        arguments: Types of the arguments, with batch dimensions.
-    """
-
-    name: str
-    backend: str | None
-    platform: str
-    arguments: str
-
-    @classmethod
-    def of(cls, name: str, backend: str | None, platform: str, args: Sequence[Any]) -> Place:
-        """The place of a call with these arguments."""
-        return cls(name, backend, platform, ", ".join(map(type_text, args)))
-
-    def __str__(self) -> str:
-        who = self.name if self.backend is None else f"{self.name}, backend {self.backend}"
-        return f"{who} on {self.platform}, called with {self.arguments or 'nothing'}"
-
-
 def type_text(array: Any) -> str:
     """Dtype and shape of an array, such as ``float32[2, 3]``."""
     return f"{array.dtype}{list(array.shape)}"
 
 
+CHUNK = 2**30
+"""The most elements among which one index finds the first wrong one: JAX's indices have 32 bits."""
+
+
 @dataclass
 class Findings:
-    """The findings at one place, as arrays that are still being computed."""
+    """The findings about one call, as arrays that are still being computed.
 
-    place: Place
-    texts: list[Callable[..., str]] = field(default_factory=list)
-    shapes: list[tuple[int, ...]] = field(default_factory=list)
-    numbers: list[list[Any]] = field(default_factory=list)
+    Attributes:
+        place: The call, for the report: the operator or kernel, the platform, and the types of the arguments.
+        platform: The platform that the call is lowered for.
+        checks: The text and the shape of each check, and how many chunks and values it has.
+        numbers: For each chunk of each check, how many elements are wrong, the first of them, and its values.
+    """
 
-    def add(self, wrong: Any, text: Callable[..., str], *values: Any, about: Sequence[Any] = ()) -> None:
+    place: str
+    platform: str
+    checks: list[tuple[Callable[..., str], tuple[int, ...], int, int]] = field(default_factory=list)
+    numbers: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, who: str, platform: str, args: Sequence[Any]) -> Findings:
+        """The findings about a call with these arguments, none yet."""
+        types = ", ".join(map(type_text, args)) or "nothing"
+        return cls(f"{who} on {platform}, called with {types}", platform)
+
+    def add(self, wrong: Any, text: Callable[..., str], *values: Any) -> None:
         """Adds the result of one check.
 
         Args:
             wrong: True for each wrong element.
             text: Makes the finding's text. Its arguments are "3 of 10 elements", "the first at [2]", the first wrong
-                element of each of ``values``, and ``about``.
+                element of each of ``values``.
             *values: Arrays of the shape of ``wrong``.
-            about: Further numbers.
         """
-        flat = wrong.reshape(-1)
-        first = jnp.argmax(flat)
-        self.texts.append(text)
-        self.shapes.append(wrong.shape)
-        self.numbers.append([jnp.sum(flat, dtype=jnp.uint32), first, *(v.reshape(-1)[first] for v in values), *about])
+        flat = [array.reshape(-1) for array in (wrong, *values)]
+        starts = range(0, wrong.size, CHUNK)
+        for start in starts:
+            marks, *parts = [jax.lax.slice_in_dim(each, start, min(start + CHUNK, wrong.size)) for each in flat]
+            first = jnp.argmax(marks)
+            self.numbers += [jnp.sum(marks, dtype=jnp.uint32), first, *(part[first] for part in parts)]
+        self.checks.append((text, wrong.shape, len(starts), len(values)))
 
     def reported(self, results: list[Any]) -> list[Any]:
         """The results, which wait until the findings are reported."""
-        if not self.texts:
+        if not self.checks:
             return results
-        report = _Report(self.place, tuple(self.texts), tuple(self.shapes), tuple(map(len, self.numbers)))
-        flat = tuple(number for numbers in self.numbers for number in numbers)
-        done = report_p.bind(*align_varying(flat), report=report)
-        return after(results, [done], self.place.platform)
+        done = report_p.bind(*align_varying(tuple(self.numbers)), report=_Report(self.place, tuple(self.checks)))
+        return after(results, [done], self.platform)
 
 
 @dataclass(frozen=True)
 class _Report:
-    """Turns the numbers of findings into text. Has the attributes of :class:`Findings`, but only counts its numbers."""
+    """Turns the numbers of :class:`Findings` into text."""
 
-    place: Place
-    texts: tuple[Callable[..., str], ...]
-    shapes: tuple[tuple[int, ...], ...]
-    counts: tuple[int, ...]
+    place: str
+    checks: tuple[tuple[Callable[..., str], tuple[int, ...], int, int], ...]
 
     def describe(self, numbers: Sequence[Any]) -> str | None:
         """The findings in words; None if there are none."""
         given = iter(map(np.asarray, numbers))
         lines = []
-        for text, shape, count in zip(self.texts, self.shapes, self.counts, strict=True):
-            wrong, first, *values = [next(given) for _ in range(count)]
+        for text, shape, chunks, values in self.checks:
+            found = [[next(given) for _ in range(2 + values)] for _ in range(chunks)]
+            wrong = sum(int(chunk[0]) for chunk in found)
             if wrong:
-                index = [int(i) for i in np.unravel_index(int(first), shape)]
-                lines.append(text(f"{wrong} of {math.prod(shape)} elements", f"the first at {index}", *values))
+                at = next(index for index, chunk in enumerate(found) if chunk[0])
+                place = np.unravel_index(at * CHUNK + int(found[at][1]), shape)
+                where = f"the first at {[int(index) for index in place]}"
+                lines.append(text(f"{wrong} of {math.prod(shape)} elements", where, *found[at][2:]))
         return f"{self.place}: {'; '.join(lines)}." if lines else None
 
     def raise_found(self, *numbers: Any) -> np.ndarray[Any, Any]:
-        found = self.describe(numbers)
-        if found:
+        if found := self.describe(numbers):
             raise DebugError(found)
         return _DONE
 
     def keep_found(self, *numbers: Any) -> np.ndarray[Any, Any]:
-        found = self.describe(numbers)
-        if found:
+        if found := self.describe(numbers):
             kept.add(found)
         return _DONE
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 
@@ -50,3 +52,12 @@ def result_aval(
     sharding = sharding or NamedSharding(mesh_of(inputs), PartitionSpec(*[None] * len(shape)))
     aval: jax.core.ShapedArray = inputs[0].update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
     return aval
+
+
+def element_bits(dtype: Any) -> int:
+    """Bits of an element in XLA's memory, which packs elements of less than a byte."""
+    item_bytes: int = np.dtype(dtype).itemsize
+    if item_bytes > 1 or np.dtype(dtype) == np.bool_:
+        return 8 * item_bytes
+    limits: Any = jnp.iinfo if jnp.issubdtype(dtype, np.integer) else jnp.finfo
+    return int(limits(dtype).bits)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import abc
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
@@ -11,15 +11,13 @@ from typing import Any, NoReturn, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.export import is_symbolic_dim
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
-from bridge.ffi import carries, forked
-from bridge.ffi.avals import align_varying, result_aval
-from bridge.ffi.cuda import embedded
-from bridge.ffi.evaluation import evaluation
+from bridge.ffi import forked
+from bridge.ffi.avals import align_varying, element_bits, result_aval
+from bridge.ffi.cuda import execution
 from bridge.ffi.mesh.automatic import (
     may_be_partitioned,
     partitioned,
@@ -29,39 +27,8 @@ from bridge.ffi.mesh.automatic import (
 )
 from bridge.ffi.mesh.division import Division, Parts, split_of
 from bridge.ffi.mesh.explicit import run_split
-from bridge.ffi.plans import aliasing
-from bridge.ffi.plans.poison import fills
-from bridge.ffi.poisoned import poisoned
-from bridge.ffi.table_entry import Entry, key_of
-from bridge.ffi.target import Target
-
-
-class Code(Protocol):
-    """A kernel for the types of one call. Hashable, and equal to a code that runs the same machine code."""
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """JAX's names of the platforms it runs on."""
-
-    def in_place_pairs(self, platform: str) -> frozenset[tuple[int, int]]:
-        """Pairs of input and output that may share memory where they have one shape and dtype.
-
-        The kernel is shown to read an element of the input only before, and where, it writes this one of the output.
-        """
-
-    @property
-    def derivative_advice(self) -> str:
-        """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
-
-    def describe(self, platform: str) -> tuple[Target, str]:
-        """The FFI target to call, and the description by which it finds the entry; compiles nothing."""
-
-    def entry(self, platform: str) -> Entry:
-        """The compiled kernel, which is compiled now if it is new."""
-
-    def __hash__(self) -> int:
-        """JAX finds compiled programs by it."""
-
+from bridge.ffi.plans import aliasing, poison
+from bridge.ffi.target import Target, key_of
 
 ATTACH_A_RULE = (
     "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
@@ -85,12 +52,13 @@ class Checks(Protocol):
 
 
 @dataclass(frozen=True)
-class Call:
-    """Everything about one call except its arrays.
+class Call(abc.ABC):
+    """Everything about one call except its arrays. Subclasses add the kernel, and find its machine code.
+
+    JAX finds compiled programs by it: equal calls run the same machine code.
 
     Attributes:
         name: The kernel, for error messages.
-        code: The kernel to call.
         outputs: Shape and dtype of each result, without batch dimensions.
         aliases: Pairs of input and output index that share one buffer.
         vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
@@ -103,11 +71,9 @@ class Call:
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
         checks: The checks to make when it runs.
-        in_place: Whether any input may share the memory of any result of its shape and dtype; None to ask ``code``.
     """
 
     name: str
-    code: Code
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     aliases: tuple[tuple[int, int], ...] = ()
     vmap_method: str | None = None
@@ -118,7 +84,24 @@ class Call:
     batch: tuple[int, ...] = ()
     poison: int | None = field(default=None, repr=False)
     checks: Checks | None = field(default=None, repr=False)
-    in_place: bool | None = None
+
+    @property
+    @abc.abstractmethod
+    def platforms(self) -> tuple[str, ...]:
+        """JAX's names of the platforms that the kernel runs on."""
+
+    @abc.abstractmethod
+    def describe(self, platform: str) -> tuple[Target, str]:
+        """The FFI target to call, and the description by which it finds the kernel."""
+
+    @abc.abstractmethod
+    def entry(self, platform: str) -> int:
+        """The address of the kernel's plan; compiles and loads the kernel if it is new."""
+
+    @property
+    def derivative_advice(self) -> str:
+        """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
+        return ATTACH_A_RULE
 
     @property
     def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
@@ -195,9 +178,9 @@ def _part(call: Call, parts: Parts) -> Callable[..., list[Any]]:
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None) -> Any:
-    if platform is None or platform not in call.code.platforms:
+    if platform is None or platform not in call.platforms:
         wanted = platform or ", ".join(ctx.platforms or ctx.module_context.platforms)
-        have = " or ".join(call.code.platforms)
+        have = " or ".join(call.platforms)
         raise PlatformError(
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
@@ -223,62 +206,39 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
         return run_split(whole, division, part), ctx
     partitioner = None if call.whole else partitioned_context(ctx, division)
     if partitioner is not None:
-        call.code.entry(platform)  # An error in the program of a part would not reach the caller as it is.
+        call.entry(platform)  # An error in the program of a part would not reach the caller as it is.
         return partitioned(division, part, ctx.avals_in), partitioner
-    if call.batch and call.vmap_method in ("sequential", "sequential_unrolled"):
+    # XLA packs elements of less than a byte, so that an element of a batch may begin inside of one.
+    is_packed = any(element_bits(array.dtype) < 8 for array in (*ctx.avals_in, *ctx.avals_out))
+    if call.batch and (is_packed or call.vmap_method in ("sequential", "sequential_unrolled")):
         return functools.partial(_run_sequentially, call), ctx
     return None
 
 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
-    target, description = call.code.describe(platform)
+    target, description = call.describe(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not ctx.module_context.lowering_parameters.for_export or available(platform):
-        call.code.entry(platform)
+        call.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
     if call.aliases and platform == "cuda":
         attributes["aliases"] = aliasing.pairs(call.aliases, ctx.avals_out)
-    if ctx.module_context.lowering_parameters.for_export and platform == "cuda" and embedded.is_wanted():
-        attributes["code"] = call.code.entry(platform).embedded()
     if call.poison is not None:
-        target = poisoned(target)
+        target = _poisoned(target)
         target.install()
-        attributes["fills"] = fills(ctx.avals_out, {output for _, output in call.aliases}, call.poison)
+        attributes["fills"] = poison.fills(ctx.avals_out, {output for _, output in call.aliases}, call.poison)
     rule = jax.ffi.ffi_lowering(
         target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
     )
-    results: Any = rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
-    if call.poison is None and (pairs := _in_place_pairs(call, platform, ctx)):
-        carries.offer(ctx.module_context.module, results[0].owner, pairs)
-    return results
+    return rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
 
 
-def _is_worth_sharing(array: Any, platform: str) -> bool:
-    least = carries.LEAST_BYTES.get(platform, 0)
-    if least == 0:
-        return True
-    has_size = not any(map(is_symbolic_dim, array.shape))
-    return has_size and math.prod(array.shape) * array.dtype.itemsize >= least
-
-
-def _in_place_pairs(call: Call, platform: str, ctx: mlir.LoweringRuleContext) -> list[tuple[int, int]]:
-    """Pairs of input and result that may share memory, and do not yet."""
-    if call.in_place is False:
-        return []
-    taken, given = {i for i, _ in call.aliases}, {o for _, o in call.aliases}
-    inputs: Sequence[Any] = ctx.avals_in
-    results: Sequence[Any] = ctx.avals_out[: len(call.results)]
-    pairs = [
-        (i, o)
-        for i, before in enumerate(inputs)
-        for o, after in enumerate(results)
-        if i not in taken and o not in given and (before.shape, before.dtype) == (after.shape, after.dtype)
-        if _is_worth_sharing(after, platform)
-    ]
-    if not pairs or call.in_place:
-        return pairs
-    shown = call.code.in_place_pairs(platform)
-    return [pair for pair in pairs if pair in shown]
+@functools.cache
+def _poisoned(target: Target) -> Target:
+    """The target that runs the kernels of a target after it has filled their outputs."""
+    on_cpu = target.platform == "cpu"
+    make_fill = poison.host_fill if on_cpu else execution.device_fill
+    return target.variant("_poisoned", lambda execute: poison.fill_before(execute, make_fill(), not on_cpu), on_cpu)
 
 
 def available(platform: str) -> bool:
@@ -319,7 +279,7 @@ def _run_sequentially(call: Call, *args: Any) -> list[Any]:
 
 def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
     raise DifferentiationError(
-        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. {call.code.derivative_advice} Or keep "
+        f"{call.name} has no derivative: JAX cannot see into a compiled kernel. {call.derivative_advice} Or keep "
         "it out of the differentiated path with jax.lax.stop_gradient on its inputs."
     )
 
@@ -330,6 +290,37 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tupl
         _no_derivative(call=call)
     results = bind(call, *primals)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
+
+
+def evaluation(bind: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The evaluation rule of a primitive. It compiles once for each call and each set of types.
+
+    Args:
+        bind: Makes a call: a function of the call and of its arrays.
+    """
+    compiled = jax.jit(bind, static_argnums=0)
+
+    def evaluate(*args: Any, call: Any) -> list[Any]:
+        # After a NaN, JAX evaluates a program again, operation by operation, and so comes back here. The call is one of
+        # these operations: it is not evaluated again, but checked as a whole.
+        with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
+            results: list[Any] = compiled(call, *args)
+        if jax.config.jax_debug_nans:  # type: ignore[attr-defined]
+            _check(call, results, "nan", np.isnan)
+        if jax.config.jax_debug_infs:  # type: ignore[attr-defined]
+            _check(call, results, "inf", np.isinf)
+        return results
+
+    return evaluate
+
+
+def _check(call: Any, results: Sequence[Any], kind: str, found: Callable[[Any], Any]) -> None:
+    """Raises the error that JAX raises for an operation of its own with such a result."""
+    for result in results:
+        if jnp.issubdtype(result.dtype, jnp.inexact):
+            parts = (np.asarray(shard.data) for shard in result.addressable_shards)
+            if any(found(part).any() for part in parts):
+                raise FloatingPointError(f"invalid value ({kind}) encountered in {call.name}")
 
 
 def _primitive(name: str) -> Primitive:

@@ -17,12 +17,10 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 
-from bridge.ffi.built import Built
-from bridge.ffi.kernel_call import ATTACH_A_RULE, Call, bind
+from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
-from bridge.ffi.table_entry import Entry
-from bridge.ffi.target import CPU, CUDA, Target
+from bridge.ffi.target import CPU, CUDA, Plan, Target
 
 _NAME = "identity"
 _TARGETS = {"cpu": CPU, "cuda": CUDA}
@@ -46,7 +44,7 @@ def after(arrays: Sequence[Any], others: Sequence[Any], platform: str, label: st
 def _after(array: Any, others: Sequence[Any], label: str) -> Any:
     about = tuple((operand.ndim, np.dtype(operand.dtype).itemsize) for operand in (array, *others))
     outputs = ((array.shape, np.dtype(array.dtype)),)
-    call = Call(_NAME, _Identity(about, label), outputs, aliases=((0, 0),), whole=True)
+    call = _IdentityCall(_NAME, outputs, aliases=((0, 0),), whole=True, operands=about, label=label)
     return bind(call, array, *others)[0]
 
 
@@ -55,9 +53,9 @@ def _is_plain(array: Any) -> bool:
     return not jnp.issubdtype(array.dtype, jax.dtypes.extended)
 
 
-@dataclass(frozen=True)
-class _Identity:
-    """The :class:`~bridge.ffi.kernel_call.Code` of the call.
+@dataclass(frozen=True, kw_only=True)
+class _IdentityCall(Call):
+    """The call, which returns its first operand.
 
     Attributes:
         operands: Rank and bytes of an item of each operand. The first operand is also the result.
@@ -67,8 +65,6 @@ class _Identity:
     operands: tuple[tuple[int, int], ...]
     label: str
 
-    derivative_advice = ATTACH_A_RULE
-
     @property
     def platforms(self) -> tuple[str, ...]:
         return tuple(_TARGETS)
@@ -77,18 +73,15 @@ class _Identity:
         operands = " ".join(f"{rank}:{item_bytes}" for rank, item_bytes in self.operands)
         return _TARGETS[platform], f"{_NAME}:{self.label} {operands}"
 
-    def in_place_pairs(self, platform: str) -> frozenset[tuple[int, int]]:
-        return frozenset()
-
-    def entry(self, platform: str) -> Entry:
+    def entry(self, platform: str) -> int:
         target, description = self.describe(platform)
         return target.publish(description, functools.partial(self._build, platform))
 
-    def _build(self, platform: str) -> Built:
+    def _build(self, platform: str) -> Plan:
         if platform == "cuda":
-            return Built(DevicePlan(_NAME, self.operands, self.operands[:1], ()))
+            return DevicePlan(_NAME, self.operands, self.operands[:1], ())
         function = _do_nothing()
-        return Built(HostPlan(_NAME, function.address, self.operands, self.operands[:1]), function)
+        return HostPlan(_NAME, function.address, self.operands, self.operands[:1], alive=function)
 
 
 @functools.cache

@@ -1,9 +1,9 @@
-"""Registers the FFI targets that XLA calls, and keeps the table of the kernels (entries) that each of them can run.
+"""Registers the FFI targets that XLA calls, and keeps the table of the kernels that each of them can run.
 
 XLA never forgets or replaces a target. A second registration under one name is ignored, or kills the backend if it
 comes before start-up. So the targets live as long as the process, and only their tables change.
 
-A call names its entry by content: a description of the kernel and its argument types, and a 64-bit hash of it, the key.
+A call names its kernel by content: a description of kernel and argument types, and a 64-bit hash of it, the key.
 Both are the same in every process, as ``jax.export`` and the persistent compilation cache require. An address never
 leaves the process.
 """
@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import threading
+import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
+from jaxlib.version import __version__ as jaxlib_version
 
-from bridge.errors import BridgeError
+from bridge.errors import AbiWarning, BridgeError
 from bridge.ffi import forked
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
-from bridge.ffi.native.addresses import c_function, words_at
-from bridge.ffi.native.table import NativeTable
+from bridge.ffi.native.addresses import NativeTable, c_function, words_at
 from bridge.ffi.native.trampoline import Trampoline
-
-if TYPE_CHECKING:
-    from bridge.ffi.built import Built
-    from bridge.ffi.table_entry import Entry
 
 # Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
 _FRAME: Any = header.struct("XLA_FFI_CallFrame")
@@ -40,12 +38,50 @@ _API: Any = header.struct("XLA_FFI_Api")
 RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 """Type of the C function that a handler asks about an unknown key, see :mod:`bridge.ffi.native.handler`."""
 
-Resolver = Callable[[str, str], "Entry"]
-"""Finds the entry for a platform and a description. Raises an error that tells the user which kernel to define."""
+_HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+Resolver = Callable[[str, str], int]
+"""Finds the plan for a platform and a description. Raises an error that tells the user which kernel to define."""
+
+
+def key_of(description: str) -> int:
+    """The non-zero signed 64-bit key of a description: the start of its SHA-256."""
+    digest = hashlib.sha256(description.encode()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True) or 1
+
+
+class Plan(Protocol):
+    """What native code runs for one kernel, such as :class:`bridge.ffi.plans.host.HostPlan`."""
+
+    @property
+    def alive(self) -> Any:
+        """Owns the memory and the machine code that the plan refers to. It lives as long as the process."""
+
+    def keep(self) -> int:
+        """Copies the plan into memory that lives as long as the process; returns its address."""
+
+
+class _Kernels:
+    """The kernels that a target and its variants run. They live as long as the process.
+
+    A program may call a kernel long after the last reference to its wrapper is gone: it may be running now, or come
+    from ``jax.export``, and nobody can know.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.table = NativeTable()
+        self.plans: dict[str, int] = {}
+        self.alive: list[Any] = []
+        self.resolver: Resolver | None = None
+        forked.watch(self.table)
 
 
 class Target:
-    """A native FFI handler under a fixed name, with its table of entries.
+    """A native FFI handler under a fixed name, with its table of kernels.
+
+    It is registered with XLA at once, so that a process which only imports this package can run exported programs. Its
+    handler is compiled by :meth:`install`, or by the first call.
 
     Args:
         name: The custom call target; also what ``jax.export`` asks to be allowed.
@@ -53,6 +89,7 @@ class Target:
         execute: Makes the native ``(frame, plan) -> error``, when the target is first needed.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
         is_portable: Whether the code of ``execute`` refers to no address. Then the handler is kept on disk.
+        variant_of: The target whose kernels it runs; by default it has its own.
     """
 
     def __init__(
@@ -62,53 +99,40 @@ class Target:
         execute: Callable[[], Callable[..., Any]],
         traits: int = 0,
         is_portable: bool = False,
+        variant_of: Target | None = None,
     ):
         self.name = name
         self.platform = platform
         self._execute = execute
         self._traits = traits
         self._is_portable = is_portable
-        self._lock = threading.RLock()
-        self._table = NativeTable()
-        forked.watch(self._table)
-        self._entries: dict[str, Entry] = {}
-        self._resolver: Resolver | None = None
+        self._kernels: _Kernels = _Kernels() if variant_of is None else variant_of._kernels
         self._native: tuple[Any, ...] | None = None
-        self._trampoline: Trampoline | None = None
+        # XLA keeps the raw pointer, so these objects live as long as the process.
+        self._first = _HANDLER(self._first_call)
+        self._trampoline = Trampoline(c_function(self._first))
+        capsule = jax.ffi.pycapsule(ctypes.c_void_p(self._trampoline.address))
+        jax.ffi.register_ffi_target(name, capsule, platform=_FFI_PLATFORMS[platform])
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._kernels.plans)
 
-    def register(self) -> None:
-        """Registers the target with XLA. Its handler is compiled by :meth:`install`, or by the first call."""
-        with self._lock:
-            if self._trampoline is None:
-                first = _FIRST_CALL(self._first_call)
-                # XLA keeps the raw pointer, so these objects live as long as the process.
-                self._first, self._trampoline = first, Trampoline(c_function(first))
-                jax.ffi.register_ffi_target(
-                    self.name,
-                    jax.ffi.pycapsule(ctypes.c_void_p(self._trampoline.address)),
-                    platform=_FFI_PLATFORMS[self.platform],
-                )
+    def install(self) -> int:
+        """Compiles the handler, or finds it on disk, the first time it is called; returns its address."""
+        with self._kernels.lock:
+            if self._native is None:
+                # Imported now, because Numba takes a while to import.
+                from bridge.ffi.native import handler
+                from bridge.ffi.native.object_code import prepared
 
-    def install(self) -> None:
-        """Compiles the handler, or finds it on disk, the first time it is called."""
-        with self._lock:
-            if self._native is not None:
-                return
-            self.register()
-            # Imported now, because Numba takes a while to import.
-            from bridge.ffi.native import handler
-            from bridge.ffi.native.prepared import prepared
-
-            resolver = RESOLVER(self._resolve)
-            words = handler.context_words(self._table.address, c_function(resolver), self._traits)
-            native = prepared(lambda: handler.compile_target(self._execute()), self.name if self._is_portable else None)
-            native.set_context(ctypes.addressof(words))
-            self._native = native, resolver, words
-            assert self._trampoline is not None
-            self._trampoline.point_at(native.address)
+                resolver = RESOLVER(self._resolve)
+                words = handler.context_words(self._kernels.table.address, c_function(resolver), self._traits)
+                name = self.name if self._is_portable else None
+                loaded = prepared(lambda: handler.compile_target(self._execute()), name)
+                loaded.set_context(ctypes.addressof(words))
+                self._native = loaded, resolver, words
+                self._trampoline.point_at(loaded.address)
+            return int(self._native[0].address)
 
     @contextlib.contextmanager
     def replaced_by(self, function: int) -> Iterator[int]:
@@ -122,15 +146,12 @@ class Target:
         Yields:
             The address of the handler.
         """
-        self.install()
-        assert self._native is not None
-        assert self._trampoline is not None
-        handler_address = int(self._native[0].address)
+        handler = self.install()
         self._trampoline.point_at(function)
         try:
-            yield handler_address
+            yield handler
         finally:
-            self._trampoline.point_at(handler_address)
+            self._trampoline.point_at(handler)
 
     def _first_call(self, frame_address: int) -> int:
         """Stands in for the handler until it is compiled: answers XLA's questions, and compiles it when called."""
@@ -145,16 +166,14 @@ class Target:
         if frame.stage != FRAME.EXECUTE:
             return 0
         try:
-            self.install()
-            assert self._native is not None
-            return int(_FIRST_CALL(self._native[0].address)(frame_address))
+            return int(_HANDLER(self.install())(frame_address))
         except Exception as error:
             return _create_error(frame, error)
 
     def variant(
         self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]], is_portable: bool = False
     ) -> Target:
-        """A further target with the same entries.
+        """A further target that runs the same kernels.
 
         Args:
             suffix: Added to the name.
@@ -162,53 +181,45 @@ class Target:
             is_portable: Whether the code that ``around`` adds refers to no address.
         """
         is_portable = is_portable and self._is_portable
-        other = Target(self.name + suffix, self.platform, lambda: around(self._execute()), self._traits, is_portable)
-        other._lock, other._table, other._entries = self._lock, self._table, self._entries
-        other._resolver = self._resolver
-        return other
+        return Target(
+            self.name + suffix, self.platform, lambda: around(self._execute()), self._traits, is_portable, self
+        )
 
     def resolve_with(self, resolver: Resolver) -> None:
-        """Sets the function that finds the entries of programs from other processes, which name them by description."""
-        self._resolver = resolver
+        """Sets the function that finds the plans of programs from other processes, which name them by description."""
+        self._kernels.resolver = resolver
 
-    def publish(self, description: str, build: Callable[[], Built]) -> Entry:
-        """The entry of this description, which is built and added to the table if it is new.
+    def publish(self, description: str, load: Callable[[], Plan]) -> int:
+        """The address of the plan of this description, which is loaded and added to the table if it is new.
 
         Raises:
             BridgeError: Another description has the same key; for two of them the chance is 2**-64.
             ForkedProcessError: This process was forked after XLA had started.
         """
-        from bridge.ffi.table_entry import Entry
-
         forked.require_own_process(self.name)
         self.install()
-        with self._lock:
-            entry = self._entries.get(description)
-            if entry is None:
-                entry = Entry.of(description, build())
-                if entry.key in self._table:
+        kernels = self._kernels
+        with kernels.lock:
+            if description not in kernels.plans:
+                key = key_of(description)
+                if key in kernels.table:
                     raise BridgeError(f"{description} has the key of another kernel. Rename the kernel.")
-                self._entries[description] = entry
-                self._table[entry.key] = entry.address
-            return entry
+                plan = load()
+                kernels.alive.append(plan.alive)
+                kernels.plans[description] = kernels.table[key] = plan.keep()
+            return kernels.plans[description]
 
     def _resolve(self, frame_address: int, answer_address: int) -> None:
         """Finds the plan for a key that native code did not find in the table: the slow path, once for each key."""
-        from bridge.ffi.built import Built
-        from bridge.ffi.cuda import embedded
-
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
         frame = _FRAME.from_address(frame_address)
         try:
             description = _string_attribute(frame, "kernel")
             forked.require_own_process(self.name)
-            if "code" in _attributes(frame):
-                text = _string_attribute(frame, "code")
-                answer[0] = self.publish(description, lambda: Built(embedded.read(text))).address
-                return
-            if self._resolver is None:
+            resolver = self._kernels.resolver
+            if resolver is None:
                 raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
-            answer[0] = self._resolver(self.platform, description).address
+            answer[0] = resolver(self.platform, description)
         except Exception as error:
             answer[1] = _create_error(frame, error)
 
@@ -218,14 +229,9 @@ def _text(span_address: int) -> str:
     return ctypes.string_at(span.ptr, span.len).decode() if span.len else ""
 
 
-def _attributes(frame: Any) -> dict[str, int]:
-    """The addresses of the attributes of a call, by their names."""
-    names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
-    return dict(zip(map(_text, names), values, strict=True))
-
-
 def _string_attribute(frame: Any, name: str) -> str:
-    address = _attributes(frame).get(name)
+    names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
+    address = dict(zip(map(_text, names), values, strict=True)).get(name)
     if address is None:
         raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
     return _text(address)
@@ -234,13 +240,11 @@ def _string_attribute(frame: Any, name: str) -> str:
 def _create_error(frame: Any, error: Exception) -> int:
     from bridge.ffi.native.exception_text import error_code
 
-    text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode())
+    text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode(errors="replace"))
     args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=error_code(error, ERROR.NOT_FOUND))
     create = _API.from_address(frame.api).XLA_FFI_Error_Create
-    return int(_FIRST_CALL(create)(ctypes.addressof(args)))
+    return int(_HANDLER(create)(ctypes.addressof(args)))
 
-
-_FIRST_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
@@ -276,10 +280,9 @@ TARGETS = (CPU, CUDA, CUDA_PYTHON)
 """All targets of this process."""
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:
-    from bridge.ffi.newer_ffi import require_sound
-
-    require_sound((VERSION.MAJOR, VERSION.MINOR))
-
-# Registered at import, so that a process which only imports this package can run exported programs.
-for _target in TARGETS:
-    _target.register()
+    warnings.warn(
+        f"jaxlib {jaxlib_version} has the XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}, and this version of kernel-bridge "
+        f"was tested with {NEWEST[0]}.{NEWEST[1]} at most. If kernels fail or are wrong, install an older one.",
+        AbiWarning,
+        stacklevel=2,
+    )

@@ -1,25 +1,21 @@
 """Gathers the kernel languages, one file or folder for each, and exports the names that a new language needs.
 
 A native language subclasses :class:`NativeLanguage`. Its kernels are a subclass of :class:`Definition`, which it keeps
-in :data:`DEFINITIONS`. It compiles them to a :class:`Compiled`, which loads a :class:`Built`: it holds a plan. Its
-public wrapper calls :func:`wrap`.
+in :data:`DEFINITIONS`. It compiles them to a :class:`Compiled`, which loads a plan: what native code runs. Its public
+wrapper calls :func:`wrap`.
 """
 
-from bridge.ffi.built import Built
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages.compiled_kernel import Compiled
 from bridge.languages.definitions import DEFINITIONS, Definitions
-from bridge.languages.language import Language, Standing
-from bridge.languages.native_language import Definition, NativeLanguage, NoOptions
+from bridge.languages.language import Compiled, Definition, Language, NativeLanguage, NoOptions, Standing
 from bridge.languages.wrapper import wrap
 from bridge.signature.array_types import ArrayType, Signature
 
 __all__ = [
     "DEFINITIONS",
     "ArrayType",
-    "Built",
     "CallbackPlan",
     "Compiled",
     "Definition",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -14,26 +15,27 @@ import msgspec
 import numpy as np
 
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
-from bridge.ffi.built import Built
-from bridge.ffi.cuda import cubin, driver
-from bridge.ffi.cuda.embedded import Image
-from bridge.ffi.cuda.limits import check_cooperative
-from bridge.ffi.cuda.ordinals import load_everywhere
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.compiled_kernel import Compiled
-from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_CUDA
-from bridge.languages.language import Standing
-from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
-from bridge.languages.native_language import Definition, NativeLanguage
-from bridge.languages.wrapper import wrap
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.launch_shape import (
+    LaunchShape,
+    alignments,
+    check_alignment,
+    check_covers,
+    check_limits,
+    launch_shape,
+)
+from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 from bridge.source.includes import included_by
 
 
-@copied_as_a_call()
+@says_its_call
 def cuda_raw_kernel(
     source: str,
     name: str,
@@ -45,10 +47,10 @@ def cuda_raw_kernel(
     threads_per_block: int = 256,
     shared_mem: int = 0,
     scalars: Sequence[Any] = (),
+    alignment: int = 1,
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
-    in_place: bool = False,
 ) -> Callable[..., Any]:
     """Makes a kernel in CUDA C++ callable from JAX: compiled by NVRTC, launched natively on XLA's stream.
 
@@ -56,8 +58,9 @@ def cuda_raw_kernel(
     A function that synchronises its whole grid (``cooperative_groups::this_grid().sync()``) is launched cooperatively.
 
     Args:
-        source: CUDA C++. It may include CUDA's own headers, and files in folders that the option ``include_path``
-            names. The kernel is identified by the content that these files have now.
+        source: CUDA C++. It may include CUDA's own headers and CCCL (``cuda_fp16.h``, ``cooperative_groups.h``,
+            ``cuda/std/...``, ``cub/...``), and files in folders that the option ``include_path`` names. The kernel is
+            identified by the content that these files have now.
         name: The ``__global__`` function to launch; for a template an instance of it, such as ``"add<float>"``. The
             function takes a pointer for each input (to ``const``: JAX's arrays do not change) and each output, and then
             ``scalars``; arrays are C-contiguous. It writes every element of its outputs.
@@ -69,11 +72,13 @@ def cuda_raw_kernel(
         threads_per_block: Size of the blocks that ``launch_dims`` is cut into.
         shared_mem: Dynamic shared memory of a block in bytes.
         scalars: Values that follow the arrays, with the types of the parameters: NumPy scalars, as ``np.int32(n)``.
+        alignment: Bytes of which the address of each array must be a multiple: 16 for a kernel that reads ``float4``.
+            XLA may place arrays at other addresses, and so may a batch of short rows. Such a call is then an error,
+            where it would end the process.
         options: Fields of ``cuda.core.ProgramOptions``, such as ``{"use_fast_math": True}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
-        input_output_aliases: Pairs of input and output index that share a buffer.
-        in_place: True promises what :func:`bridge.numba_kernel` finds out from the source of its kernels. Then the
-            pointers must not be ``__restrict__``.
+        input_output_aliases: Pairs of input and output index that share a buffer. The kernel's pointers to it must then
+            not be ``__restrict__``.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -110,7 +115,8 @@ def cuda_raw_kernel(
         raise SignatureError(f"{name}: scalars is {scalars!r}, expected a sequence of NumPy scalars.")
     values = tuple(_scalar(name, index, value) for index, value in enumerate(scalars))
     shape = launch_shape(name, grid, block, launch_dims, threads_per_block, shared_mem)
-    return wrap(LANGUAGE, definition, CppOptions(shape, values), outs, vmap_method, input_output_aliases, in_place)
+    cpp_options = CppOptions(shape, values, check_alignment(name, alignment))
+    return wrap(LANGUAGE, definition, cpp_options, outs, vmap_method, input_output_aliases)
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -131,10 +137,12 @@ class CppOptions(msgspec.Struct, frozen=True):
     Attributes:
         shape: Grid, block and shared memory.
         scalars: The parameters after the arrays.
+        alignment: Bytes of which the address of each array must be a multiple.
     """
 
     shape: LaunchShape
     scalars: tuple[Scalar, ...]
+    alignment: int = 1
 
 
 class MachineCode(NamedTuple):
@@ -200,7 +208,7 @@ def _code(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> str |
     folders = _listed(given.get("include_path"))
     first = "".join(f'#include "{file}"\n' for file in _listed(given.get("pre_include")))
     here = os.path.dirname(given.get("name") or "") or os.curdir
-    included = included_by(first + source, [here, *folders])
+    included = included_by(first + source, [here, *folders, *_toolkit_folders()])
     if included is None:
         return None
     versions = None if included.is_complete else _compiler_versions()
@@ -216,11 +224,27 @@ def _compiler_versions() -> tuple[Any, ...]:
     """The versions of the headers that come with the compiler."""
     from cuda.bindings import nvrtc
 
-    return nvrtc.nvrtcVersion()[1:], _compiler().__name__, getattr(_compiler(), "__version__", None)
+    return nvrtc.nvrtcVersion()[1:], _compiler().__version__
+
+
+@functools.cache
+def _toolkit_folders() -> tuple[str, ...]:
+    """The folders of the headers of CUDA and CCCL that are installed: NVRTC itself brings only a few."""
+    from cuda.pathfinder import find_nvidia_header_directory as find
+
+    return tuple(folder for folder in map(find, ("cudart", "cccl")) if folder is not None)
 
 
 def _any_arrays(*arrays: Any) -> None:
     """A kernel in CUDA C++. The number of its arrays is known only after it is compiled."""
+
+
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+)  # fmt: skip
+"""Names of the dtypes whose elements are whole bytes. XLA packs two elements of int4 into one byte on GPUs."""
 
 
 class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
@@ -231,7 +255,7 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
     def compile(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Compiled:
         return Compiled(definition.code, lambda: self._load(definition, options, signature))
 
-    def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> Built:
+    def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> DevicePlan:
         compiled: dict[int, MachineCode] = {}
 
         def load(ordinal: int) -> int:
@@ -244,9 +268,9 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
             handles = load_everywhere(load)
             cooperative = any(code.is_cooperative for code in compiled.values())
             launches.append(launch_of(definition.name, handles, options, signature, cooperative))
-        images = {capability: Image(capability, code.symbol, code.content) for capability, code in compiled.items()}
-        plan = DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches)
-        return Built(plan, definition, images=lambda: [images] * len(launches))
+        aligned = alignments(options.alignment, signature)
+        sizes = signature.input_sizes, signature.output_sizes
+        return DevicePlan(definition.name, *sizes, launches, aligned, definition)
 
 
 LANGUAGE = _CudaCpp(
@@ -256,6 +280,7 @@ LANGUAGE = _CudaCpp(
     wrapper="cuda_raw_kernel",
     compiler="NVRTC",
     options_type=CppOptions,
+    dtypes=DTYPES,
     compiles_when_traced=False,
 )
 
@@ -290,8 +315,6 @@ def _load(name: str, code: MachineCode, options: CppOptions, signature: Signatur
     with driver.current(ordinal):
         handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
         taken = driver.parameter_sizes(handle)
-        if taken is None:
-            taken = cubin.parameter_sizes(code.content, code.symbol)
         passed = [WORD_BYTES] * len(signature.arrays) + [len(scalar.content) for scalar in options.scalars]
         if taken is not None and taken != passed:
             raise SignatureError(
@@ -318,14 +341,20 @@ def _scalar(name: str, index: int, value: Any) -> Scalar:
 
 
 def _compile(definition: CppDefinition, architecture: str) -> MachineCode:
-    core = _compiler()
     try:
-        options = core.ProgramOptions(**{"std": "c++17", "arch": architecture, **dict(definition.options)})
-        program = core.Program(definition.source, "c++", options)
-        compiled = program.compile("cubin", name_expressions=(definition.name,))
+        program, compiled = _by_nvrtc(definition, architecture)
         ptx = _ptx(program)
     except Exception as error:
-        raise KernelCompileError(f"NVRTC cannot compile {definition.name} for {architecture}:\n{error}") from error
+        missing = re.search(r'cannot open source file "([^"]+)"', str(error))
+        cure = (
+            f"\n{missing[1]} is in no folder that NVRTC looks in. Headers of CUDA and CCCL come with the packages "
+            "nvidia-cuda-runtime and nvidia-cuda-cccl; name the folder of other files by options={'include_path': ...}."
+            if missing
+            else ""
+        )
+        raise KernelCompileError(
+            f"NVRTC cannot compile {definition.name} for {architecture}:\n{error}{cure}"
+        ) from error
     if _code(definition.source, definition.name, definition.options) != definition.code:
         raise KernelCompileError(
             f"a file that {definition.name} includes has changed since the kernel was wrapped, and a kernel is "
@@ -334,6 +363,28 @@ def _compile(definition: CppDefinition, architecture: str) -> MachineCode:
     symbol = compiled.symbol_mapping[definition.name]
     symbol = symbol.decode() if isinstance(symbol, bytes) else symbol
     return MachineCode(compiled.code, symbol, synchronises_grid(ptx, symbol))
+
+
+def _by_nvrtc(definition: CppDefinition, architecture: str) -> tuple[Any, Any]:
+    """The program, and its machine code.
+
+    Where there is a driver, NVRTC keeps what it compiles in the driver's cache, and finds it again by the code before
+    it is optimised: kernels that differ in ``ftz`` or ``fma`` alone get one another's machine code (NVRTC 13.0).
+    """
+    core, given = _compiler(), dict(definition.options)
+    folders = (*_listed(given.pop("include_path", None)), *_toolkit_folders())
+    options = {"std": "c++17", "arch": architecture, "include_path": folders, **given}
+
+    def compiled(**options: Any) -> tuple[Any, Any]:
+        program = core.Program(definition.source, "c++", core.ProgramOptions(**options))
+        return program, program.compile("cubin", name_expressions=(definition.name,))
+
+    try:
+        return compiled(**{"no_cache": True, **options})
+    except Exception as error:
+        if not re.search("no[-_]cache", str(error)):
+            raise
+        return compiled(**options)  # an old NVRTC has no cache, and does not know the option
 
 
 def _ptx(program: Any) -> str:
@@ -350,31 +401,16 @@ def _ptx(program: Any) -> str:
     return content.decode("utf-8", "replace")
 
 
-_PTX_FUNCTION = re.compile(
-    r"^(?:\.\w+\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)[^;{]*(?:;|\{.*?^\})", re.MULTILINE | re.DOTALL
-)
 _GRID_BARRIER = re.compile(r"%envreg[12]\b|\bcudaCG")
 """The registers that hold the barrier of a cooperative launch, and the functions that read them."""
 
 
 def synchronises_grid(ptx: str, symbol: str) -> bool:
-    """Whether a function, or one that it may call, uses the barrier of the whole grid."""
+    """Whether a function uses the barrier of the whole grid. What it calls may be any function of the source."""
     ptx = re.sub(r"//.*", "", ptx)
-    bodies: dict[str, str] = {}
-    for match in _PTX_FUNCTION.finditer(ptx):
-        bodies[match[1]] = bodies.get(match[1], "") + match[0]
-    tables = _PTX_FUNCTION.sub("", ptx)  # variables may hold addresses of functions
-    pending, reached = [symbol, *_words(tables) & bodies.keys()], set()
-    while pending:
-        name = pending.pop()
-        if name not in reached:
-            reached.add(name)
-            pending += _words(bodies.get(name, "")) & bodies.keys()
-    return any(_GRID_BARRIER.search(bodies.get(name, "")) for name in reached)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[\w$]+", text))
+    entry = re.search(rf"\.entry\s+{re.escape(symbol)}\b.*?^\}}", ptx, re.MULTILINE | re.DOTALL)
+    body = ptx if entry is None or re.search(r"\bcall\b", entry[0]) else entry[0]
+    return _GRID_BARRIER.search(body) is not None
 
 
 def _compiler() -> Any:
@@ -384,20 +420,18 @@ def _compiler() -> Any:
         raise CudaUnavailableError(
             f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {INSTALL_CUDA}"
         ) from error
-    return core if hasattr(core, "Program") else __import__("cuda.core.experimental", fromlist=["Program"])
+    return core
 
 
 def _compiler_options(name: str, options: Any) -> tuple[tuple[str, Any], ...]:
     """Compiler options in a form that can be compared: sorted, with tuples instead of lists."""
-    if not isinstance(options or {}, Mapping) or not all(isinstance(option, str) for option in options or {}):
-        raise SignatureError(
-            f"{name}: options is {options!r}, expected a mapping from fields of cuda.core.ProgramOptions to values."
-        )
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in (options or {}).items()}
     try:
-        hash(tuple(values.values()))
-    except TypeError as error:
+        given = dict(options or {})
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+        hash(("".join(values), *values.values()))  # fails where a key is no string, or a value has no hash
+    except (TypeError, ValueError) as error:
         raise SignatureError(
-            f"{name}: options is {options!r}, expected values that are hashable: numbers, strings, lists of them."
+            f"{name}: options is {options!r}, expected a mapping from fields of cuda.core.ProgramOptions to "
+            "values that are hashable: numbers, strings, lists of them."
         ) from error
-    return tuple(sorted(values.items(), key=lambda item: item[0]))
+    return tuple(sorted(values.items()))

@@ -4,18 +4,117 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import msgspec
+import numpy as np
 
 from bridge.errors import BridgeError, KernelTypeError
-from bridge.ffi.table_entry import Entry
-from bridge.languages.native_code import Description, NativeCode
-from bridge.languages.native_language import Definition, NativeLanguage
-from bridge.source.content import PROCESS_LOCAL
+from bridge.ffi.kernel_call import Call
+from bridge.ffi.target import Target
+from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
+from bridge.signature.array_types import Signature
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
+
+
+class _Description(msgspec.Struct, frozen=True):
+    """The text of :meth:`KernelCall.describe`: names the machine code of one call in the same words in every process.
+
+    Attributes:
+        language: Name of the language.
+        name: Name of the kernel.
+        identity: Identifies the code, see :class:`~bridge.languages.language.Compiled`.
+        options: The options of the kernel, encoded.
+        signature: The types of the call.
+    """
+
+    language: str
+    name: str
+    identity: str
+    options: msgspec.Raw
+    signature: Signature
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelCall(Call):
+    """A call of a kernel of a native language.
+
+    Attributes:
+        language: The language of the kernel.
+        definition: The kernel.
+        options: Its options.
+        signature: The types of the call.
+        settings: The settings of the compiler when the call was traced. Calls under other settings are other calls. So
+            JAX does not run a program that it compiled under earlier settings.
+    """
+
+    language: NativeLanguage[Any, Any] = field(repr=False)
+    definition: Definition
+    options: Any
+    signature: Signature
+    settings: Hashable
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        return tuple(self.language.platforms)
+
+    @property
+    def derivative_advice(self) -> str:
+        return self.language.derivative_advice(self.definition, self.options)
+
+    def compiled(self, platform: str) -> Compiled:
+        """Returns the compiled kernel, compiled now if it is new."""
+        key = (self.language.name, self.options, self.signature, platform, self.settings)
+        return self.definition.compiled(key, lambda: self._compile(platform))
+
+    def with_hidden_outputs(self, inputs: Sequence[Any]) -> KernelCall:
+        """The call with the temporary buffers of its kernel, and with the copies of inputs that the kernel gets.
+
+        Kernels have these only if they are compiled when JAX traces the call, which is now.
+
+        Args:
+            inputs: Anything with shape and dtype, for each input.
+        """
+        if not self.language.compiles_when_traced:
+            return self
+        compiled = self.compiled(*self.platforms)
+        scratch = tuple(((size,), np.dtype(np.uint8)) for size in compiled.scratch)
+        # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
+        copies = tuple((inputs[index].shape, inputs[index].dtype) for index in compiled.guarded)
+        guards = tuple((each, len(self.outputs + scratch) + at) for at, each in enumerate(compiled.guarded))
+        return replace(
+            self,
+            outputs=self.outputs + scratch + copies,
+            aliases=self.aliases + guards,
+            # A loop of calls reuses the temporaries of one call. The loop of native code would need one set for each.
+            vmap_method=self.vmap_method or ("sequential" if scratch else None),
+            hidden=len(scratch + copies),
+            guards=len(guards),
+        )
+
+    def describe(self, platform: str) -> tuple[Target, str]:
+        """Returns the FFI target, and the description by which the target finds the kernel."""
+        identity = self.compiled(platform).identity
+        options = msgspec.Raw(msgspec.json.encode(self.options))
+        description = _Description(self.language.name, self.definition.name, identity, options, self.signature)
+        return self.language.target(self.options, platform), msgspec.json.encode(description).decode()
+
+    def entry(self, platform: str) -> int:
+        """Returns the address of the plan of the kernel, which is loaded now if it is new."""
+        target, description = self.describe(platform)
+        return target.publish(description, self.compiled(platform).load)
+
+    def _compile(self, platform: str) -> Compiled:
+        try:
+            return self.language.compile(self.definition, self.options, self.signature, platform)
+        except BridgeError:
+            raise  # it says what is wrong with which kernel
+        except Exception as error:
+            error.add_note(f"(raised by the language {self.language.name!r}, which compiled {self.definition.name})")
+            raise
 
 
 class Definitions:
@@ -43,8 +142,8 @@ class Definitions:
             other = self._languages.get(language.name, language)
             if _home(other) != _home(language):
                 raise KernelTypeError(
-                    f"the name of the kernel language {language.name!r} of {_home(language)[0]} is taken by another "
-                    f"one, of {_home(other)[0]}. Rename it: programs find their kernels by this name."
+                    f"the kernel languages {_home(language)} and {_home(other)} are both named {language.name!r}. "
+                    "Rename one: programs find their kernels by this name."
                 )
             self._languages[language.name] = language  # another object, where a user runs the file again
             known = self._definitions.get((language.name, content))
@@ -55,14 +154,14 @@ class Definitions:
     def __len__(self) -> int:
         return len(self._definitions)
 
-    def resolve(self, platform: str, text: str) -> Entry:
-        """The entry of a call that another process described, compiled now if it is new.
+    def resolve(self, platform: str, text: str) -> int:
+        """The address of the plan of a call that another process described; the kernel is compiled now if it is new.
 
         Raises:
             BridgeError: This process has not wrapped this kernel.
         """
         try:
-            description = Description.decode(text)
+            description = msgspec.json.decode(text, type=_Description)
         except msgspec.MsgspecError as error:
             raise _not_understood(text) from error
         with self._lock:
@@ -81,19 +180,27 @@ class Definitions:
         refusal: BridgeError | None = None
         for definition in known:
             if definition.name == description.name:
-                code = NativeCode(language, definition, options, description.signature)
+                call = KernelCall(
+                    definition.name,
+                    (),
+                    language=language,
+                    definition=definition,
+                    options=options,
+                    signature=description.signature,
+                    settings=language.settings(definition),
+                )
                 try:
-                    identity = code.compiled(platform).identity
+                    identity = call.compiled(platform).identity
                 except BridgeError as error:  # another kernel of this name, which these types do not fit
                     refusal = error
                     continue
                 if identity == description.identity:
-                    return code.entry(platform)
+                    return call.entry(platform)
         raise refusal or _undefined(language, description)
 
 
-def _home(language: NativeLanguage[Any, Any]) -> tuple[str, str]:
-    return type(language).__module__, type(language).__qualname__
+def _home(language: NativeLanguage[Any, Any]) -> str:
+    return f"{type(language).__module__}.{type(language).__qualname__}"
 
 
 def _not_understood(text: str) -> BridgeError:
@@ -103,13 +210,13 @@ def _not_understood(text: str) -> BridgeError:
     )
 
 
-def _undefined(language: NativeLanguage[Any, Any], description: Description) -> BridgeError:
+def _undefined(language: NativeLanguage[Any, Any], description: _Description) -> BridgeError:
     advice = (
         "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
         "as arrays or plain constants."
         if description.identity.startswith(PROCESS_LOCAL)
-        else f"Call {language.wrapper} on the same kernel (same code, constants and options) before running this "
-        "program."
+        else f"Call {language.wrapper} on the same kernel (same code, constants, options and versions, on "
+        "the same kind of processor) before running this program."
     )
     return BridgeError(
         f"this program calls the {language.kernel_kind} {description.name!r}, which this process has not defined. "

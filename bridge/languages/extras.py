@@ -8,8 +8,12 @@ from typing import Any, NoReturn
 
 from bridge.errors import CudaUnavailableError, WarpUnavailableError
 
-INSTALL_CUDA = 'Install it: pip install "kernel-bridge[cuda13]", or "kernel-bridge[cuda12]" for CUDA 12.'
-INSTALL_WARP = 'Install it: pip install "kernel-bridge[warp]".'
+# The packages themselves, because pip finds them wherever the bridge came from.
+INSTALL_CUDA = (
+    'Install it: pip install "jax[cuda13]" "numba-cuda[cu13]>=0.30.4" "cuda-core>=0.5.1" "numpy<2.5"; '
+    "for CUDA 12, with cuda12 and cu12."
+)
+INSTALL_WARP = 'Install it: pip install "warp-lang>=1.13.0".'
 
 
 def is_installed(package: str) -> bool:

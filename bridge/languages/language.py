@@ -1,11 +1,27 @@
-"""Describes a kernel language to operators."""
+"""Describes kernel languages: to operators, and how the bridge compiles and calls the kernels of native ones."""
 
 from __future__ import annotations
 
+import abc
 import enum
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+import itertools
+import os
+import threading
+import uuid
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from bridge.errors import KernelCompileError
+from bridge.ffi.kernel_call import ATTACH_A_RULE
+from bridge.ffi.target import CPU, CUDA, Plan, Target
+from bridge.signature.array_types import Signature
+
+_TARGETS = {target.platform: target for target in (CPU, CUDA)}
 
 
 class Standing(enum.IntEnum):
@@ -42,3 +58,159 @@ class Language:
     platforms: Mapping[str, Standing]
     adapted: Callable[[Callable[..., Any], str], Callable[..., Any]] = _unchanged
     require: Callable[[str], None] = _nothing
+
+
+class NoOptions(msgspec.Struct, frozen=True):
+    """The options of a language that has none."""
+
+
+PROCESS_LOCAL = "local"
+"""Prefix of the identity of code that only this process has."""
+
+
+class Compiled:
+    """A kernel that is compiled for the types of one call, and not loaded yet.
+
+    Args:
+        code: What the compiler made of the kernel, or everything that the compiler reads. Calls with equal code run the
+            same machine code, in all processes. None if the code refers to something that only this process has.
+        load: Loads the kernel, for the life of the process: returns the plan that native code runs.
+        scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
+        guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
+            The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
+    """
+
+    def __init__(
+        self,
+        code: str | bytes | None,
+        load: Callable[[], Plan],
+        scratch: tuple[int, ...] = (),
+        guarded: tuple[int, ...] = (),
+    ):
+        self.load = load
+        self.scratch = scratch
+        self.guarded = guarded
+        if code is None:
+            self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
+        else:
+            self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
+
+
+_serials = itertools.count()
+_process = [uuid.uuid4().hex]
+
+
+def _become_another_process() -> None:
+    _process[0] = uuid.uuid4().hex
+
+
+os.register_at_fork(after_in_child=_become_another_process)
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """One kernel as its user defined it. Subclasses add the source that they compile.
+
+    Two definitions are equal only if they are the same object, see :class:`bridge.languages.definitions.Definitions`.
+
+    Attributes:
+        name: Names the kernel in errors, and in the programs that call it.
+        function: Has the parameters of the kernel: its inputs, then its outputs. Also has its docstring.
+        source_function: The Python function that has to write to the outputs; None if the kernel is not in Python.
+    """
+
+    name: str
+    function: Callable[..., Any] = field(repr=False)
+    source_function: FunctionType | None = field(repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _compiled: dict[Any, Compiled] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def place(self) -> str:
+        """File and line of the Python source, for errors."""
+        assert self.source_function is not None
+        code = self.source_function.__code__
+        return f"{code.co_filename}:{code.co_firstlineno}"
+
+    def compiled(self, key: Any, compile_now: Callable[[], Compiled]) -> Compiled:
+        """The compiled kernel for a key, compiled once. Threads that need the same one wait for it."""
+        with self._lock:
+            known = self._compiled.get(key)
+            if known is None:
+                known = self._compiled[key] = compile_now()
+            return known
+
+
+_WIDER = {
+    "float": "float32", "bfloat16": "float32", "int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8",
+}  # fmt: skip
+"""The dtypes to convert to, by what the names of other dtypes begin with."""
+
+DefinitionT = TypeVar("DefinitionT", bound=Definition)
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
+    """A language whose kernels become machine code that XLA calls without Python.
+
+    Subclasses compile a kernel (:meth:`compile`). All methods get the definition of the kernel, the options of its
+    wrapper (a frozen ``msgspec.Struct``, such as a launch shape), and the signature of the call.
+
+    Attributes:
+        kernel_kind: How errors call one of its kernels, such as "Numba kernel".
+        wrapper: Name of the public function that wraps its kernels.
+        compiler: How errors call its compiler, such as "Numba's CPU target".
+        options_type: Type of the options.
+        dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
+        with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
+        compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
+            Only for languages of one platform. Kernels of other languages are compiled when JAX lowers the call.
+    """
+
+    kernel_kind: str
+    wrapper: str
+    compiler: str
+    options_type: type[OptionsT]
+    dtypes: tuple[str, ...] | None = None
+    with_extents: bool = True
+    compiles_when_traced: bool = True
+
+    @abc.abstractmethod
+    def compile(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Compiled:
+        """Compiles a kernel for one platform.
+
+        The bridge calls this once for each definition, options, signature, platform and :meth:`settings`. So the code
+        that identifies a kernel is the code that runs, whatever changes later.
+
+        Raises:
+            KernelCompileError: The compiler refuses the kernel for these types.
+        """
+
+    def settings(self, definition: DefinitionT) -> Hashable:
+        """The settings of the compiler that are not part of a kernel, and under which it would be compiled now."""
+        return None
+
+    def check(self, definition: DefinitionT, options: OptionsT, signature: Signature) -> None:
+        """Refuses a call when it is traced, before anything is compiled. By default it checks the dtypes.
+
+        Raises:
+            KernelCompileError: A dtype is not supported.
+        """
+        for array in signature.arrays:
+            if self.dtypes is not None and array.dtype not in self.dtypes:
+                wider = next((wide for start, wide in _WIDER.items() if array.dtype.startswith(start)), None)
+                cure = (
+                    f"Convert it to {wider} before the call."
+                    if wider in self.dtypes
+                    else f"Supported are {', '.join(self.dtypes)}."
+                )
+                raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
+
+    def target(self, options: OptionsT, platform: str) -> Target:
+        """The FFI target that runs the plans of this language."""
+        return _TARGETS[platform]
+
+    def derivative_advice(self, definition: DefinitionT, options: OptionsT) -> str:
+        """Tells the user, in an error, how to attach a derivative to a kernel that has none."""
+        return ATTACH_A_RULE

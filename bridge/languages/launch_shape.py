@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 
 from bridge.errors import LaunchError
-from bridge.ffi.cuda.limits import Dimensions, Limits
+from bridge.ffi.cuda.devices import Dimensions, Limits
+from bridge.signature.array_types import Signature
 
 MOST = 2**31 - 1
 """The largest number of blocks in a dimension, and of anything else in a launch. No device has a higher limit."""
@@ -119,6 +120,25 @@ def check_covers(name: str, shape: LaunchShape, outputs: Sequence[Any]) -> None:
             f"{name}: the grid {_times(shape.grid)} launches nothing, so the outputs would not be written. "
             "Launch at least one block, or declare empty outputs."
         )
+
+
+def check_alignment(name: str, alignment: Any) -> int:
+    """The alignment that a user asks for, in bytes.
+
+    Raises:
+        LaunchError: It is no power of two.
+    """
+    if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        raise LaunchError(
+            f"{name}: alignment is {alignment!r}, expected a power of two from 1 to 256, in bytes. Pass the size "
+            "of the largest vector that the kernel loads."
+        )
+    return int(alignment)
+
+
+def alignments(alignment: int, signature: Signature) -> tuple[int, ...]:
+    """The alignment of each array of a call, for :class:`~bridge.ffi.plans.device.DevicePlan`."""
+    return (alignment,) * len(signature.arrays) if alignment > 1 else ()
 
 
 def _integers(name: str, argument: str, value: Any, least: int, most: int | None = MOST) -> tuple[int, ...]:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import jax
-import numpy as np
 
 from bridge.debug.checking import kernel_checks
-from bridge.debug.mode import kernel_modes
 from bridge.errors import SignatureError
-from bridge.ffi.kernel_call import Call, bind
+from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
-from bridge.languages.native_code import NativeCode
-from bridge.languages.native_language import Definition, NativeLanguage
+from bridge.languages.definitions import KernelCall
+from bridge.languages.language import Definition, NativeLanguage
 from bridge.languages.release import kept
-from bridge.signature.arguments import Traced, check_arrays, no_keywords, parameter_names
-from bridge.signature.array_types import Signature
-from bridge.signature.call_options import (
+from bridge.signature.arguments import (
+    Traced,
     check_aliased_types,
     check_aliases,
-    check_in_place,
-    check_in_place_types,
+    check_arrays,
     check_vmap_method,
+    no_keywords,
+    parameter_names,
 )
-from bridge.signature.outputs import Outputs, OutputsOf, outputs_of
-from bridge.source.unwritten import warn_unwritten_outputs
+from bridge.signature.array_types import Outputs, OutputsOf, Signature, outputs_of
+
+P = ParamSpec("P")
+
+
+def says_its_call(make: Callable[P, Callable[..., Any]]) -> Callable[P, Callable[..., Any]]:
+    """Decorates a public function that makes wrappers: they get an attribute ``made_by``.
+
+    It is the call that made the wrapper first: the function, its arguments and its keyword arguments.
+    """
+
+    @functools.wraps(make)
+    def made(*args: P.args, **keywords: P.kwargs) -> Callable[..., Any]:
+        wrapper = make(*args, **keywords)
+        vars(wrapper).setdefault("made_by", (made, args, keywords))
+        return wrapper
+
+    return made
 
 
 def wrap(
@@ -37,7 +52,6 @@ def wrap(
     outs: Any,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
-    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
@@ -50,16 +64,14 @@ def wrap(
         outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
         vmap_method: See :func:`bridge.numba_kernel`.
         input_output_aliases: Pairs of input and output index that share a buffer.
-        in_place: See :func:`bridge.numba_kernel`.
 
     Raises:
-        SignatureError: ``outs``, ``vmap_method``, ``input_output_aliases`` or ``in_place`` is malformed.
+        SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
     """
     outputs = outputs_of(outs, definition.name)
     check_vmap_method(vmap_method, definition.name)
     aliases = check_aliases(input_output_aliases, definition.name)
-    check_in_place(in_place, definition.name)
-    return _wrapper(language, definition, options, outputs, vmap_method, aliases, in_place)
+    return _wrapper(language, definition, options, outputs, vmap_method, aliases)
 
 
 @kept
@@ -70,12 +82,10 @@ def _wrapper(
     declared: Outputs | OutputsOf,
     vmap_method: str | None,
     aliases: tuple[tuple[int, int], ...],
-    in_place: bool | None,
 ) -> Callable[..., Any]:
     name = definition.name
     writable = frozenset(index for index, _ in aliases)
     parameters, variadic = _input_names(definition, declared)
-    codes: dict[NativeCode, NativeCode] = {}  # keeps the machine code while the wrapper lives
 
     def check(args: Sequence[Any]) -> None:
         check_arrays(args, name, parameters)
@@ -89,35 +99,24 @@ def _wrapper(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
-        check_in_place_types(in_place, inputs, outputs.specs, name)
         signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
         language.check(definition, options, signature)
-        made_now = NativeCode(language, definition, options, signature)
-        code = codes.setdefault(made_now, made_now)
-        scratch = tuple(((size,), np.dtype(np.uint8)) for size in code.scratch)  # compiles, if that is done now
-        if definition.source_function is not None:
-            shapes = [spec.shape for spec in outputs.specs]
-            warn_unwritten_outputs(name, definition.source_function, len(inputs), shapes, dict(aliases).values())
-        results = tuple((spec.shape, spec.dtype) for spec in outputs.specs)
-        # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
-        copies = tuple((inputs[index].shape, inputs[index].dtype) for index in code.guarded)
-        guards = tuple((index, len(results + scratch) + at) for at, index in enumerate(code.guarded))
-        made = Call(
+        made = KernelCall(
             name,
-            code,
-            results + scratch + copies,
-            aliases + guards,
+            tuple((spec.shape, spec.dtype) for spec in outputs.specs),
+            aliases,
             vmap_method,
-            hidden=len(scratch + copies),
-            guards=len(guards),
             checks=kernel_checks(),
-            in_place=in_place,
+            language=language,
+            definition=definition,
+            options=options,
+            signature=signature,
+            settings=language.settings(definition),
         )
-        arrays = bind(made, *args)
-        return outputs.unflatten(arrays[: len(results)])
+        results = bind(made.with_hidden_outputs(inputs), *args)
+        return outputs.unflatten(results[: len(outputs.specs)])
 
     wrapper = jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__))
-    kernel_modes.add_wrapper(wrapper)
     return wrapper
 
 
@@ -147,6 +146,7 @@ def _check_counts(definition: Definition, input_count: int, output_count: int) -
         raise SignatureError(
             f"{definition.name}({', '.join(parameters)}) got {input_count} inputs and has {output_count} outputs "
             f"declared in outs, {given} arrays in all, expected {required if given < required else len(parameters)}. "
-            "Pass one array for each input, and declare one output in outs for each output parameter."
+            "Pass one array for each input, and declare one output in outs for each output parameter. A kernel returns "
+            "nothing: it has a parameter for each output, after the inputs, and writes to it, as out[i] = x[i]."
         )
     check_count(definition.name, given)

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 
-from bridge.agreement import REFERENCE_BACKEND, check_rtol
-from bridge.debug.mode import operator_mode
-from bridge.environment import VARIABLES
-from bridge.errors import BackendError
-from bridge.operator.call.declared import Rules
-from bridge.operator.call.interface import Interface
-from bridge.operator.call.operator_call import OperatorCall
-from bridge.operator.choice.candidates import NO_WINNERS, Choice, candidate, choose
-from bridge.operator.choice.explanation import Explanation, explain, preference_source
-from bridge.operator.choice.preference import DEFAULT, preferred, preferred_backends
-from bridge.operator.choice.registry import Snapshot, canonical_platform
-from bridge.operator.debugging import in_current_mode
+from bridge.agreement import check_rtol
+from bridge.debug.findings import kept
+from bridge.debug.mode import current_mode
+from bridge.errors import BackendError, ParameterError, SignatureError
+from bridge.operator.author_functions import check_fits
+from bridge.operator.choice import Explanation, choose, preferred_backends
 from bridge.operator.definition import OperatorDefinition
-from bridge.operator.eager import (
-    BACKEND,
-    DEBUG,
-    EagerPrograms,
-    Program,
-    concrete,
-    kernels_of,
-    key_of,
-    note_concrete,
-    shared,
-)
-from bridge.operator.rules.application import apply, run
-from bridge.operator.static_parameters import Parameters
-from bridge.operator.tuning.entrants import check_alone, device_of, entrants
-from bridge.operator.tuning.outcome import Tuning
-from bridge.operator.tuning.race import race
-from bridge.operator.tuning.winners import Request
-from bridge.signature.outputs import Outputs
+from bridge.operator.derivatives import run
+from bridge.operator.operator_call import Choice, OperatorCall
+from bridge.operator.registry import DEFAULT, Snapshot, canonical_platform
+from bridge.operator.static_parameters import Parameters, content_of
+from bridge.operator.tuning import Tuning, device_of, entrants, race
+from bridge.operator.winners import Winners, kind_of, question_of
+from bridge.signature.arguments import Traced, check_arrays, parameter_names
+from bridge.signature.array_types import Outputs
+
+KEPT = 1024
+"""Compiled programs of one operator that are kept: the latest ones."""
 
 
 class CustomKernel(OperatorDefinition):
@@ -52,10 +40,11 @@ class CustomKernel(OperatorDefinition):
 
     def __init__(self, name: str, outs: Callable[..., Any] | None = None, has_side_effect: bool = False):
         super().__init__(name)
-        self._interface = Interface(name, outs)
+        if outs is not None and not callable(outs):
+            raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
+        self._outs = outs
         self._has_side_effect = has_side_effect
-        self._programs = EagerPrograms()
-        self._chosen: tuple[Snapshot, dict[Any, Choice]] = (self._registry.snapshot, {})
+        self._winners = Winners(name)
 
     def __call__(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Any:
         """Runs the operator.
@@ -79,108 +68,99 @@ class CustomKernel(OperatorDefinition):
             SignatureError: ``outs`` is malformed; an argument is a container of arrays; or (when lowered) the kernel
                 returns other shapes and dtypes than ``outs``.
         """
-        snapshot, rules = self._registry.snapshot, self._declarations.rules
-        # What follows is written out here, because each call of a function takes a hundredth of an eager call.
-        of_snapshot, of_rules, of_winners, plain = self._programs.plain
-        if (
-            plain is not None
-            and of_snapshot is snapshot
-            and of_rules is rules
-            and of_winners is self._winners.latest
-            and outs is None
-            and backend is None
-            and not parameters
-            and operator_mode.get() is None
-            and not preferred.get()
-            and DEBUG not in VARIABLES
-            and BACKEND not in VARIABLES
-        ):
-            for arg in args:
-                if type(arg) not in concrete:
-                    break
-            else:
-                return plain(*args)
+        # A change of the operator replaces this dict. So a program never counts for kernels that it was not made from.
+        programs = self._programs
         try:
-            key = key_of(args, outs, backend, parameters)
-        except (TypeError, AttributeError):  # something in it is not what it should be: the long way says what
-            key = None
-        of_snapshot, of_rules, of_winners, programs = self._programs.current
-        program = programs.get(key)  # nothing has the key None
-        if program is not None and of_snapshot is snapshot and of_rules is rules and of_winners is self._winners.latest:
-            return program(*args)
-        if key is None and note_concrete(args):  # the first call of this process with such arrays
-            return self(*args, outs=outs, backend=backend, **parameters)
-        outputs, static = self._interface.checked(args, outs, parameters)
-        backends = self._preferred(backend)
-        call = self._call(args, outputs, static, snapshot, rules, backends)
-        if key is None:
-            return outputs.unflatten(apply(in_current_mode(call, snapshot), *args))
-        winners = self._winners.latest  # read by the choice
-        declared = None if outs is None else outputs
-        program = self._program(declared, static, snapshot, rules, backends)
-        results = program(*args)
-        self._programs.add(key, program, snapshot, rules, winners)
-        return results
-
-    def _call(
-        self,
-        args: Sequence[Any],
-        outputs: Outputs,
-        static: Parameters,
-        snapshot: Snapshot,
-        rules: Rules,
-        preferred: tuple[str, ...],
-        tuned: bool = True,
-    ) -> OperatorCall:
-        winners = NO_WINNERS
-        if DEFAULT in preferred and tuned:
-            winners = self._winners.find(snapshot, args, outputs.specs, static).references
-        choice = self._choose(snapshot, preferred, winners)
-        return OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
+            key = _key_of(outs, backend, parameters)
+            program = programs.get(key)
+        except (TypeError, AttributeError):  # something in it is not what it should be; this says what
+            return self._program(args, outs, backend, parameters)(*args)
+        if program is None:
+            program = self._program(args, outs, backend, parameters)
+            results = program(*args)
+            with self._lock:
+                while len(programs) >= KEPT:
+                    del programs[next(iter(programs))]
+                programs[key] = program
+            return results
+        return program(*args)
 
     def _program(
-        self,
-        declared: Outputs | None,
-        static: Parameters,
-        snapshot: Snapshot,
-        rules: Rules,
-        preferred: tuple[str, ...],
-    ) -> Program:
-        """The program of an eager call: a function of the arrays, which JAX traces for their types.
+        self, args: Sequence[Any], outs: Any, backend: str | None, parameters: Mapping[str, Any]
+    ) -> Callable[..., Any]:
+        """A function of the arrays, which JAX traces for their types, under the debug mode and preferences of a call.
 
-        Args:
-            declared: The outputs that the call passes; None if they follow from the arrays.
-            static: The parameters of the call.
-            snapshot: The kernels that are registered now.
-            rules: The rules that are declared now.
-            preferred: The backends that the call prefers.
+        Raises:
+            BackendError: ``backend`` is no name.
+            ParameterError: A parameter is a traced value, an array, or not hashable.
+            SignatureError: An argument is no array, or ``outs`` is missing or malformed.
         """
+        names = [] if self._outs is None else parameter_names(self._outs)[0]
+        check_arrays(args, self.name, names)
+        static = self._static(parameters)
+        declared = None if outs is None else Outputs.of(outs, self.name)
+        snapshot, rules = self._snapshot, self._rules
 
-        tuned = bool(self._winners.latest)
-
-        def operator(*args: Any) -> Any:
-            outputs = declared
-            if outputs is None:
-                outputs = self._interface.checked(args, None, dict(static.items))[0]
-            else:
-                outputs.check_precision(self.name)
-            call = self._call(args, outputs, static, snapshot, rules, preferred, tuned)
+        def program(*args: Any) -> Any:
+            check_arrays(args, self.name, names)
+            outputs = self._outputs(args, declared, static)
+            choice, _ = self._choice(snapshot, args, outputs, static, backend)
+            call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
+            if mode := current_mode():
+                kept.raise_all()
+                found = [snapshot.find(each, mode.reference) for each in snapshot.defaults if mode.reference]
+                references = tuple(each for each in found if each is not None)
+                call = replace(call, mode=mode, references=references)
             return outputs.unflatten(run(call, *args))
 
-        def make() -> Program:
-            return jax.jit(operator, inline=True)
+        traced = Traced(program, self.name, names, lambda args: check_arrays(args, self.name, names), variadic=True)
+        return jax.jit(traced, inline=True)
 
-        if tuned:
-            return make()  # copies may find other winners for other types of arrays
-        return shared(
-            (self.name, self.outs, self._has_side_effect, declared, static, kernels_of(snapshot), rules, preferred),
-            make,
-        )
+    def _choice(
+        self, snapshot: Snapshot, args: Sequence[Any], outputs: Outputs, static: Parameters, backend: str | None
+    ) -> tuple[Choice, Explanation]:
+        if not isinstance(backend, str | None):
+            raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
+        preferred, source = preferred_backends(backend)
+        question = question_of(args, outputs.specs, static)
+        winners = self._winners.find(snapshot, question) if DEFAULT in preferred else {}
+        return choose(snapshot, preferred, source, winners)
+
+    def _outputs(self, args: Sequence[Any], declared: Outputs | None, static: Parameters) -> Outputs:
+        if declared is None:
+            if self._outs is None:
+                raise SignatureError(
+                    f"{self.name}: outs is missing. Pass the shapes and dtypes of the results, or construct the "
+                    "operator with outs, a function of its arguments."
+                )
+            types, parameters = list(map(jax.typeof, args)), dict(static.items)
+            check_fits(self._outs, types, parameters, f"operator {self.name!r}: its function outs")
+            declared = Outputs.of(self._outs(*types, **parameters), self.name)
+        declared.check_precision(self.name)
+        return declared
+
+    def _static(self, parameters: Mapping[str, Any]) -> Parameters:
+        for key, value in parameters.items():
+            if isinstance(value, jax.core.Tracer):
+                raise ParameterError(
+                    f"{self.name}: parameter {key!r} is a traced value ({jax.typeof(value)}), but parameters are "
+                    f"compiled into the kernel. Mark it static in the surrounding jax.jit (static_argnames={key!r}), "
+                    "or pass it to the kernel as an array argument."
+                )
+            try:
+                Parameters({key: value})
+            except TypeError:
+                raise ParameterError(
+                    f"{self.name}: parameter {key!r} is {value!r} of type {type(value).__name__}, which is not "
+                    "hashable, but parameters are compiled into the kernel. Pass a number, string or tuple; pass "
+                    "arrays as arguments."
+                ) from None
+        return Parameters(parameters)
 
     @property
     def outs(self) -> Callable[..., Any] | None:
         """The function that returns ``outs`` for calls that do not pass it; None if each call has to pass it."""
-        return self._interface.outs
+        return self._outs
 
     def tune(
         self,
@@ -200,17 +180,17 @@ class CustomKernel(OperatorDefinition):
         Calls that name no backend, with these shapes, dtypes and parameters on this kind of device, then use the
         winner. Under ``jax.vmap``, the shapes of one element count. Programs that are already compiled do not change.
 
-        Other processes use the winner too, if they register the same kernels (by their code and what it refers to) with
-        the same default, and have the same versions of JAX and of the kernel languages. It is kept in the user's cache
-        folder, or in the folder that the environment variable ``KERNEL_BRIDGE_WINNERS_DIR`` or
-        ``KERNEL_BRIDGE_CACHE_DIR`` names. If a kernel or a parameter depends on an object without content of its own,
-        such as an open file, only this process remembers the winner. :meth:`set_default` and ``asdefault=True``
-        afterwards overrule it; :meth:`forget` drops it.
+        The winner counts, in other processes too, while the operator's name, the code of its generators and of the
+        kernels and functions that they refer to, the default, and the versions of JAX and of the kernel languages are
+        the same. If you change code elsewhere, such as a helper of a kernel, tune again: an old winner is never wrong,
+        but it may not be the fastest one. Winners are kept in the user's cache folder, or in the folder that the
+        environment variable ``KERNEL_BRIDGE_WINNERS_DIR`` or ``KERNEL_BRIDGE_CACHE_DIR`` names; :meth:`forget` drops
+        them.
 
         The kernels run many times, also those with side effects.
 
-        Programs that run in several processes must be the same in all of them, so there each winner would have to be
-        the same. Winners do not count there: tune in one process, and give its winner to :meth:`set_default` in all.
+        Programs that run in several processes must be the same in all of them, so winners do not count there: tune in
+        one process, and give its winner to :meth:`set_default` in all.
 
         Args:
             *args: Arrays, as for a call.
@@ -233,28 +213,26 @@ class CustomKernel(OperatorDefinition):
                 processes of ``jax.distributed``.
             SignatureError: As for a call; or an argument is traced, or the arguments lie on several devices.
         """
-        self._interface.check_arguments(args)
+        check_arrays(args, self.name)
         check_rtol(rtol, self.name)
-        check_alone(self.name)
         arrays, device = device_of(args, self.name)
-        outputs, static = self._interface.checked(arrays, outs, parameters)
-        platform = canonical_platform(device.platform, self.name)
-        snapshot = self._registry.snapshot
-        tried, reference = entrants(snapshot, platform, backends, self.name)
-        default = candidate(snapshot, platform, snapshot.defaults[platform])
-        rules = self._declarations.rules
-        call = OperatorCall(self.name, (), outputs.specs, static, rules, self._has_side_effect)
-        method, trials = race(call, tried, reference, default, arrays, rtol)
-        kind = self._toolchain.kind_of(device)
-        proven = reference.backend == REFERENCE_BACKEND
-        request = Request.of(arrays, outputs.specs, static)
-        winner = self._winners.winner(snapshot, platform, kind, request, trials)
-        self._winners.remember(winner)
-        return Tuning(self.name, platform, kind, reference.reference, proven, method, winner.is_portable, trials)
+        static = self._static(parameters)
+        outputs = self._outputs(arrays, None if outs is None else Outputs.of(outs, self.name), static)
+        platform, snapshot = canonical_platform(device.platform, self.name), self._snapshot
+        tried, reference = entrants(snapshot, platform, backends)
+        default = snapshot.find(platform, snapshot.defaults[platform])
+        call = OperatorCall(self.name, (), outputs.specs, static, self._rules, self._has_side_effect)
+        trials = race(call, tried, reference, default, arrays, rtol)
+        made = Tuning(self.name, platform, kind_of(platform), reference.reference, trials)
+        question = question_of(arrays, outputs.specs, static)
+        self._winners.remember(made.chosen.backend, snapshot, platform, question)
+        self._change()
+        return made
 
     def forget(self) -> None:
         """Drops all winners that :meth:`tune` has found for operators of this name, in this process and on disk."""
         self._winners.forget()
+        self._change()
 
     def explain(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Explanation:
         """Says which backend a call would run on each platform, and why; runs nothing.
@@ -270,28 +248,20 @@ class CustomKernel(OperatorDefinition):
             ParameterError: As for a call.
             SignatureError: As for a call.
         """
-        outputs, static = self._interface.checked(args, outs, parameters)
-        snapshot = self._registry.snapshot
-        preferred = self._preferred(backend)
-        found = self._winners.find(snapshot, args, outputs.specs, static)
-        choose(snapshot, preferred, self.name, found.references)
-        return explain(self.name, snapshot, preferred, preference_source(backend), found.references, found.reasons)
+        check_arrays(args, self.name)
+        static = self._static(parameters)
+        outputs = self._outputs(args, None if outs is None else Outputs.of(outs, self.name), static)
+        return self._choice(self._snapshot, args, outputs, static, backend)[1]
 
-    def _preferred(self, backend: str | None) -> tuple[str, ...]:
-        if backend is None:
-            return preferred_backends()
-        if not isinstance(backend, str):
-            raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
-        return (backend,)
 
-    def _choose(self, snapshot: Snapshot, preferred: tuple[str, ...], winners: Mapping[str, str]) -> Choice:
-        """The answer of :func:`choose`. Answers are kept, because every eager call asks."""
-        known, answers = self._chosen
-        if known is not snapshot:
-            answers = {}
-            self._chosen = (snapshot, answers)
-        question = (preferred, *winners.items())
-        choice = answers.get(question)
-        if choice is None:
-            choice = answers[question] = choose(snapshot, preferred, self.name, winners)
-        return choice
+def _key_of(outs: Any, backend: Any, parameters: Mapping[str, Any]) -> Hashable:
+    """All that a call depends on, besides the operator, its arrays, and the contexts that JAX knows of."""
+    if outs is None and backend is None and not parameters:
+        return None
+    spec: Any = outs
+    if type(outs) is jax.ShapeDtypeStruct:
+        spec = outs.shape, outs.dtype, *map(type, outs.shape)
+    elif outs is not None:
+        leaves, tree = jax.tree.flatten(outs)
+        spec = tree, *((tuple(each.shape), each.dtype, *map(type, each.shape)) for each in leaves)
+    return spec, backend, *((name, content_of(value)) for name, value in parameters.items())

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.languages.language import Language, Standing
-from bridge.operator.call.declared import Declarations, Rule, Rules
-from bridge.operator.call.dimensions import Dimensions
-from bridge.operator.choice.registry import Configurations, Generator, Registry, Snapshot, canonical_platform
-from bridge.operator.tuning.toolchain import Toolchain
-from bridge.operator.tuning.winners import Winners
+from bridge.operator.operator_call import Dimensions, Generator, Rule, Rules
+from bridge.operator.registry import Configurations, Snapshot, canonical_platform
 
 
 class OperatorDefinition:
     """The kernels, defaults and rules of an operator; :class:`~bridge.operator.custom_kernel.CustomKernel` calls it.
+
+    A copy is an operator of its own: what is registered or declared later in one does not show in the other.
 
     Args:
         name: Names the operator in errors and in jaxprs.
@@ -27,39 +28,48 @@ class OperatorDefinition:
         SignatureError: The name is no non-empty string.
     """
 
-    _toolchain: ClassVar[Toolchain] = Toolchain()
-    """The kernel languages that a subclass registers, as far as tuned times depend on them."""
-
     def __init__(self, name: str):
         if not isinstance(name, str) or not name:
             raise SignatureError(f"{type(self).__name__} got the name {name!r}, expected a non-empty string.")
         self.name = name
-        self._registry = Registry(name)
-        self._declarations = Declarations()
-        self._winners = Winners(name, self._toolchain)
+        self._lock = threading.Lock()
+        # Both are replaced, never changed. So are the compiled programs of eager calls, after each change.
+        self._snapshot = Snapshot(name)
+        self._rules = Rules()
+        self._programs: dict[Any, Callable[..., Any]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what counts in this process only."""
+        return {**vars(self), "_lock": None, "_programs": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return copy.copy(self)  # kernels and rules are functions, which Python copies by reference
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self._registry.snapshot.describe()})"
+        return f"{type(self).__name__}({self.name!r}, {self._snapshot.describe()})"
 
     @property
     def _kernels(self) -> dict[str, dict[str, Generator]]:
         """The registered generators by platform and backend; a copy."""
-        return {platform: dict(backends) for platform, backends in self._registry.snapshot.kernels.items()}
+        return self._snapshot.kernels
 
     @property
     def defaults(self) -> dict[str, str]:
         """The default backend of each platform; a copy. Change it with :meth:`set_default`."""
-        return dict(self._registry.snapshot.defaults)
+        return self._snapshot.defaults
 
     @property
     def registered(self) -> Snapshot:
         """The kernels that are registered now, with their configurations and defaults; later changes do not show."""
-        return self._registry.snapshot
+        return self._snapshot
 
     @property
     def rules(self) -> Rules:
         """The rules for JAX's transformations that are declared now; later changes do not show."""
-        return self._declarations.rules
+        return self._rules
 
     def def_kernel(
         self,
@@ -75,8 +85,7 @@ class OperatorDefinition:
             backend: Any name; ``backend=`` of a call refers to it.
             platform: ``"cpu"``, ``"cuda"`` (or ``"gpu"``) or ``"tpu"``.
             generator: See the class.
-            asdefault: Make it the platform's default. The first kernel of a platform is the default anyway. It then
-                also takes the place of the winner that :meth:`tune` has found for the platform.
+            asdefault: Make it the platform's default. The first kernel of a platform is the default anyway.
             configurations: Keyword parameters that the generator gets in addition to the call's, by name, such as
                 ``{"block=128": {"block": 128}, "block=256": {"block": 256}}``. The first is the default. A call names
                 another one after a colon, as ``backend="mine:block=256"``, and :meth:`tune` tries them all.
@@ -101,30 +110,30 @@ class OperatorDefinition:
             adapted = language.adapted(generator, platform)
             self._register(language.name, platform, adapted, asdefault, standing, configurations)
 
-    def _register(
-        self,
-        backend: str,
-        platform: str,
-        generator: Generator,
-        asdefault: bool,
-        standing: Standing,
-        configurations: Configurations | None,
-    ) -> None:
-        self._registry.register(backend, platform, generator, asdefault, standing, configurations)
-        if asdefault:
-            self._winners.overrule(canonical_platform(platform, self.name))
+    def _register(self, *arguments: Any) -> None:
+        """Registers a kernel; takes the arguments of :meth:`~bridge.operator.registry.Snapshot.registered`."""
+        self._change(snapshot=lambda old: old.registered(*arguments))
 
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend, or ``"backend:configuration"``, the default of a platform from the next call on.
 
-        It takes the place of the winner that :meth:`tune` has found for the platform. A process that starts later uses
-        the winners that were found while this was the default.
+        What :meth:`tune` found while another backend was the default does not count any more.
 
         Raises:
             BackendError: The platform is unknown, or the backend is not registered for it.
         """
-        self._registry.set_default(platform, backend)
-        self._winners.overrule(canonical_platform(platform, self.name))
+        self._change(snapshot=lambda old: old.with_default(platform, backend))
+
+    def _change(
+        self,
+        snapshot: Callable[[Snapshot], Snapshot] | None = None,
+        rules: Callable[[Rules], Rules] | None = None,
+    ) -> None:
+        """Replaces what is registered or declared, and then the programs that were made from it."""
+        with self._lock:
+            self._snapshot = self._snapshot if snapshot is None else snapshot(self._snapshot)
+            self._rules = self._rules if rules is None else rules(self._rules)
+            self._programs = {}
 
     def available_backends(self, platform: str) -> tuple[str, ...]:
         """The backends registered for a platform, in order of registration.
@@ -132,7 +141,7 @@ class OperatorDefinition:
         Raises:
             BackendError: The platform is unknown.
         """
-        return tuple(self._registry.snapshot.kernels.get(canonical_platform(platform, self.name), {}))
+        return tuple(self._snapshot.kernels.get(canonical_platform(platform, self.name), {}))
 
     def def_batching(self, rule: Rule) -> None:
         """Declares how ``jax.vmap`` runs a batch. Without a rule, the selected kernel runs it.
@@ -146,7 +155,7 @@ class OperatorDefinition:
         Raises:
             SignatureError: The rule is no function.
         """
-        self._declare("batching rule", rule, lambda rules: replace(rules, batching=rule))
+        self._declare(lambda rules: replace(rules, batching=rule), batching_rule=rule)
 
     def def_vjp(self, forward: Rule, backward: Rule) -> None:
         """Declares the derivative for reverse mode. It replaces a derivative for forward mode.
@@ -160,8 +169,8 @@ class OperatorDefinition:
         Raises:
             SignatureError: A rule is no function.
         """
-        self._declare("forward rule", forward, lambda rules: replace(rules, vjp=(forward, backward), jvp=None))
-        self._declare("backward rule", backward, lambda rules: rules)
+        pair = forward, backward
+        self._declare(lambda rules: replace(rules, vjp=pair, jvp=None), forward_rule=forward, backward_rule=backward)
 
     def def_jvp(self, rule: Rule) -> None:
         """Declares the derivative for forward mode, from which JAX derives reverse mode.
@@ -175,7 +184,7 @@ class OperatorDefinition:
         Raises:
             SignatureError: The rule is no function.
         """
-        self._declare("rule", rule, lambda rules: replace(rules, jvp=rule, vjp=None))
+        self._declare(lambda rules: replace(rules, jvp=rule, vjp=None), rule=rule)
 
     def def_transpose(self, operand: int, rule: Rule) -> None:
         """Declares the operator linear in an operand, which makes it differentiable in both modes.
@@ -195,7 +204,7 @@ class OperatorDefinition:
             transposes = {**dict(rules.transposes), int(operand): rule}
             return replace(rules, transposes=tuple(sorted(transposes.items(), key=lambda pair: pair[0])))
 
-        self._declare("transpose rule", rule, change)
+        self._declare(change, transpose_rule=rule)
 
     def def_partitioning(self, dimensions: str, split: Iterable[str]) -> None:
         """Declares which dimensions may stay split over the devices of a mesh, so that each device runs a part.
@@ -217,9 +226,10 @@ class OperatorDefinition:
             raise SignatureError(f"{self.name}: split is {split!r}, expected names of dimensions.")
         names = frozenset(split.split() if isinstance(split, str) else split)
         parsed = Dimensions.parse(dimensions, names, self.name)
-        self._declarations.change(lambda rules: replace(rules, dimensions=parsed))
+        self._change(rules=lambda rules: replace(rules, dimensions=parsed))
 
-    def _declare(self, what: str, rule: Rule, change: Callable[[Any], Any]) -> None:
-        if not callable(rule):
-            raise SignatureError(f"{self.name}: the {what} is {rule!r}, expected a function.")
-        self._declarations.change(change)
+    def _declare(self, change: Callable[[Rules], Rules], **rules: Rule) -> None:
+        for what, rule in rules.items():
+            if not callable(rule):
+                raise SignatureError(f"{self.name}: the {what.replace('_', ' ')} is {rule!r}, expected a function.")
+        self._change(rules=change)

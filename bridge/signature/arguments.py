@@ -1,4 +1,4 @@
-"""Refuses arguments that are no arrays, with errors that name the kernel and its parameters.
+"""Refuses arguments that are no arrays, and options that make no sense, with errors that name the kernel.
 
 A wrapper is a ``jax.jit`` function, so a compiled call runs no Python of ours. JAX refuses an argument that is no array
 before it traces. :class:`Traced` makes that refusal name the kernel and its parameter too.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from bridge.errors import SignatureError
 
@@ -39,7 +40,7 @@ def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ())
         SignatureError: One of them is no array.
     """
     for index, arg in enumerate(args):
-        if not isinstance(arg, jax.Array) and not is_array(arg):
+        if not is_array(arg):
             which = f"argument {index}" + (f" ({parameters[index]!r})" if index < len(parameters) else "")
             raise SignatureError(f"{name}: {which} is a {kind_of(arg)}, expected an array. {_cure(arg)}")
 
@@ -47,14 +48,15 @@ def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ())
 def is_array(arg: Any) -> bool:
     """Whether JAX takes it for an array: a JAX or NumPy array, a tracer, a number, or a shape and dtype."""
     try:
-        jax.typeof(arg)
+        return isinstance(jax.typeof(arg), jax.core.ShapedArray)
     except TypeError:
         return False
-    return True
 
 
 def kind_of(arg: Any) -> str:
     """The type of an argument in words, with its dtype if it has one."""
+    if isinstance(arg, jax.Ref):
+        return f"jax.Ref of {arg.dtype}, whose value is ref[...]"
     return f"{type(arg).__name__} of {arg.dtype}" if hasattr(arg, "dtype") else type(arg).__name__
 
 
@@ -156,3 +158,51 @@ def positional(names: Sequence[str], variadic: bool = False) -> list[inspect.Par
         rest = "arrays" if "arrays" not in names else "more_arrays"
         parameters.append(inspect.Parameter(rest, inspect.Parameter.VAR_POSITIONAL))
     return parameters
+
+
+VMAP_METHODS = (None, "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized")
+
+
+def check_vmap_method(vmap_method: str | None, name: str) -> None:
+    """Raises SignatureError unless ``vmap_method`` is one that ``jax.ffi.ffi_call`` knows."""
+    if vmap_method not in VMAP_METHODS:
+        raise SignatureError(f"{name}: vmap_method is {vmap_method!r}, expected one of {list(VMAP_METHODS)}.")
+
+
+def check_aliases(aliases: Mapping[int, int] | None, name: str) -> tuple[tuple[int, int], ...]:
+    """Normalises ``input_output_aliases`` to sorted pairs of input and output index.
+
+    Raises:
+        SignatureError: ``aliases`` is not a mapping of ints, or maps two inputs to one output.
+    """
+    if aliases is None:
+        return ()
+    if not isinstance(aliases, Mapping) or not all(
+        isinstance(index, int | np.integer) and index >= 0 for pair in aliases.items() for index in pair
+    ):
+        raise SignatureError(
+            f"{name}: input_output_aliases is {aliases!r}, expected a dict from input index to output index, as "
+            "{0: 0}."
+        )
+    pairs = tuple(sorted((int(i), int(o)) for i, o in aliases.items()))
+    if len({o for _, o in pairs}) != len(pairs):
+        raise SignatureError(f"{name}: input_output_aliases {dict(pairs)} maps two inputs to one output.")
+    return pairs
+
+
+def check_aliased_types(
+    aliases: tuple[tuple[int, int], ...], inputs: Sequence[Any], outputs: Sequence[Any], name: str
+) -> None:
+    """Raises SignatureError unless each aliased pair exists and has one shape and dtype."""
+    for i, o in aliases:
+        if i >= len(inputs) or o >= len(outputs):
+            raise SignatureError(
+                f"{name}: input_output_aliases maps input {i} to output {o}, but the call has {len(inputs)} inputs and "
+                f"{len(outputs)} outputs (indices start at 0)."
+            )
+        given, declared = inputs[i], outputs[o]
+        if given.shape != declared.shape or given.dtype != declared.dtype:
+            raise SignatureError(
+                f"{name}: input_output_aliases maps input {i} ({given.dtype}{list(given.shape)}) to output {o} "
+                f"({declared.dtype}{list(declared.shape)}); an alias needs one shape and dtype."
+            )

@@ -1,84 +1,73 @@
-"""Moves the imports in the body of a kernel to its globals, because kernel compilers reject import statements."""
+"""Replaces the import statements in the body of a kernel by what they import, because Numba rejects such statements.
+
+Each name is still assigned where the statement stands. So a kernel that imports one of two functions by a condition
+keeps that condition, and Numba refuses it where it cannot compile both.
+"""
 
 from __future__ import annotations
 
-import ast
-import copy
 import dis
 import types
 from typing import Any
 
 from bridge.errors import KernelCompileError
-from bridge.source.compiled_from import compiled_from
+
+_LOAD, _NOTHING = dis.opmap["LOAD_CONST"], dis.opmap["NOP"]
 
 
-def hoist_imports(function: types.FunctionType) -> types.FunctionType:
-    """The function with the import statements of its body executed now instead of when it runs.
+def with_imports_done(function: types.FunctionType) -> types.FunctionType:
+    """The function with the modules and functions that its body imports as constants.
 
     Args:
         function: A kernel as the user wrote it.
 
     Returns:
-        ``function`` itself if its body imports nothing; otherwise an equivalent function whose imported names are
-        globals. Line numbers are kept, so that compile errors still point at the user's source.
+        ``function`` itself if its body imports nothing.
 
     Raises:
-        KernelCompileError: The body imports, and its source is not available, or is not what the function was made
-            from.
+        KernelCompileError: It has another form of import than ``import m``, ``import m as n`` and
+            ``from m import f as g``.
+        ImportError: There is no such module or function.
     """
-    if not any(instruction.opname == "IMPORT_NAME" for instruction in dis.get_instructions(function)):
+    instructions = list(dis.get_instructions(function))
+    if not any(each.opname == "IMPORT_NAME" for each in instructions):
         return function
-    definition = compiled_from(function.__code__)
-    if definition is None:
-        raise KernelCompileError(
-            f"{function.__name__} imports inside its body, which kernel compilers reject, and its source is not "
-            "available to be rewritten, or has changed since it was imported. Move the import to the top of the module."
-        )
-    remover = _ImportRemover()
-    body = remover.visit(copy.deepcopy(definition))
-    body.decorator_list = []
-    names = {"__name__": function.__globals__.get("__name__"), "__package__": function.__globals__.get("__package__")}
-    exec(compile(ast.Module(remover.imports, type_ignores=[]), function.__code__.co_filename, "exec"), names)
-    namespace = {**function.__globals__, **names}
-    return _rebuild(function, body, namespace)
+    code, constants = bytearray(function.__code__.co_code), list(function.__code__.co_consts)
+
+    def load(at: int, value: Any) -> None:
+        code[at : at + 2] = _LOAD, len(constants)
+        constants.append(value)
+
+    module: Any = None  # the one that the current `from m import f` takes names from
+    for index, each in enumerate(instructions):
+        if each.opname == "IMPORT_NAME":
+            level, names = instructions[index - 2], instructions[index - 1]
+            imported = __import__(each.argval, function.__globals__, {}, names.argval or (), level.argval)
+            for nothing in (level, names):
+                code[nothing.offset : nothing.offset + 2] = _NOTHING, 0
+            if names.argval is None:
+                load(each.offset, imported)
+            else:
+                module = imported
+                code[each.offset : each.offset + 2] = _NOTHING, 0
+        elif each.opname == "IMPORT_FROM":
+            if module is None or not hasattr(module, each.argval):
+                raise _refused(function, f"cannot import {each.argval!r} there")
+            load(each.offset, getattr(module, each.argval))
+        elif each.opname == "POP_TOP" and module is not None:
+            code[each.offset : each.offset + 2] = _NOTHING, 0
+            module = None
+    if len(constants) > 256:  # an instruction of two bytes names no more
+        raise _refused(function, f"it has {len(constants)} constants, more than 256")
+    body = function.__code__.replace(co_code=bytes(code), co_consts=tuple(constants))
+    done = types.FunctionType(body, function.__globals__, function.__name__, closure=function.__closure__)
+    done.__defaults__, done.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    done.__qualname__, done.__module__ = function.__qualname__, function.__module__
+    return done
 
 
-class _ImportRemover(ast.NodeTransformer):
-    def __init__(self) -> None:
-        self.imports: list[ast.stmt] = []
-
-    def _take(self, node: ast.stmt) -> ast.stmt:
-        self.imports.append(node)
-        return ast.copy_location(ast.Pass(), node)
-
-    # The names that ast.NodeTransformer looks for.
-    visit_Import = visit_ImportFrom = _take  # noqa: N815
-
-
-def _rebuild(function: types.FunctionType, body: Any, namespace: dict[str, Any]) -> types.FunctionType:
-    code = function.__code__
-    if code.co_freevars:
-        # Free variables stay free only inside a function that binds them.
-        binder = ast.parse(f"def bind({', '.join(code.co_freevars)}): pass")
-        function_def: Any = binder.body[0]
-        function_def.name, function_def.body = "<bind>", [body]  # no kernel has this name
-        tree = binder
-    else:
-        tree = ast.Module([body], type_ignores=[])
-    compiled = _find_code(compile(ast.fix_missing_locations(tree), code.co_filename, "exec"), code.co_name)
-    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    closure = tuple(cells[name] for name in compiled.co_freevars)
-    rebuilt = types.FunctionType(compiled, namespace, function.__name__, function.__defaults__, closure)
-    rebuilt.__kwdefaults__ = function.__kwdefaults__
-    rebuilt.__qualname__, rebuilt.__module__ = function.__qualname__, function.__module__
-    return rebuilt
-
-
-def _find_code(module: types.CodeType, name: str) -> types.CodeType:
-    pending = [module]
-    while pending:
-        code = pending.pop()
-        if code.co_name == name:
-            return code
-        pending.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    raise KernelCompileError(f"{name} imports inside its body and could not be rewritten. Move the import to the top.")
+def _refused(function: types.FunctionType, why: str) -> KernelCompileError:
+    return KernelCompileError(
+        f"{function.__name__} imports inside its body in a way that kernels cannot: {why}. Move the import to the "
+        "top of the module."
+    )

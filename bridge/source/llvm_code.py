@@ -61,7 +61,9 @@ Replace = Callable[[LlvmDefinition, Find], str | None]
 """Returns other text for a definition, which then refers to nothing; None to keep its code."""
 
 
-def portable_code(modules: Sequence[str], root: str, replace: Replace) -> str:
+def portable_code(
+    modules: Sequence[str], root: str, replace: Replace, outside: Callable[[str], None] = lambda name: None
+) -> str:
     """The code of a function and of everything that it refers to, the same in every process.
 
     Args:
@@ -69,6 +71,7 @@ def portable_code(modules: Sequence[str], root: str, replace: Replace) -> str:
             the first one.
         root: Name of the function.
         replace: Returns other text for some definitions. It finds other definitions in the definition's own module.
+        outside: Gets the name of each function and variable that no module defines.
 
     Raises:
         AbiError: No module defines the function.
@@ -99,6 +102,8 @@ def portable_code(modules: Sequence[str], root: str, replace: Replace) -> str:
         """How the text refers to a name at the level of the module."""
         key = found(module, name)
         if key is None:
+            if name[0] == "@":
+                outside(name.strip('@"'))
             return name
         if key not in numbers:
             numbers[key] = len(numbers)

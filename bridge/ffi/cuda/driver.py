@@ -8,10 +8,11 @@ import functools
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from bridge.errors import BridgeError, DeviceMemoryError, PlatformError
-from bridge.ffi.cuda.limits import Limits
-from bridge.ffi.plans.driver_status import OUT_OF_MEMORY
+from bridge.ffi.cuda.devices import Limits
+from bridge.ffi.plans.device import OUT_OF_MEMORY
 
 _NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
 
@@ -59,11 +60,16 @@ def _check(status: int, what: str) -> None:
         raise failure(status, what)
 
 
+def _ask(kind: Any, function: str, what: str, *args: Any) -> Any:
+    """The value that a function of the driver writes to its first argument; ``what`` names the call in errors."""
+    value = kind()
+    _check(getattr(library(), function)(ctypes.byref(value), *args), what)
+    return value.value
+
+
 def _device(ordinal: int) -> ctypes.c_int:
-    device = ctypes.c_int()
     _check(library().cuInit(0), "initialising CUDA")
-    _check(library().cuDeviceGet(ctypes.byref(device), ctypes.c_int(ordinal)), f"finding CUDA device {ordinal}")
-    return device
+    return ctypes.c_int(_ask(ctypes.c_int, "cuDeviceGet", f"finding CUDA device {ordinal}", ctypes.c_int(ordinal)))
 
 
 def compute_capability(ordinal: int) -> int:
@@ -75,27 +81,13 @@ def compute_capability(ordinal: int) -> int:
 @contextlib.contextmanager
 def current(ordinal: int) -> Iterator[None]:
     """Makes the primary context of a device current in the block. XLA uses the same context."""
-    context, popped = ctypes.c_void_p(), ctypes.c_void_p()
     # The reference is never released, so the context lives as long as the process, as it does for XLA.
-    _check(library().cuDevicePrimaryCtxRetain(ctypes.byref(context), _device(ordinal)), "finding a CUDA context")
-    _check(library().cuCtxPushCurrent_v2(context), "entering a CUDA context")
+    context = _ask(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", "finding a CUDA context", _device(ordinal))
+    _check(library().cuCtxPushCurrent_v2(ctypes.c_void_p(context)), "entering a CUDA context")
     try:
         yield
     finally:
-        library().cuCtxPopCurrent_v2(ctypes.byref(popped))
-
-
-def used_bytes(ordinal: int) -> int:
-    """The memory of a device that is in use, by all processes.
-
-    Raises:
-        PlatformError: The device cannot be asked.
-    """
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    with current(ordinal):
-        status = library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-    _check(status, f"asking CUDA device {ordinal} for its free memory")
-    return total.value - free.value
+        library().cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -105,51 +97,25 @@ def load_kernel(image: bytes, symbol: str) -> int:
     Raises:
         PlatformError: The image cannot be loaded, or has no such function.
     """
-    loaded, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-    status = library().cuLibraryLoadData(ctypes.byref(loaded), image, None, None, 0, None, None, 0)
-    _check(status, f"loading the machine code of {symbol}")
-    _check(library().cuLibraryGetKernel(ctypes.byref(kernel), loaded, symbol.encode()), f"finding the kernel {symbol}")
-    assert kernel.value is not None
-    return kernel.value
+    what, options = f"loading the machine code of {symbol}", (None, None, 0, None, None, 0)
+    loaded = _ask(ctypes.c_void_p, "cuLibraryLoadData", what, image, *options)
+    what = f"finding the kernel {symbol}"
+    return int(_ask(ctypes.c_void_p, "cuLibraryGetKernel", what, ctypes.c_void_p(loaded), symbol.encode()))
 
 
 def load_function(kernel: int) -> int:
     """The ``CUfunction`` of a ``CUkernel`` in the current context, loaded now, so that no launch has to load it."""
-    function = ctypes.c_void_p()
-    status = library().cuKernelGetFunction(ctypes.byref(function), ctypes.c_void_p(int(kernel)))
-    _check(status, "loading a CUDA kernel")
-    assert function.value is not None
-    return function.value
+    return int(_ask(ctypes.c_void_p, "cuKernelGetFunction", "loading a CUDA kernel", ctypes.c_void_p(int(kernel))))
 
 
-def function_name(function: int) -> str:
-    """The name of a kernel in its machine code.
-
-    Raises:
-        PlatformError: The driver is older than CUDA 12.3.
-    """
-    name = ctypes.c_char_p()
-    if not hasattr(library(), "cuFuncGetName"):
-        raise PlatformError("the CUDA driver does not tell the names of kernels. Install one for CUDA 12.3 or later.")
-    _check(library().cuFuncGetName(ctypes.byref(name), ctypes.c_void_p(function)), "reading the name of a CUDA kernel")
-    assert name.value is not None
-    return name.value.decode()
-
-
-def _function_attribute(function: int, attribute: int) -> int:
-    value = ctypes.c_int()
-    _check(
-        library().cuFuncGetAttribute(ctypes.byref(value), ctypes.c_int(attribute), ctypes.c_void_p(function)),
-        "reading an attribute of a CUDA kernel",
-    )
-    return value.value
+def _function_attribute(function: int, number: int) -> int:
+    what = "reading an attribute of a CUDA kernel"
+    return int(_ask(ctypes.c_int, "cuFuncGetAttribute", what, ctypes.c_int(number), ctypes.c_void_p(function)))
 
 
 def _device_attribute(number: int, ordinal: int) -> int:
-    value = ctypes.c_int()
-    status = library().cuDeviceGetAttribute(ctypes.byref(value), ctypes.c_int(number), _device(ordinal))
-    _check(status, f"reading a limit of CUDA device {ordinal}")
-    return value.value
+    what = f"reading a limit of CUDA device {ordinal}"
+    return int(_ask(ctypes.c_int, "cuDeviceGetAttribute", what, ctypes.c_int(number), _device(ordinal)))
 
 
 def static_shared_bytes(function: int) -> int:
@@ -197,12 +163,10 @@ def most_cooperative_blocks(function: int, ordinal: int, block_threads: int, sha
     """
     if not _device_attribute(_DEVICE_COOPERATIVE_LAUNCH, ordinal):
         return 0
-    blocks = ctypes.c_int()
-    status = library().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        ctypes.byref(blocks), ctypes.c_void_p(function), ctypes.c_int(block_threads), ctypes.c_size_t(shared_bytes)
-    )
-    _check(status, "counting the blocks of a CUDA kernel that run at once")
-    return blocks.value * _device_attribute(_DEVICE_MULTIPROCESSORS, ordinal)
+    what = "counting the blocks of a CUDA kernel that run at once"
+    about = ctypes.c_void_p(function), ctypes.c_int(block_threads), ctypes.c_size_t(shared_bytes)
+    blocks = _ask(ctypes.c_int, "cuOccupancyMaxActiveBlocksPerMultiprocessor", what, *about)
+    return int(blocks) * _device_attribute(_DEVICE_MULTIPROCESSORS, ordinal)
 
 
 def parameter_sizes(function: int) -> list[int] | None:

@@ -18,10 +18,7 @@ def _describe(status: int, name: int) -> int:
 
 def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
-    launch = c_function(driver.library().cuLaunchKernel)
-    cooperative_launch = c_function(driver.library().cuLaunchCooperativeKernel)
-    overlapping_launch = c_function(driver.library().cuLaunchKernelEx)
-    return _copying(device.compile_execute(launch, cooperative_launch, overlapping_launch, c_function(_describe)))
+    return _copying(device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe)))
 
 
 def execute_callback() -> Any:

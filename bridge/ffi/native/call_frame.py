@@ -1,17 +1,30 @@
-"""Reads the buffers, attributes, stream and device of a call frame in native code."""
+"""Reads a call frame in native code: its buffers and their batch elements, its attributes, its stream and device.
+
+A plan begins with the words of :func:`plan_header`, which say what buffers it takes.
+
+A buffer has batch dimensions and then the dimensions of its array. All buffers of a call have the same number of batch
+dimensions. In outputs each of them has the extent of the batch. In inputs it may also be 1: every element of the batch
+then uses the same array. So native code runs ``vmap``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from bridge.errors import SignatureError
-from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, FRAME, ORDINAL, STREAM
-from bridge.ffi.native.addresses import c_string
-from bridge.ffi.native.handler import native
+from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
+from bridge.ffi.native.addresses import c_string, keep
+from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256
 """The largest number of arrays of a call, inputs and outputs together."""
+
+HEADER_WORDS = 4
+_INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED = range(HEADER_WORDS)
+_RANK, _ITEM_BYTES, _SIZE_WORDS = 0, 1, 2
 
 
 def check_count(name: str, count: int) -> None:
@@ -20,26 +33,77 @@ def check_count(name: str, count: int) -> None:
         raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
 
 
-def miscounted(name: str, inputs: Sequence[object], outputs: Sequence[object]) -> int:
-    """Address of the error message for a frame whose numbers of buffers are wrong.
+def plan_header(name: str, inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int, int]]) -> list[int]:
+    """The first words of a plan.
+
+    Args:
+        name: The kernel, for error messages.
+        inputs: Rank (without batch dimensions) and item size in bytes of each input.
+        outputs: The same of each output; at least one.
 
     Raises:
         SignatureError: There are more buffers than native code can hold.
     """
     check_count(name, len(inputs) + len(outputs))
-    return c_string(f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs")
+    miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
+    sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
+    return [len(inputs), len(outputs), sizes, c_string(miscounted)]
 
 
 @native
-def collect_buffers(frame, inputs, outputs, buffers):
-    """Writes the addresses of the buffers, inputs then outputs. Returns False if the frame has more or fewer."""
+def buffer_count(plan):
+    """Number of the inputs and outputs of a plan."""
+    return load(plan, _INPUTS) + load(plan, _OUTPUTS)
+
+
+@native
+def collect_buffers(frame, plan, buffers):
+    """Writes the addresses of the buffers, inputs then outputs. Returns 0, or an error if the plan has others."""
+    inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
     if load(frame, FRAME.ARG_COUNT) != inputs or load(frame, FRAME.RET_COUNT) != outputs:
-        return False
+        return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
     for index in range(inputs):
         store(buffers, index, load(load(frame, FRAME.ARGS), index))
     for index in range(outputs):
         store(buffers, inputs + index, load(load(frame, FRAME.RETS), index))
-    return True
+    return 0
+
+
+@native
+def batch_rank_of(plan, buffers):
+    """Number of batch dimensions of the buffers of a call."""
+    last = buffer_count(plan) - 1
+    return load(load(buffers, last), BUFFER.RANK) - load(load(plan, _SIZES), _SIZE_WORDS * last + _RANK)
+
+
+@native
+def batch_elements(plan, buffers, batch_rank):
+    """Number of elements in the batch; 1 without a batch."""
+    output = load(buffers, buffer_count(plan) - 1)
+    elements = 1
+    for axis in range(batch_rank):
+        elements *= load(load(output, BUFFER.DIMS), axis)
+    return elements
+
+
+@native
+def element_address(plan, buffers, index, batch_rank, element):
+    """Address of the data of buffer ``index`` for one element of the batch."""
+    buffer = load(buffers, index)
+    address = load(buffer, BUFFER.DATA)
+    if batch_rank != 0:
+        size = load(plan, _SIZES) + 8 * _SIZE_WORDS * index
+        dims, extents = load(buffer, BUFFER.DIMS), load(load(buffers, buffer_count(plan) - 1), BUFFER.DIMS)
+        stride = load(size, _ITEM_BYTES)
+        for axis in range(batch_rank, batch_rank + load(size, _RANK)):
+            stride *= load(dims, axis)
+        for axis in range(batch_rank - 1, -1, -1):
+            extent = load(extents, axis)
+            if load(dims, axis) != 1:
+                address += (element % extent) * stride
+                stride *= extent
+            element //= extent
+    return address
 
 
 @native
@@ -54,8 +118,15 @@ def array_attribute(frame, dtype):
 
 
 @native
-def stream_and_device(frame, answer):
-    """Writes XLA's CUDA stream and device ordinal to two words. Returns 0 or the address of an error."""
+def stream_and_device(frame, answer, on_stream):
+    """Writes XLA's CUDA stream and device ordinal to two words. Returns 0 or the address of an error.
+
+    Without ``on_stream`` both are 0: XLA has no streams on the CPU, where tests run this.
+    """
+    store(answer, 0, 0)
+    store(answer, 1, 0)
+    if not on_stream:
+        return 0
     args = stack_words(8)
     store(args, STREAM.SIZE, STREAM.BYTES)
     store(args, STREAM.EXTENSION, 0)

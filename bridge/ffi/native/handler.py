@@ -16,8 +16,7 @@ import numpy as np
 from numba import types
 
 from bridge.ffi.native.abi import API, ATTRIBUTE, ERROR, EXTENSION, FRAME, METADATA, VERSION
-from bridge.ffi.native.addresses import c_string
-from bridge.ffi.native.lookup import lookup
+from bridge.ffi.native.addresses import EMPTY, MASK, SLOT_WORDS, SLOTS, c_string
 from bridge.ffi.native.words import call, call2, context_word, load, load_int32, stack_words, store, store_int32
 
 HANDLER = types.int64(types.int64)
@@ -39,25 +38,38 @@ def create_error(frame, code, message):
     return call(load(load(frame, FRAME.API), API.ERROR_CREATE), args)
 
 
+@numba.njit(inline="never")
+def lookup(table, key):
+    """The value of ``key`` in the :class:`~bridge.ffi.native.addresses.NativeTable` at the address ``table``, or 0."""
+    block = load(table, 0)
+    mask = load(block, MASK)
+    slot = key & mask
+    while True:
+        at = SLOTS + SLOT_WORDS * slot
+        found = load(block, at)
+        if found == key:
+            return load(block, at + 1)
+        if found == EMPTY:
+            return 0
+        slot = (slot + 1) & mask
+
+
 TABLE, RESOLVER, TRAITS, TOO_OLD, UNRESOLVED = range(5)
-_CONTEXT_WORDS = 5
 
 
 def context_words(table: int, resolver: int, traits: int) -> ctypes.Array[ctypes.c_int64]:
     """The context of a handler, which lives as long as the handler.
 
     Args:
-        table: Address of the :class:`~bridge.ffi.native.table.NativeTable` that maps keys to plans.
+        table: Address of the :class:`~bridge.ffi.native.addresses.NativeTable` that maps keys to plans.
         resolver: Address of a :data:`bridge.ffi.target.RESOLVER`. It is called if the key is not in the table, with the
             addresses of the frame and of two zero words. It writes the address of a plan to the first word, or of an
             error to the second.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
     """
-    words = (ctypes.c_int64 * _CONTEXT_WORDS)()
-    words[TABLE], words[RESOLVER], words[TRAITS] = table, resolver, traits
-    words[TOO_OLD] = c_string(f"the call frame is smaller than in XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}")
-    words[UNRESOLVED] = c_string("the kernel of this call could not be resolved")
-    return words
+    too_old = c_string(f"the call frame is smaller than in XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}")
+    unresolved = c_string("the kernel of this call could not be resolved")
+    return (ctypes.c_int64 * 5)(table, resolver, traits, too_old, unresolved)
 
 
 def compile_target(execute: Callable[..., Any]) -> Any:

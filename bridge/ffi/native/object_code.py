@@ -1,18 +1,59 @@
-"""Turns a native function of the bridge into object code that holds no address, and loads such code."""
+"""Compiles native functions of the bridge to object code, loads it, and keeps it on disk for later processes.
+
+No kernel of a user is kept here. A file counts only if it was written for the same source, FFI header, Python, Numba,
+LLVM and processor, if its digest is right, and if no other user can write to it. Every other file is written anew. A
+file that does not count, and a folder that cannot be used, cause a warning.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 from llvmlite import binding
 
+from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.errors import AbiError
+from bridge.ffi.native.abi import read_header
+from bridge.ffi.native.words import CONTEXT
 
-CONTEXT = "bridge_context"
-"""The variable that holds the address of the words which :func:`bridge.ffi.native.words.context_word` reads."""
+KEPT = 64
+"""Files that are kept: the latest ones."""
 
 _ENTRY = "bridge_entry"
+_FORMAT = "native-1"
+_DIGEST_BYTES = 32
+_ELSEWHERE = {"CACHE_DIR", "CACHE_LOCATOR_CLASSES", "NUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS"}
+"""Settings of Numba that no machine code depends on."""
+
+
+def prepared(compile_now: Callable[[], Any], name: str | None = None) -> LoadedObject:
+    """A native function in memory.
+
+    Args:
+        compile_now: Compiles the function to a Numba ``CFunc`` that holds no address. What it compiles is written in
+            its own file and in :mod:`bridge.ffi`.
+        name: Names the object code on disk. None to keep none: the code refers to addresses of this process.
+    """
+    if name is None:
+        return LoadedObject(emit_object(compile_now())[0])
+    path = _path(name, compile_now.__code__.co_filename)
+    code = _read(path)
+    if code is None:
+        code, outside = emit_object(compile_now())
+        if not outside:
+            _write(path, code)
+    return LoadedObject(code)
 
 
 class LoadedObject:
@@ -71,3 +112,78 @@ def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
     finally:
         module.close()
         context.close()
+
+
+def _path(name: str, source: str) -> Path:
+    """The file of a function, whose name says everything that the code depends on."""
+    key = hashlib.sha256(f"{name}\n{_digest_of_file(source)}\n{_environment()}".encode()).hexdigest()
+    return Path(cache_folder(), _FORMAT, f"{name}-{key}.bin")
+
+
+def _read(path: Path) -> bytes | None:
+    """The object code in a file; None if it does not count."""
+    try:
+        with path.open("rb") as file:
+            is_own = _is_own(os.fstat(file.fileno()))
+            content = file.read()
+    except OSError:
+        return None
+    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if is_own and code and digest == _digest(path, code):
+        return code
+    what = "is damaged" if is_own else "belongs to another user, or others can write to it"
+    warnings.warn(f"{path} {what}, so it does not count and is written anew.", RuntimeWarning, stacklevel=2)
+    return None
+
+
+def _write(path: Path, code: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(path, _digest(path, code) + code)
+        keep_latest(path.parent, path.suffix, KEPT)
+    except OSError as error:
+        _warn_once(
+            f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
+            f"takes about a second. Set {VARIABLE} to a folder that can be written to."
+        )
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    """Warns of what is true of every handler, at the first one."""
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def _digest(path: Path, code: bytes) -> bytes:
+    """A digest of the code and of its name: a file under another name does not count."""
+    return hashlib.sha256(path.name.encode() + code).digest()
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether the file belongs to this user, and no other user can write to it."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@functools.cache
+def _environment() -> str:
+    """Everything that object code depends on, besides the file that defines its function."""
+    settings = {name: value for name, value in vars(numba.config).items() if name.isupper() and name not in _ELSEWHERE}
+    parts = [
+        read_header(),
+        [_digest_of_file(str(path)) for path in sorted(Path(__file__).parents[1].rglob("*.py"))],
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        binding.llvm_version_info,
+        binding.get_process_triple(),
+        binding.get_host_cpu_name(),
+        binding.get_host_cpu_features().flatten(),
+        sorted((name, repr(value)) for name, value in settings.items()),
+    ]
+    return repr(parts)
+
+
+def _digest_of_file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

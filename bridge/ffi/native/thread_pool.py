@@ -6,6 +6,8 @@ Only parallel loops of Numba kernels need this, so only they import it. Importin
 
 from __future__ import annotations
 
+from typing import Any
+
 from bridge.ffi.native.abi import FRAME, constants, header
 from bridge.ffi.native.handler import native
 from bridge.ffi.native.words import call, load, stack_words, store
@@ -17,32 +19,17 @@ _API = constants(
     ERROR_DESTROY=header.word("XLA_FFI_Api", "XLA_FFI_Error_Destroy"),
 )
 
-_SCHEDULE = constants(
-    "Schedule",
-    SIZE=header.word("XLA_FFI_ThreadPool_Schedule_Args", "struct_size"),
-    EXTENSION=header.word("XLA_FFI_ThreadPool_Schedule_Args", "extension_start"),
-    CONTEXT=header.word("XLA_FFI_ThreadPool_Schedule_Args", "ctx"),
-    TASK=header.word("XLA_FFI_ThreadPool_Schedule_Args", "task"),
-    DATA=header.word("XLA_FFI_ThreadPool_Schedule_Args", "data"),
-    BYTES=header.end("XLA_FFI_ThreadPool_Schedule_Args", "data"),
-)
 
-_THREADS = constants(
-    "Threads",
-    SIZE=header.word("XLA_FFI_ThreadPool_NumThreads_Args", "struct_size"),
-    EXTENSION=header.word("XLA_FFI_ThreadPool_NumThreads_Args", "extension_start"),
-    CONTEXT=header.word("XLA_FFI_ThreadPool_NumThreads_Args", "ctx"),
-    COUNT=header.word("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
-    BYTES=header.end("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads"),
-)
+def _words(structure: str, last: str, *others: str) -> Any:
+    """Words of the arguments of one of these functions, by field, and their size."""
+    fields = {"struct_size", "extension_start", last, *others}
+    words = {field.upper(): header.word(structure, field) for field in sorted(fields)}
+    return constants(structure, **words, BYTES=header.end(structure, last))
 
-_DESTROY = constants(
-    "Destroy",
-    SIZE=header.word("XLA_FFI_Error_Destroy_Args", "struct_size"),
-    EXTENSION=header.word("XLA_FFI_Error_Destroy_Args", "extension_start"),
-    ERROR=header.word("XLA_FFI_Error_Destroy_Args", "error"),
-    BYTES=header.end("XLA_FFI_Error_Destroy_Args", "error"),
-)
+
+_SCHEDULE = _words("XLA_FFI_ThreadPool_Schedule_Args", "data", "ctx", "task")
+_THREADS = _words("XLA_FFI_ThreadPool_NumThreads_Args", "num_threads", "ctx")
+_DESTROY = _words("XLA_FFI_Error_Destroy_Args", "error")
 
 
 @native
@@ -50,10 +37,10 @@ def pool_threads(frame):  # type: ignore[no-untyped-def]
     """How many threads XLA has; 0 if the program has none, as on one processor."""
     count, args = stack_words(1), stack_words(8)
     store(count, 0, 0)
-    store(args, _THREADS.SIZE, _THREADS.BYTES)
-    store(args, _THREADS.EXTENSION, 0)
-    store(args, _THREADS.CONTEXT, load(frame, FRAME.CONTEXT))
-    store(args, _THREADS.COUNT, count)
+    store(args, _THREADS.STRUCT_SIZE, _THREADS.BYTES)
+    store(args, _THREADS.EXTENSION_START, 0)
+    store(args, _THREADS.CTX, load(frame, FRAME.CONTEXT))
+    store(args, _THREADS.NUM_THREADS, count)
     if not _succeeds(frame, call(load(load(frame, FRAME.API), _API.THREADS), args)):
         return 0
     return load(count, 0)
@@ -63,9 +50,9 @@ def pool_threads(frame):  # type: ignore[no-untyped-def]
 def schedule(frame, task, data):  # type: ignore[no-untyped-def]
     """Asks XLA for a thread that calls ``task(data)``; returns whether it will."""
     args = stack_words(8)
-    store(args, _SCHEDULE.SIZE, _SCHEDULE.BYTES)
-    store(args, _SCHEDULE.EXTENSION, 0)
-    store(args, _SCHEDULE.CONTEXT, load(frame, FRAME.CONTEXT))
+    store(args, _SCHEDULE.STRUCT_SIZE, _SCHEDULE.BYTES)
+    store(args, _SCHEDULE.EXTENSION_START, 0)
+    store(args, _SCHEDULE.CTX, load(frame, FRAME.CONTEXT))
     store(args, _SCHEDULE.TASK, task)
     store(args, _SCHEDULE.DATA, data)
     return _succeeds(frame, call(load(load(frame, FRAME.API), _API.SCHEDULE), args))
@@ -77,8 +64,8 @@ def _succeeds(frame, error):  # type: ignore[no-untyped-def]
     if error == 0:
         return True
     args = stack_words(8)
-    store(args, _DESTROY.SIZE, _DESTROY.BYTES)
-    store(args, _DESTROY.EXTENSION, 0)
+    store(args, _DESTROY.STRUCT_SIZE, _DESTROY.BYTES)
+    store(args, _DESTROY.EXTENSION_START, 0)
     store(args, _DESTROY.ERROR, error)
     call(load(load(frame, FRAME.API), _API.ERROR_DESTROY), args)
     return False

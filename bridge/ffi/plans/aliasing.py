@@ -16,7 +16,7 @@ from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call4, load, load_int32, stack_words, store
+from bridge.ffi.native.words import call4, load, load_int32, stack_words
 from bridge.ffi.plans.device import driver_error
 
 _INPUT, _OUTPUT, _ITEM_BYTES, _PAIR = 0, 1, 2, 3
@@ -51,25 +51,18 @@ def copy_before(execute: Callable[..., Any], copy: int, describe: int, on_stream
         words = load(array, ARRAY.SIZE) if array != 0 else np.int64(0)
         for first in range(0, words, _PAIR):
             pair = load(array, ARRAY.DATA) + _INT32_BYTES * first
-            input_index, output_index = (
-                load_int32(pair, _INT32_BYTES * _INPUT),
-                load_int32(pair, _INT32_BYTES * _OUTPUT),
-            )
-            source = load(load(load(frame, FRAME.ARGS), input_index), BUFFER.DATA)
-            output = load(load(frame, FRAME.RETS), output_index)
+            source = load(load(load(frame, FRAME.ARGS), load_int32(pair, _INT32_BYTES * _INPUT)), BUFFER.DATA)
+            output = load(load(frame, FRAME.RETS), load_int32(pair, _INT32_BYTES * _OUTPUT))
             target = load(output, BUFFER.DATA)
             size = load_int32(pair, _INT32_BYTES * _ITEM_BYTES)
             for axis in range(load(output, BUFFER.RANK)):
                 size *= load(load(output, BUFFER.DIMS), axis)
             if source != target and size != 0:
                 where = stack_words(2)
-                store(where, 0, 0)
-                if on_stream:
-                    error = stream_and_device(frame, where)
-                    if error != 0:
-                        return error
-                # The result of the driver's function has 32 bits.
-                status = call4(copy_address, target, source, size, load(where, 0)) & 0xFFFFFFFF
+                error = stream_and_device(frame, where, on_stream)
+                if error != 0:
+                    return error
+                status = call4(copy_address, target, source, size, load(where, 0)) & 0xFFFFFFFF  # it has 32 bits
                 if status != 0:
                     return driver_error(frame, status, describe_address, name)
         return execute(frame, plan)

@@ -9,17 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from bridge.ffi.native.abi import BUFFER, ERROR
-from bridge.ffi.native.batch import batch_elements, batch_offset
-from bridge.ffi.native.call_frame import MAX_BUFFERS, collect_buffers, miscounted, stream_and_device
+from bridge.ffi.native.abi import ERROR
+from bridge.ffi.native.addresses import keep
+from bridge.ffi.native.call_frame import (
+    HEADER_WORDS,
+    MAX_BUFFERS,
+    batch_elements,
+    batch_rank_of,
+    buffer_count,
+    collect_buffers,
+    element_address,
+    plan_header,
+    stream_and_device,
+)
 from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.lasting import keep
 from bridge.ffi.native.words import call2, load, stack_words, store
 
 _MAX_WORDS = 3 + MAX_BUFFERS
-_HEADER_WORDS = 6
-(_FUNCTION, _ID, _INPUTS, _OUTPUTS, _BUFFERS, _MISCOUNTED) = range(_HEADER_WORDS)
-_RANK, _ITEM_BYTES, _BUFFER_WORDS = 0, 1, 2
+_FUNCTION, _ID = HEADER_WORDS, HEADER_WORDS + 1
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``f(identity, words)``. It returns 0, or the address of a C string that describes an error. ``words`` points
@@ -36,6 +43,7 @@ class CallbackPlan:
         identity: Passed to the function.
         inputs: Rank (without batch dimensions) and item size in bytes of each input.
         outputs: The same of each output.
+        alive: Owns the memory and the machine code that the plan refers to.
     """
 
     name: str
@@ -43,15 +51,11 @@ class CallbackPlan:
     identity: int
     inputs: Sequence[tuple[int, int]]
     outputs: Sequence[tuple[int, int]]
+    alive: Any = None
 
     def keep(self) -> int:
         """Copies the plan into memory that lives as long as the process; returns its address."""
-        words = [0] * _HEADER_WORDS
-        words[_FUNCTION], words[_ID] = self.function, self.identity
-        words[_INPUTS], words[_OUTPUTS] = len(self.inputs), len(self.outputs)
-        words[_BUFFERS] = keep([word for buffer in (*self.inputs, *self.outputs) for word in buffer])
-        words[_MISCOUNTED] = miscounted(self.name, self.inputs, self.outputs)
-        return keep(words)
+        return keep([*plan_header(self.name, self.inputs, self.outputs), self.function, self.identity])
 
 
 def make_execute(on_stream: bool = True) -> Any:
@@ -63,27 +67,17 @@ def make_execute(on_stream: bool = True) -> Any:
 
     @native
     def execute(frame, plan):
-        inputs, outputs = load(plan, _INPUTS), load(plan, _OUTPUTS)
-        buffers = stack_words(MAX_BUFFERS)
-        if not collect_buffers(frame, inputs, outputs, buffers):
-            return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), load(plan, _MISCOUNTED))
-        words = stack_words(_MAX_WORDS)
-        store(words, 0, 0)
-        store(words, 1, 0)
-        if on_stream:
-            error = stream_and_device(frame, words)
-            if error != 0:
-                return error
-        sizes, count = load(plan, _BUFFERS), inputs + outputs
-        last_output = load(buffers, count - 1)
-        batch_rank = load(last_output, BUFFER.RANK) - load(sizes, _BUFFER_WORDS * (count - 1) + _RANK)
-        for element in range(batch_elements(last_output, batch_rank)):
+        buffers, words = stack_words(MAX_BUFFERS), stack_words(_MAX_WORDS)
+        error = collect_buffers(frame, plan, buffers)
+        if error != 0:
+            return error
+        error = stream_and_device(frame, words, on_stream)
+        if error != 0:
+            return error
+        count, batch_rank = buffer_count(plan), batch_rank_of(plan, buffers)
+        for element in range(batch_elements(plan, buffers, batch_rank)):
             for index in range(count):
-                buffer, size = load(buffers, index), _BUFFER_WORDS * index
-                offset = batch_offset(
-                    buffer, load(sizes, size + _RANK), load(sizes, size + _ITEM_BYTES), last_output, batch_rank, element
-                )
-                store(words, 2 + index, load(buffer, BUFFER.DATA) + offset)
+                store(words, 2 + index, element_address(plan, buffers, index, batch_rank, element))
             store(words, 2 + count, np.int64(ERROR.INTERNAL))
             message = call2(load(plan, _FUNCTION), load(plan, _ID), words)
             if message != 0:

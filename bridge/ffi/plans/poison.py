@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bridge.ffi.avals import element_bits
 from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import array_attribute, stream_and_device
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call4, fill_bytes, load, stack_words, store
+from bridge.ffi.native.words import call4, fill_bytes, load, stack_words
 from bridge.ffi.plans.device import driver_error
 
 PATTERNS = (0xFF, 0x5A)
@@ -23,12 +24,24 @@ value in both runs."""
 BOOL_PATTERNS = (0, 1)
 """The same for booleans, which are true for every byte other than 0."""
 
+PACKED_PATTERNS = (0xFF, 0x55)
+"""The same for elements of 2 or 4 bits: all elements of a byte are equal."""
+
 _BYTES, _PATTERN, _FILL_WORDS = 0, 1, 2
 
 
 def pattern(dtype: Any, run: int) -> int:
     """The byte that an output of this dtype is filled with in run 0 or 1."""
-    return (BOOL_PATTERNS if np.dtype(dtype) == np.bool_ else PATTERNS)[run]
+    if np.dtype(dtype) == np.bool_:
+        return BOOL_PATTERNS[run]
+    return (PATTERNS if element_bits(dtype) >= 8 else PACKED_PATTERNS)[run]
+
+
+def filled(dtype: Any, run: int) -> Any:
+    """The element, an integer or boolean, of an array that is filled with the pattern of run 0 or 1."""
+    byte, bits = pattern(dtype, run), element_bits(dtype)
+    unsigned = int.from_bytes([byte] * -(-bits // 8), "little") & ((1 << bits) - 1)
+    return np.array(unsigned).astype(dtype)[()]
 
 
 def fills(outputs: Sequence[Any], aliased: Collection[int], run: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -41,7 +54,7 @@ def fills(outputs: Sequence[Any], aliased: Collection[int], run: int) -> np.ndar
     """
     words = []
     for index, output in enumerate(outputs):
-        size = 0 if index in aliased else math.prod(output.shape) * np.dtype(output.dtype).itemsize
+        size = 0 if index in aliased else -(-math.prod(output.shape) * element_bits(output.dtype) // 8)
         words += [size, pattern(output.dtype, run)]
     return np.array(words, np.int64)
 
@@ -59,11 +72,9 @@ def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream
     def run(frame, plan):
         words = load(array_attribute(frame, ARRAY.INT64), ARRAY.DATA)
         where = stack_words(2)
-        store(where, 0, 0)
-        if on_stream:
-            error = stream_and_device(frame, where)
-            if error != 0:
-                return error
+        error = stream_and_device(frame, where, on_stream)
+        if error != 0:
+            return error
         for index in range(load(frame, FRAME.RET_COUNT)):
             size = load(words, _FILL_WORDS * index + _BYTES)
             if size != 0:

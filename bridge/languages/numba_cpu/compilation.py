@@ -13,13 +13,12 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
+from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
-from bridge.languages.native_language import Definition
-from bridge.languages.numba_cpu.array_functions import load_array_functions
-from bridge.languages.numba_cpu.engine_modules import hold_modules_weakly
+from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType
-from bridge.source.captured import captured_error
-from bridge.source.imports import hoist_imports
+from bridge.source.imports import with_imports_done
+from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +30,24 @@ class NumbaDefinition(Definition):
     """
 
     dispatcher: CPUDispatcher = field(repr=False)
+    _overloads: list[dict[Any, Any]] = field(default_factory=lambda: [{}], init=False, repr=False)
 
     @classmethod
     def of(cls, dispatcher: CPUDispatcher) -> NumbaDefinition:
         function = dispatcher.py_func
         return cls(function.__name__, function, function, dispatcher)
+
+    def recompilations(self) -> int:
+        """How often ``dispatcher.recompile`` has replaced machine code, as far as the bridge has seen.
+
+        Numba freezes globals when it compiles, and this method of the dispatcher is how a user has them read again.
+        """
+        now, known = dict(self.dispatcher.overloads), self._overloads[-1]
+        if any(now.get(types) is not compiled for types, compiled in known.items()):
+            self._overloads.append(now)
+        else:
+            known.update(now)
+        return len(self._overloads) - 1
 
 
 def numba_type(array: ArrayType) -> types.Array:
@@ -55,17 +67,12 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
     """
     _check_declared(definition, array_types)
     dispatcher = _with_parameters(definition, len(array_types))
-    load_array_functions()
-    hold_modules_weakly()
     try:
         dispatcher.compile(array_types)
         compiled = dispatcher.overloads[array_types]
     except Warning:
         raise  # the user has made it an error
     except Exception as error:
-        function = definition.dispatcher.py_func
-        if (captured := captured_error(definition.name, definition.place, function)) is not None:
-            raise captured from None
         hint = (
             "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
             "one with input_output_aliases."
@@ -74,13 +81,14 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
         )
         raise KernelCompileError(
             f"Numba cannot compile {definition.name} ({definition.place}) for {_listed(array_types)}:\n{error}{hint}"
+            + array_hint(definition.dispatcher.py_func)
         ) from error
     if compiled.objectmode:
         raise KernelCompileError(f"{definition.name} compiles in object mode, which needs Python. Use numba.njit.")
     if compiled.signature.return_type != types.none:
         raise KernelCompileError(
             f"{definition.name} returns {compiled.signature.return_type}, expected no return value. "
-            "Write the result into an output array."
+            "Add an output parameter after the inputs, and write out[...] = ... instead."
         )
     return compiled
 
@@ -121,13 +129,14 @@ def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
 def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
     dispatcher = definition.dispatcher
-    function = hoist_imports(dispatcher.py_func)
-    if dispatcher._can_compile and function is dispatcher.py_func:
+    function = with_imports_done(dispatcher.py_func)
+    options = {**dispatcher.targetoptions, "boundscheck": True} if checks_bounds() else dispatcher.targetoptions
+    if dispatcher._can_compile and function is dispatcher.py_func and options == dispatcher.targetoptions:
         return dispatcher
     return CPUDispatcher(
         function,
         locals=dispatcher.locals,
-        targetoptions=dispatcher.targetoptions,
+        targetoptions=options,
         pipeline_class=dispatcher._compiler.pipeline_class,
     )
 

@@ -8,16 +8,30 @@ raised, nor in which function.
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import numba
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.callconv import excinfo_ptr_t
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.core.types import int64
 
 from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.exception_text import describe, error_code
+from bridge.ffi.native.handler import create_error
+from bridge.ffi.native.object_code import LoadedObject, prepared
 
 I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+
+FAIL = "bridge_fail"
+"""Makes the error of a call that has failed: ``int64_t f(frame, status code, exception info, record)``."""
+
+FAIL_TYPE = ir.FunctionType(I64, [I64, I32, POINTER, POINTER])
 
 _TEXT_BYTES = 4096
 
@@ -57,7 +71,7 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
         )
     except Exception as error:  # the exception's own code
         text = f"{name} raised {_object(kind).__name__}, which cannot be described ({type(error).__name__})"
-    encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1]
+    encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1].decode(errors="ignore").encode()  # whole characters
     ctypes.memmove(address + 8 * TEXT, encoded + b"\0", len(encoded) + 1)
 
 
@@ -93,7 +107,7 @@ def _c_function(builder: ir.IRBuilder, function: Any, result: ir.Type, *argument
     return builder.inttoptr(I64(c_function(function)), prototype.as_pointer())
 
 
-STORAGE = Storage()
+RECORD = Storage()
 """Holds the record of the call that a thread runs a part of."""
 
 
@@ -112,7 +126,62 @@ def word(builder: ir.IRBuilder, record: ir.Value, index: int) -> ir.Value:
     return builder.gep(builder.bitcast(record, I64.as_pointer()), [I64(index)])
 
 
-def emit_take(builder: ir.IRBuilder, record: ir.Value) -> None:
+@functools.cache
+def gil_release_address() -> int:
+    """Address of a function that reports the Python exception of a thread, then does what ``numba_gil_release`` does.
+
+    Numba's code leaves such an exception on the thread, or loses it with the thread's Python state.
+    """
+    return int(_loaded("bridge_report_and_release", ir.FunctionType(ir.VoidType(), [POINTER]), _emit_gil_release))
+
+
+def _emit_gil_release(builder: ir.IRBuilder, state: ir.Value) -> None:
+    occurred = _c_function(builder, ctypes.pythonapi.PyErr_Occurred, POINTER)
+    with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, builder.call(occurred, []))):
+        _emit_take(builder, RECORD.emit_get(builder))
+    release = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [POINTER]), "numba_gil_release")
+    builder.call(release, [state])
+    builder.ret_void()
+
+
+@functools.cache
+def fail_address() -> int:
+    """Address of :data:`FAIL`."""
+    return int(_loaded(FAIL, FAIL_TYPE, _emit_fail))
+
+
+def _emit_fail(
+    builder: ir.IRBuilder, frame: ir.Value, code: ir.Value, exception_info: ir.Value, record: ir.Value
+) -> None:
+    context = cpu_target.target_context
+    info = builder.bitcast(exception_info, excinfo_ptr_t)
+    status = context.call_conv._get_return_status(builder, code, info)
+    with cgutils.if_likely(builder, status.is_error):
+        api = context.get_python_api(builder)
+        gil = api.gil_ensure()
+        context.call_conv.raise_error(builder, api, status)
+        _emit_take(builder, record)
+        api.gil_release(gil)
+    text = builder.ptrtoint(word(builder, record, TEXT), I64)
+    error_code = builder.load(word(builder, record, CODE))
+    make = builder.inttoptr(I64(_error_function().address), ir.FunctionType(I64, [I64, I64, I64]).as_pointer())
+    builder.ret(builder.call(make, [frame, error_code, text]))
+
+
+@functools.cache
+def _error_function() -> LoadedObject:
+    return prepared(_compile_error_function, "bridge_error")
+
+
+def _compile_error_function() -> Any:
+    @numba.cfunc(int64(int64, int64, int64), error_model="numpy")
+    def failed(frame, error_code, message):
+        return create_error(frame, error_code, message)
+
+    return failed
+
+
+def _emit_take(builder: ir.IRBuilder, record: ir.Value) -> None:
     """Emits code that reports the Python exception of this thread to a record, and clears it. The GIL is held."""
     fetched = [cgutils.alloca_once_value(builder, POINTER(None)) for _ in range(3)]
     fetch = _c_function(builder, ctypes.pythonapi.PyErr_Fetch, ir.VoidType(), *[POINTER.as_pointer()] * 3)
@@ -125,7 +194,13 @@ def emit_take(builder: ir.IRBuilder, record: ir.Value) -> None:
         builder.call(release, [each])
 
 
-def emit_occurred(builder: ir.IRBuilder) -> ir.Value:
-    """Emits code that says whether a Python exception is set on this thread. The GIL is held."""
-    occurred = _c_function(builder, ctypes.pythonapi.PyErr_Occurred, POINTER)
-    return cgutils.is_not_null(builder, builder.call(occurred, []))
+@global_compiler_lock
+def _loaded(name: str, prototype: ir.FunctionType, emit: Callable[..., None]) -> int:
+    """Address of a function that all kernels share, loaded into Numba's engine."""
+    library = cpu_target.target_context.codegen().create_library(name)
+    module = library.create_ir_module(name)
+    function = ir.Function(module, prototype, name)
+    emit(ir.IRBuilder(function.append_basic_block()), *function.args)
+    library.add_ir_module(module)
+    library.finalize()
+    return int(library.get_pointer_to_function(name))

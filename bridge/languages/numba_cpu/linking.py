@@ -1,181 +1,241 @@
-"""Links a compiled Numba kernel into machine code of the bridge's own, with an entry for the host plan.
+"""Links a compiled Numba kernel with an entry for the host plan, and loads both into Numba's own engine.
 
 Numba's LLVM code of a kernel contains all functions that the kernel calls, and the bodies of its parallel loops. The
-bridge takes that code as it is, so Numba compiles nothing twice and its cache serves parallel kernels too. Only the
-calls of a few functions of Numba's runtime go to the bridge instead, see
-:data:`bridge.languages.numba_cpu.runtime.REPLACED`.
+bridge takes that code as it is, so Numba compiles nothing twice and its cache serves parallel kernels too. In this copy
+the calls of a few functions of Numba's runtime go to the bridge instead. Numba's engine has the rest: the environments
+of functions, and what kernels take from outside.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from llvmlite import binding
-from numba.core import types
+from llvmlite import binding, ir
+from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
+from numba.np import arrayobj
 
-from bridge.languages.numba_cpu import runtime
-from bridge.languages.numba_cpu.calling_convention import ENVIRONMENT, UNRESOLVED
-from bridge.languages.numba_cpu.loading import LOADER
+from bridge.ffi.native.abi import BUFFER
+from bridge.ffi.plans.host import HostPlan
+from bridge.languages.numba_cpu import failures, parallel
+from bridge.languages.numba_cpu.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
+from bridge.signature.array_types import Signature
+
+PARALLEL_FOR = "numba_parallel_for"
+"""Runs the body of a parallel loop on the threads of Numba's threading layer."""
+
+_REPLACED: dict[str, Callable[[], int]] = {
+    PARALLEL_FOR: parallel.for_address,
+    "get_thread_id": parallel.thread_number_address,
+    "numba_gil_release": failures.gil_release_address,
+}
+"""The functions of Numba's runtime that the bridge replaces in its copy of a kernel, and what it calls instead."""
+
+_ENVIRONMENT = "_ZN08NumbaEnv"
+_CALLS_ITSELF = ".numba.unresolved$"
+# How the variables begin that hold the address of a function which calls itself. Its name follows.
+
+_serials = itertools.count()
+
+_ENTRY = ir.FunctionType(I64, [I64] * 5)
 
 
-class LinkedCode:
-    """The LLVM code of a compiled kernel and of everything that it calls, apart from Numba's own copy.
+@contextlib.contextmanager
+def opened(compiled: Any, *added: str) -> Iterator[binding.ModuleRef]:
+    """Numba's code of a kernel, with other LLVM code, in an LLVM module that is closed at the end of the block.
+
+    The module has a context of its own, because LLVM frees types and constants with their context. Python's garbage
+    collector would not close them in order, so no LLVM object lives longer than the block.
+    """
+    context = binding.create_context()
+    module = binding.parse_bitcode(_bitcode(compiled.library), context)
+    try:
+        _link_recursion(module, compiled)
+        for code in added:
+            module.link_in(binding.parse_assembly(code, context))
+        yield module
+    finally:
+        module.close()
+        context.close()
+
+
+def keep_only(module: binding.ModuleRef, name: str) -> None:
+    """Hides everything but the function ``name`` from other modules, so that LLVM may inline it and drop it.
+
+    The variables of environments stay: Numba sets one of each name, for all modules.
+    """
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and not value.name.startswith(_ENVIRONMENT):
+            value.linkage = "external" if value.name == name else "internal"
+
+
+@global_compiler_lock
+def load(
+    compiled: Any, arrays: Sequence[types.Array], signature: Signature, guarded: Sequence[int], kernel: str
+) -> HostPlan:
+    """Loads a compiled kernel, for the life of the process, with a plan that calls it.
 
     Args:
-        compiled: Numba's ``CompileResult`` of the kernel.
+        compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
+        arrays: C-contiguous Numba array types, inputs then outputs.
+        signature: The same types.
+        guarded: Indices of the inputs that the kernel gets copies of.
+        kernel: Its name, for error messages.
     """
-
-    def __init__(self, compiled: Any):
-        self._compiled = compiled
-        self._library = compiled.library
-        self.kernel: str = compiled.fndesc.llvm_func_name
-        self._bitcode = _bitcode(self._library)
-        with self.opened() as module:
-            self._link_recursion(module)
-            self._keep_only(module, self.kernel)
-            self._bitcode = bytes(module.as_bitcode())
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[binding.ModuleRef]:
-        """The code as an LLVM module, which is closed at the end of the block.
-
-        It has a context of its own, because LLVM frees types and constants with their context. A module must be closed
-        before its context. Python's garbage collector knows no such order, so no LLVM object lives longer than a block.
-        """
-        context = binding.create_context()
-        module = binding.parse_bitcode(self._bitcode, context)
-        try:
-            yield module
-        finally:
-            module.close()
-            context.close()
-
-    @global_compiler_lock
-    def load(self, entry: Callable[[str], str]) -> tuple[int, tuple[Any, ...]]:
-        """Loads the code.
-
-        Args:
-            entry: Returns LLVM code that defines a function of a given name and declares the kernel.
-
-        Returns:
-            The address of that function, and the Python objects that the code refers to.
-        """
-        serial = LOADER.serial()
-        name = f"bridge_entry_{serial}"
-        with self.opened() as module:
-            # Passing an entry's arguments to a kernel costs a few ns, and optimising the kernel again some 10 ms.
-            has_helpers = any(not each.is_declaration and each.name != self.kernel for each in module.functions)
-            _link(module, entry(name), None if has_helpers else self._optimise)
-            self._keep_only(module, name)
-            symbols = {}
-            for function in list(module.functions):
-                if (replacement := runtime.REPLACED.get(function.name)) is not None:
-                    function.name = replacement
-                    symbols[replacement] = runtime.address(replacement)
-            if any(function.name == runtime.FAIL for function in module.functions):
-                symbols[runtime.FAIL] = runtime.address(runtime.FAIL)
-            environments = self._rename_environments(module, serial)
-            if has_helpers:
-                self._optimise(module)
-            LOADER.load(module, self._library.codegen._tm, symbols)
-        for variable, environment in environments.items():
-            ctypes.c_void_p.from_address(LOADER.variable(variable)).value = environment
-        return LOADER.function(name), tuple(
-            ctypes.cast(environment, ctypes.py_object).value for environment in environments.values() if environment
-        )
-
-    def _optimise(self, module: binding.ModuleRef) -> None:
-        """Optimises code; where nothing but the entry can be called from outside, LLVM also inlines large helpers.
-
-        In Numba's own copy other modules may call them too, so LLVM keeps them apart: each call passes every field of
-        every array on the stack, and counts references that do not exist, because the bridge's arrays have no owner.
-        """
+    codegen, entry = compiled.library.codegen, f"bridge_entry_{next(_serials)}"
+    with opened(compiled) as module:
+        functions = {function.name: function for function in module.functions}
+        for name in functions.keys() & _REPLACED.keys():
+            functions[name].name = f"bridge_{name}"
+            binding.add_symbol(f"bridge_{name}", _REPLACED[name]())
+        binding.add_symbol(FAIL, failures.fail_address())
+        elsewhere = not functions.keys().isdisjoint(_REPLACED)
+        # Numba calls set_num_threads by its address, one of the dynamic globals.
+        sets_threads = compiled.library.has_dynamic_globals and bool(binding.address_of_symbol("set_num_threads"))
+        text = _entry_code(compiled, arrays, kernel, entry, elsewhere, sets_threads)
+        module.link_in(binding.parse_assembly(text, module._context))
+        keep_only(module, entry)
         module.verify()
-        passes, builder = self._library.codegen._module_pass_manager()
-        passes.add_global_dead_code_eliminate_pass()  # functions whose last call is gone
-        passes.run(module, builder)
-
-    def _link_recursion(self, module: binding.ModuleRef) -> None:
-        """Defines the variables through which functions call themselves, if any. Numba does so when it loads code."""
-        while names := [each.name for each in module.global_variables if _is_unresolved(each)]:
-            for name in names:
-                called = name.removeprefix(UNRESOLVED)
-                if not self._defines(module, called):
-                    # The function calls itself with other types than it was called with first.
-                    for each in _callees(self._compiled, set()):
-                        if each.fndesc.llvm_func_name == called:
-                            _link(module, _bitcode(each.library))
-                            break
-                if self._defines(module, called):
-                    text = f'@"{name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
-                else:
-                    address = self._library.codegen._engine.get_function_address(called)
-                    text = f'@"{name}" = constant ptr inttoptr (i64 {address} to ptr)\n'
-                _link(module, text)
-
-    @staticmethod
-    def _defines(module: binding.ModuleRef, name: str) -> bool:
-        return any(each.name == name and not each.is_declaration for each in module.functions)
-
-    def _keep_only(self, module: binding.ModuleRef, name: str) -> None:
-        """Drops what the function ``name`` does not use, and hides the rest from other modules."""
-        for value in (*module.functions, *module.global_variables):
-            if not value.is_declaration:
-                value.linkage = "external" if value.name == name else "internal"
-        passes = binding.create_new_module_pass_manager()
-        passes.add_global_dead_code_eliminate_pass()  # no pass that trusts an initial value: environments are set later
-        passes.run(module, self._library.codegen._pass_builder())
-
-    def _rename_environments(self, module: binding.ModuleRef, serial: int) -> dict[str, int]:
-        """Gives the variables of environments names of their own; returns their values in Numba's copy."""
-        values = {}
-        for index, variable in enumerate(module.global_variables):
-            if variable.name.startswith(ENVIRONMENT) and not variable.is_declaration:
-                place = self._library.codegen._engine.get_global_value_address(variable.name)
-                variable.name = f"bridge_environment_{serial}_{index}"
-                variable.linkage = "external"  # LLVM may not conclude that nothing sets it
-                values[variable.name] = ctypes.c_void_p.from_address(place).value or 0 if place else 0
-        return values
+        _optimise(module, codegen)
+        engine = codegen._engine._ee
+        engine.add_object_file(binding.ObjectFileRef.from_data(codegen._tm.emit_object(module)))
+        engine.finalize_object()
+    copies = [signature.input_sizes[index] for index in guarded]
+    return HostPlan(
+        kernel,
+        int(engine.get_function_address(entry)),
+        signature.input_sizes,
+        [*signature.output_sizes, *copies],
+        # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
+        alive=compiled,
+    )
 
 
-def may_raise_elsewhere(module: binding.ModuleRef) -> bool:
-    """Whether exceptions may be raised where the kernel does not see them: in parallel loops, or in Python."""
-    return any(function.name in runtime.REPLACED for function in module.functions)
+def _entry_code(
+    compiled: Any, arrays: Sequence[types.Array], kernel: str, name: str, raises_elsewhere: bool, sets_threads: bool
+) -> str:
+    """LLVM code of the C function of a :class:`~bridge.ffi.plans.host.HostPlan`, which runs a kernel once.
+
+    Args:
+        compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
+        arrays: C-contiguous Numba array types, inputs then outputs.
+        kernel: The kernel, for error messages.
+        name: Name of the function.
+        raises_elsewhere: Whether exceptions may be raised where the kernel does not see them: in parallel loops, or in
+            Python.
+        sets_threads: Whether the kernel may call ``numba.set_num_threads``. Numba keeps the number for each thread, and
+            XLA's threads run other kernels too, so the number is set back after the call.
+    """
+    context = compiled.target_context
+    module = context.create_module(name)
+    function = ir.Function(module, _ENTRY, name)
+    frame, buffers, data, batch_rank, _ = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    words = _Words(builder)
+    arguments = [
+        _array(context, builder, words, array, words.at(buffers, index), words.at(data, index), batch_rank)
+        for index, array in enumerate(arrays)
+    ]
+    record = emit_new_record(builder, kernel, frame)
+    if raises_elsewhere:
+        before = RECORD.emit_get(builder)
+        RECORD.emit_set(builder, record)
+    if sets_threads:
+        threads = builder.call(ir.Function(module, ir.FunctionType(I64, []), "get_num_threads"), [])
+    callee = context.declare_function(module, compiled.fndesc)
+    status, _ = context.call_conv.call_function(
+        builder, callee, compiled.signature.return_type, compiled.signature.args, arguments
+    )
+    if sets_threads:
+        set_threads = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64]), "set_num_threads")
+        builder.call(set_threads, [threads])
+    failed = status.is_error
+    if raises_elsewhere:
+        RECORD.emit_set(builder, before)
+        raised = builder.load(word(builder, record, COUNT))
+        failed = builder.or_(failed, builder.icmp_signed("!=", raised, I64(0)))
+    with cgutils.if_unlikely(builder, failed):
+        fail = ir.Function(module, FAIL_TYPE, FAIL)
+        info = builder.bitcast(status.excinfoptr, POINTER)
+        builder.ret(builder.call(fail, [frame, status.code, info, record]))
+    builder.ret(I64(0))
+    return str(module)
 
 
-def _link(
-    module: binding.ModuleRef, code: str | bytes, prepare: Callable[[binding.ModuleRef], None] | None = None
-) -> None:
-    """Links LLVM code, as text or as bitcode, into a module."""
-    parse = binding.parse_assembly if isinstance(code, str) else binding.parse_bitcode
-    added = parse(code, module._context)
-    try:
-        if prepare is not None:
-            prepare(added)
-        module.link_in(added)
-    finally:
-        added.close()  # does nothing if it has become a part of the module
+def _item_bytes(dtype: types.Type) -> int:
+    """Size of an item of an array."""
+    return 1 if dtype == types.boolean else int(dtype.bitwidth) // 8
 
 
-def _bitcode(library: Any) -> bytes:
-    if any(not function.is_declaration for function in library._final_module.functions):
-        return bytes(library._final_module.as_bitcode())
-    return bytes(library._get_module_for_linking().as_bitcode())  # loaded from Numba's cache
+class _Words:
+    """Emits loads of 8-byte words."""
+
+    def __init__(self, builder: ir.IRBuilder):
+        self._builder = builder
+
+    def at(self, address: Any, index: Any) -> Any:
+        base = self._builder.inttoptr(address, I64.as_pointer())
+        return self._builder.load(self._builder.gep(base, [I64(index) if isinstance(index, int) else index]))
 
 
-def _is_unresolved(variable: binding.ValueRef) -> bool:
-    return bool(variable.is_declaration and variable.name.startswith(UNRESOLVED))
+def _array(
+    context: Any, builder: ir.IRBuilder, words: _Words, array: types.Array, buffer: Any, data: Any, batch_rank: Any
+) -> Any:
+    """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` without its batch dimensions."""
+    dims = words.at(buffer, BUFFER.DIMS)
+    shape = [words.at(dims, builder.add(batch_rank, I64(axis))) for axis in range(array.ndim)]
+    size = I64(_item_bytes(array.dtype))
+    strides = [size]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], extent))
+    value = context.make_array(array)(context, builder)
+    arrayobj.populate_array(
+        value,
+        data=builder.inttoptr(data, context.get_data_type(array.dtype).as_pointer()),
+        shape=shape,
+        strides=strides[: array.ndim],
+        itemsize=context.get_constant(types.intp, _item_bytes(array.dtype)),
+        meminfo=None,
+    )
+    return value._getvalue()
+
+
+def _link_recursion(module: binding.ModuleRef, compiled: Any) -> None:
+    """Makes functions that call themselves call this copy of themselves, not Numba's own one.
+
+    Numba loads their addresses from variables that its engine sets. If such a function calls itself with other types
+    than it was called with first, this is another function, which is in no library that the kernel is linked with.
+    """
+    homes = {each.fndesc.llvm_func_name: each.library for each in _callees(compiled, set())}
+    known: set[str] = set()
+    while names := {each.name for each in module.global_variables if each.name.startswith(_CALLS_ITSELF)} - known:
+        known |= names
+        for name in names:
+            if (home := homes.get(called := name.removeprefix(_CALLS_ITSELF))) is not None:
+                text = f'@"{name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
+                module.link_in(binding.parse_assembly(text, module._context))
+                module.link_in(binding.parse_bitcode(_bitcode(home), module._context))
 
 
 def _callees(compiled: Any, seen: set[int]) -> Iterator[Any]:
-    """All compile results of the functions that a compiled function calls, directly or not."""
+    """Compile results of the functions that a compiled function calls, directly or not."""
     for each in (compiled.fndesc.typemap or {}).values():
         if isinstance(each, types.Dispatcher) and id(each.dispatcher) not in seen:
             seen.add(id(each.dispatcher))
             for callee in list(each.dispatcher.overloads.values()):
                 yield callee
                 yield from _callees(callee, seen)
+
+
+def _bitcode(library: Any) -> bytes:
+    return bytes(library._get_module_for_linking().as_bitcode())
+
+
+def _optimise(module: binding.ModuleRef, codegen: Any) -> None:
+    """Optimises a linked kernel. In Numba's own copy other modules may call its helpers; here LLVM inlines them."""
+    passes, builder = codegen._module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numba
 from numba.core.registry import CPUDispatcher
 
+from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelTypeError
-from bridge.languages.compiled_kernel import Compiled
-from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Standing
-from bridge.languages.native_language import NativeLanguage, NoOptions
+from bridge.languages.language import Compiled, NativeLanguage, NoOptions, Standing
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
-from bridge.languages.numba_cpu.linked import Linked
-from bridge.languages.numba_cpu.lowered_code import code_of
-from bridge.languages.numba_cpu.source_rules import rules_of, source_of
-from bridge.languages.wrapper import wrap
+from bridge.languages.numba_cpu.identity import code_of
+from bridge.languages.numba_cpu.linking import load
+from bridge.languages.numba_cpu.read_only import changed_inputs
+from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
-from bridge.source.element_wise import in_place_pairs
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -28,21 +26,18 @@ DTYPES = (
 """Names of the dtypes that kernels may take and return."""
 
 
-@copied_as_a_call()
+@says_its_call
 def numba_kernel(
     kernel: Callable[..., None],
     outs: Any,
     *,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
-    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """Makes a Numba CPU kernel callable from JAX, with no Python in the call.
 
     The kernel is compiled when JAX traces the call, for the dtypes and ranks of that call. XLA then runs the machine
-    code on its own buffers, without the GIL. Importing the bridge sets GOMP_SPINCOUNT, unless it or OMP_WAIT_POLICY is
-    set (see :mod:`bridge.openmp`). Without it, idle OpenMP threads of a ``parallel=True`` kernel could keep busy
-    threads off the cores.
+    code on its own buffers, without the GIL.
 
     Args:
         kernel: A function decorated with ``numba.njit`` (``parallel=True``, explicit signatures, closures and other
@@ -57,11 +52,8 @@ def numba_kernel(
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
             result is the same.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
-            input. If the caller still needs the input's value (it was not donated), XLA passes a copy.
-        in_place: Whether an output may have the memory of an input of its shape and dtype: each element of the input is
-            read only by the thread, and in the iteration, that writes this element of the output, and before that. The
-            bridge makes use of it where that saves a copy: the result is the next value of a loop's variable, or a
-            donated argument. By default it finds out from the source; False forbids it, True promises it.
+            input. If the caller still needs the input's value (it was not donated), XLA passes a copy. Where a loop
+            carries the result on to the input, an alias saves the copy of each turn.
 
     Returns:
         A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
@@ -69,19 +61,17 @@ def numba_kernel(
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``numba.njit``.
-        SignatureError: ``outs``, ``vmap_method``, ``input_output_aliases`` or ``in_place`` is malformed; or, when
+        SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed; or, when
             called, the number, dtype or shape of the arguments does not fit.
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
             not aliased; it takes a JAX array from its closure or its globals (pass it as an argument); or a dtype is
             not supported (float16 and bfloat16: convert to float32 before the call).
 
-    Warns:
-        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
-
     An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message. Numba does
-    not check indices by default: one that is out of bounds reads or overwrites other memory. While you write a kernel,
-    decorate it with ``numba.njit(boundscheck=True)``, or set the environment variable ``NUMBA_BOUNDSCHECK=1``; such an
-    index then is an ``IndexError`` with the kernel's name, in parallel loops too.
+    not check indices by default: one that is out of bounds, as where ``outs`` is too small, reads or overwrites other
+    memory. While you write a kernel, call it in :func:`bridge.debug_mode`, decorate it with
+    ``numba.njit(boundscheck=True)``, or set the environment variable ``NUMBA_BOUNDSCHECK=1``; such an index then is an
+    ``IndexError`` with the kernel's name, in parallel loops too.
 
     A kernel has no derivative of its own. To attach one::
 
@@ -102,26 +92,35 @@ def numba_kernel(
         add_fn(a, b)
     """
     if not isinstance(kernel, CPUDispatcher):
+        why = (
+            "NUMBA_DISABLE_JIT=1 makes numba.njit return the Python function. Unset it."
+            if numba.config.DISABLE_JIT
+            else "Decorate it."
+        )
         raise KernelTypeError(
             f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
-            "numba.njit."
+            f"numba.njit. {why}"
         )
     definition = DEFINITIONS.define(LANGUAGE, id(kernel), lambda: NumbaDefinition.of(kernel))
-    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases, in_place)
+    if count := definition.recompilations():  # JAX keeps what it traced before
+        definition = DEFINITIONS.define(LANGUAGE, (id(kernel), count), lambda: NumbaDefinition.of(kernel))
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
 
 
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
+    def settings(self, definition: NumbaDefinition) -> tuple[bool, int]:
+        return checks_bounds(), definition.recompilations()
+
     def compile(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Compiled:
         types = tuple(map(numba_type, signature.arrays))
         compiled = compile_kernel(definition, types)
-        linked = Linked(compiled, types, signature, definition.name)
-        in_place = in_place_pairs(
-            source_of(definition.dispatcher),
-            [array.rank for array in signature.arrays],
-            len(signature.inputs),
-            rules_of(compiled),
+        definition.recompilations()  # knows this code from now on
+        guarded = changed_inputs(compiled, types)
+        return Compiled(
+            code_of(compiled, definition.name),
+            lambda: load(compiled, types, signature, guarded, definition.name),
+            guarded=guarded,
         )
-        return Compiled(code_of(compiled), linked.load, guarded=linked.guarded, in_place=in_place)
 
 
 LANGUAGE = _NumbaCpu(

@@ -13,6 +13,12 @@ from bridge.ffi.plans.device import Launch, Patch
 from bridge.languages.launch_shape import LaunchShape
 from bridge.signature.array_types import ArrayType, Signature
 
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128",
+)  # fmt: skip
+"""Names of the dtypes that Numba-CUDA has arrays of."""
+
 
 def array_launch(
     name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[ArrayType], cooperative: bool = False

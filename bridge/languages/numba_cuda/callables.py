@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import itertools
-import threading
 import types
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from bridge.errors import KernelTypeError
-from bridge.ffi.built import Built
-from bridge.ffi.cuda.ordinals import local_ordinals
+from bridge.errors import KernelCompileError, KernelTypeError
+from bridge.ffi.cuda.devices import local_ordinals
+from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
-from bridge.languages.compiled_kernel import Compiled
-from bridge.languages.copying import copied_as_a_call
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
-from bridge.languages.language import Standing
-from bridge.languages.native_language import Definition, NativeLanguage
-from bridge.languages.numba_cuda.array_parameters import array_shapes
-from bridge.languages.wrapper import wrap
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.numba_cuda.array_parameters import DTYPES, array_shapes
+from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
-from bridge.source.captured import captured_arrays, error_of
-from bridge.source.content import function_digest
+from bridge.source.references import array_hint, references
 
 
-@copied_as_a_call()
+@says_its_call
 def numba_cuda_callable(
     func: Callable[..., None],
     outs: Any,
@@ -52,7 +45,8 @@ def numba_cuda_callable(
         replay: By default ``func`` runs at each call, under the GIL. If true, it runs once for each set of shapes, when
             JAX traces the call. Its launches are recorded, temporaries included, and native code replays them, also in
             CUDA graphs. Only for functions whose launches depend on nothing but shapes.
-        vmap_method: As for :func:`bridge.numba_kernel`: by default one call goes through the elements of the batch.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call goes through the elements of the batch. If
+            temporaries are replayed, there is one call for each element, so that they share the memory of one.
         input_output_aliases: Pairs of input and output index that share a buffer; ``func`` may write to such an input.
 
     Returns:
@@ -67,9 +61,6 @@ def numba_cuda_callable(
             a kernel that is compiled with ``debug=True``, or raised. It does not matter where it did so, nor whether it
             caught the error.
 
-    Warns:
-        UnwrittenOutputWarning: When called: ``func`` does not use an output.
-
     An exception in ``func`` reaches the caller as a JAX runtime error with its type and message. The function has no
     derivative; attach one as for :func:`bridge.numba_kernel`.
     """
@@ -79,8 +70,7 @@ def numba_cuda_callable(
             f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes "
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
-    digest = function_digest(func)
-    definition = DEFINITIONS.define(LANGUAGE, (id(func), digest), lambda: CallableDefinition.of(func, digest))
+    definition = DEFINITIONS.define(LANGUAGE, id(func), lambda: CallableDefinition.of(func))
     return wrap(LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases)
 
 
@@ -90,38 +80,13 @@ class CallableDefinition(Definition):
 
     Attributes:
         launcher: The function, called with the arrays and a stream.
-        digest: Names its content. Functions that differ may have one digest, see :class:`_Digests`.
     """
 
     launcher: types.FunctionType
-    digest: str
 
     @classmethod
-    def of(cls, function: types.FunctionType, digest: str) -> CallableDefinition:
-        return cls(function.__name__, _without_stream(function), function, function, digest)
-
-
-class _Digests:
-    """Gives each digest to one function of this process: the first one that JAX lowers a call of.
-
-    What a Python function does cannot be read off from it completely, so equal digests do not prove that two functions
-    do the same. A later function with a digest that is taken has an identity of its own, which only this process knows.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owners: dict[str, int] = {}
-        self._numbers = itertools.count()
-        self._number_of: weakref.WeakKeyDictionary[CallableDefinition, int] = weakref.WeakKeyDictionary()
-
-    def claim(self, definition: CallableDefinition) -> str | None:
-        """The digest of a function, or None if another one has it."""
-        with self._lock:
-            number = self._number_of.setdefault(definition, next(self._numbers))
-            return definition.digest if self._owners.setdefault(definition.digest, number) == number else None
-
-
-_DIGESTS = _Digests()
+    def of(cls, function: types.FunctionType) -> CallableDefinition:
+        return cls(function.__name__, _without_stream(function), function, function)
 
 
 class CallableOptions(msgspec.Struct, frozen=True):
@@ -140,14 +105,14 @@ class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
 
     def check(self, definition: CallableDefinition, options: CallableOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
-        _check_captured(definition.launcher)
+        _check_kernels(definition.launcher)
 
     def compile(
         self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
     ) -> Compiled:
         if options.replay:
             return _record(definition, signature)
-        return Compiled(_DIGESTS.claim(definition), lambda: _plan_calls(definition, signature))
+        return Compiled(None, lambda: _plan_calls(definition, signature))  # a Python function belongs to its process
 
 
 LANGUAGE = _Callables(
@@ -157,44 +122,39 @@ LANGUAGE = _Callables(
     wrapper="numba_cuda_callable",
     compiler="Numba-CUDA",
     options_type=CallableOptions,
+    dtypes=DTYPES,
 )
 
 
-def _plan_calls(definition: CallableDefinition, signature: Signature) -> Built:
+def _plan_calls(definition: CallableDefinition, signature: Signature) -> CallbackPlan:
     """The plan that runs the function at each call."""
     from bridge.languages.numba_cuda.caller import Caller
-    from bridge.languages.numba_cuda.launcher import with_launchers
 
-    caller = Caller(definition.name, with_launchers(definition.launcher), array_shapes(signature))
-    return Built(caller.plan(signature), caller)
+    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan(signature)
 
 
 def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
     """The plan that replays the launches of the function, which are recorded now."""
-    from bridge.languages.numba_cuda.launcher import with_launchers
     from bridge.languages.numba_cuda.recording import record
 
     may_launch_nothing = all(0 in output.shape for output in signature.outputs)
-    function = with_launchers(definition.launcher)
-    recording = record(definition.name, function, array_shapes(signature), local_ordinals(), may_launch_nothing)
+    shapes = array_shapes(signature)
+    recording = record(definition.name, definition.launcher, shapes, local_ordinals()[0], may_launch_nothing)
     outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
-    plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches)
-    alive = definition, function, recording.kernels
-    return Compiled(recording.content, lambda: Built(plan, alive), scratch=recording.temporaries)
+    alive = definition, recording.alive
+    plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches, alive=alive)
+    return Compiled(recording.content, lambda: plan, scratch=recording.temporaries)
 
 
-def _check_captured(function: types.FunctionType) -> None:
-    """Refuses JAX arrays that a kernel takes from its closure or globals, and traced arrays in the function itself.
-
-    The function may hold an array that has a value, and pass it to a kernel as an argument.
+def _check_kernels(function: types.FunctionType) -> None:
+    """Refuses kernels that refer to a JAX array. The function itself may, to pass the array to a kernel.
 
     Raises:
-        KernelCompileError: There is such an array.
+        KernelCompileError: There is such a kernel.
     """
-    for found in captured_arrays(function):
-        if found.is_traced or found.compiled:
-            code = function.__code__
-            raise error_of(function.__name__, f"{code.co_filename}:{code.co_firstlineno}", function, found)
+    for value in references(function).values():
+        if isinstance(kernel := getattr(value, "py_func", None), types.FunctionType) and (hint := array_hint(kernel)):
+            raise KernelCompileError(f"{function.__name__} cannot launch {kernel.__name__}:{hint}")
 
 
 def _without_stream(function: types.FunctionType) -> Callable[..., Any]:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cuda.bindings import driver as cu
 from numba import cuda
 from numba.cuda.cudadrv import devices
+from numba.cuda.cudadrv.driver import _to_core_stream
 
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.exception_text import describe_to_c_string, error_code
 from bridge.ffi.plans import callback
 from bridge.ffi.plans.callback import CallbackPlan
-from bridge.languages.numba_cuda.device_memory import StreamMemory, allocating_with, hook
-from bridge.languages.numba_cuda.launcher import set_device
-from bridge.languages.numba_cuda.recording import device_array
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.numba_cuda.cuda_compilation import check_launch, load_function, name_of
+from bridge.languages.numba_cuda.device_memory import StreamMemory, device_array
+from bridge.languages.numba_cuda.patches import launch_by_numba, working
 from bridge.signature.array_types import Signature
-
-_ARRAYS_KEPT = 4096
 
 
 class Caller:
@@ -42,46 +42,63 @@ class Caller:
         self.shapes = shapes
         self._function = function
         # XLA tends to use the same buffers again, and making an array over one costs microseconds.
-        self._arrays: dict[tuple[int, int, int], Any] = {}
-        self._streams: dict[tuple[int, int], tuple[Any, Any, StreamMemory]] = {}
+        self._array = functools.lru_cache(maxsize=4096)(self._make_array)
         _callers[self.identity] = self
 
     def plan(self, signature: Signature) -> CallbackPlan:
-        """The plan that calls this object, which must live as long as the plan."""
-        return CallbackPlan(self.name, c_function(_call), self.identity, signature.input_sizes, signature.output_sizes)
+        """The plan that calls this object."""
+        sizes = signature.input_sizes, signature.output_sizes
+        return CallbackPlan(self.name, c_function(_call), self.identity, *sizes, alive=self)
 
     def __call__(self, stream: int, ordinal: int, addresses: Sequence[int]) -> None:
-        if (ordinal, stream) not in self._streams:
-            context = devices.gpus[ordinal].get_primary_context()
-            hook(context)
-            self._streams[ordinal, stream] = context, cuda.external_stream(stream), _memory(stream, ordinal)
-        context, numba_stream, memory = self._streams[ordinal, stream]
+        """Calls the function; the device's context is current."""
+        work = _work(stream, ordinal)
         # XLA has made the context current. If it is attached, Numba does not ask the driver at each array and launch.
-        devices._runtime._set_attached_context(context)
-        set_device(ordinal)
+        devices._runtime._set_attached_context(work.context)
         try:
-            if len(self._arrays) > _ARRAYS_KEPT:
-                self._arrays.clear()
-            arrays = [self._array(context, ordinal, index, address) for index, address in enumerate(addresses)]
-            with allocating_with(memory):
-                self._function(*arrays, numba_stream)
+            arrays = [self._array(ordinal, index, address) for index, address in enumerate(addresses)]
+            with working(work):
+                self._function(*arrays, work.stream)
         finally:
-            set_device(None)
             devices._runtime._set_attached_context(None)
 
-    def _array(self, context: Any, ordinal: int, index: int, address: int) -> Any:
-        array = self._arrays.get((ordinal, index, address))
-        if array is None:
-            shape, dtype = self.shapes[index]
-            array = device_array(context, shape, dtype, lambda _: cu.CUdeviceptr(address))
-            self._arrays[ordinal, index, address] = array
-        return array
+    def _make_array(self, ordinal: int, index: int, address: int) -> Any:
+        context = devices.gpus[ordinal].get_primary_context()
+        return device_array(context, *self.shapes[index], lambda _: address)
 
 
-@functools.cache
-def _memory(stream: int, ordinal: int) -> StreamMemory:
-    return StreamMemory(stream, ordinal)
+class _CallWork:
+    """What callables do on one stream: a :class:`~bridge.languages.numba_cuda.patches.Work`."""
 
+    def __init__(self, stream: int, ordinal: int):
+        self.context = devices.gpus[ordinal].get_primary_context()
+        self.stream = cuda.external_stream(stream)
+        self.allocate = StreamMemory(stream, ordinal)
+        self._ordinal = ordinal
+
+    def launch(self, kernel: Any, arguments: Any, grid: Any, block: Any, stream: Any, shared_bytes: int) -> None:
+        """Launches a kernel as Numba does, after a check of the limits, and raises what it raises on the device."""
+        shape = LaunchShape(grid, block, shared_bytes)
+        checked: set[Any] = vars(kernel).setdefault("_bridge_checked", set())
+        if (self._ordinal, shape) not in checked:
+            check_launch(name_of(kernel), kernel, load_function(kernel, self._ordinal), shape, self._ordinal)
+            checked.add((self._ordinal, shape))
+        if not kernel.debug:
+            launch_by_numba(kernel, arguments, grid, block, stream, shared_bytes)
+            return
+        # Earlier work may wait for other devices, so nothing is locked while it runs.
+        cuda.external_stream(int(stream.handle)).synchronize()
+        with _raising:
+            launch_by_numba(kernel, arguments, grid, block, _to_core_stream(0), shared_bytes)
+
+    def call_driver(self, function: str) -> None:
+        """Everything is allowed."""
+
+
+_raising = threading.RLock()
+"""Held while a kernel with ``debug=True`` runs: its launches share the variable that tells the exception."""
+
+_work = functools.cache(_CallWork)
 
 _callers: weakref.WeakValueDictionary[int, Caller] = weakref.WeakValueDictionary()
 

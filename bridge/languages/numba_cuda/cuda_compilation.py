@@ -5,7 +5,6 @@ Only the functions import numba-cuda, because ``import bridge`` must work withou
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 import math
@@ -13,22 +12,21 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import jax.numpy as jnp
 
 from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.embedded import Image
-from bridge.ffi.cuda.limits import check_cooperative
-from bridge.ffi.cuda.ordinals import load_everywhere
+from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.languages.language import Definition
 from bridge.languages.launch_shape import LaunchShape, check_limits
-from bridge.languages.native_language import Definition
 from bridge.signature.array_types import ArrayType
-from bridge.source.captured import captured_error
-from bridge.source.imports import hoist_imports
+from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
+from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,36 +44,34 @@ class CudaDefinition(Definition):
         function = dispatcher.py_func
         return cls(function.__name__, function, function, dispatcher)
 
-    @functools.cached_property
-    def compilable(self) -> Any:
-        """The user's dispatcher, or an equal dispatcher of a function without imports in its body."""
-        function = hoist_imports(self.dispatcher.py_func)
-        if function is self.dispatcher.py_func and self.dispatcher._can_compile:
-            return self.dispatcher
-        return type(self.dispatcher)(function, targetoptions=self.dispatcher.targetoptions)
-
     @property
     def is_debug(self) -> bool:
         """Whether the kernel is compiled with ``debug=True``, so that it tells the exceptions that it raises."""
         return bool(self.dispatcher.targetoptions.get("debug"))
 
 
-def numba_type(name: str, array: ArrayType) -> Any:
-    """Numba-CUDA's type of a C-contiguous array.
+def without_imports(dispatcher: Any) -> Any:
+    """The user's dispatcher, or an equal dispatcher of a function without imports in its body."""
+    known: dict[str, Any] = vars(dispatcher)
+    if _OTHER not in known:
+        function = with_imports_done(dispatcher.py_func)
+        known[_OTHER] = None if function is dispatcher.py_func else _again(dispatcher, function)
+    return known[_OTHER] or dispatcher
 
-    Raises:
-        KernelCompileError: Numba-CUDA has no such dtype.
-    """
+
+_OTHER = "_bridge_without_imports"
+
+
+def _again(dispatcher: Any, function: Any) -> Any:
+    return type(dispatcher)(function, targetoptions=dispatcher.targetoptions)
+
+
+def numba_type(array: ArrayType) -> Any:
+    """Numba-CUDA's type of a C-contiguous array."""
     from numba.cuda import types
     from numba.cuda.np.numpy_support import from_dtype
 
-    try:
-        return types.Array(from_dtype(jnp.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
-    except NotImplementedError as error:
-        raise KernelCompileError(
-            f"{name}: Numba-CUDA has no {array.dtype} arrays. Convert to one it has (bool, integers of 8 to 64 bits, "
-            "float16, bfloat16, float32, float64, complex64, complex128) before the call."
-        ) from error
+    return types.Array(from_dtype(jnp.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
 
 
 def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> Any:
@@ -84,18 +80,17 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
     Raises:
         KernelCompileError: Numba refuses the kernel for these types.
     """
-    array_types = tuple(numba_type(definition.name, array) for array in arrays)
+    array_types = tuple(numba_type(array) for array in arrays)
     listed = ", ".join(map(str, array_types))
     try:
-        dispatcher = definition.compilable
+        dispatcher = without_imports(definition.dispatcher)
         if not definition.dispatcher._can_compile:
             _check_declared(definition, array_types)
+            dispatcher = _again(dispatcher, dispatcher.py_func)
         return compile_now(dispatcher, (*array_types, *_defaults(definition, len(array_types))))
     except (BridgeError, Warning):
         raise
     except Exception as error:
-        if (captured := captured_error(definition.name, definition.place, definition.dispatcher.py_func)) is not None:
-            raise captured from None
         hint = (
             "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
             "with input_output_aliases."
@@ -104,6 +99,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         )
         raise KernelCompileError(
             f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
+            + array_hint(definition.dispatcher.py_func)
         ) from error
 
 
@@ -136,8 +132,7 @@ def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
     was_compiled = array_types in dispatcher.overloads
     compiled = dispatcher.compile(array_types)
     if was_compiled and compiled._codelibrary._linking_files and _CODE not in vars(compiled):
-        again = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
-        compiled = dispatcher.overloads[array_types] = again.compile(array_types)
+        compiled = dispatcher.overloads[array_types] = _again(dispatcher, dispatcher.py_func).compile(array_types)
     code_of(compiled)
     return compiled
 
@@ -161,7 +156,8 @@ def code_of(compiled: Any) -> str | None:
 def _write_code(compiled: Any) -> str | None:
     library = compiled._codelibrary
     code = portable_code(library.llvm_strs, library._entry_name, lambda definition, find: None)
-    if library.referenced_objects or library._setup_functions or _ADDRESS.search(code):
+    own_setup = any(not each.__module__.startswith("numba.cuda.") for each in library._setup_functions)
+    if library.referenced_objects or own_setup or _ADDRESS.search(code):
         return None
     linked = [_linked_code(file) for file in library._linking_files]
     if None in linked:
@@ -220,9 +216,8 @@ def _search_paths() -> list[str]:
 def _versions() -> tuple[str, ...]:
     """The versions of the headers that come with Numba-CUDA and its compiler."""
     from cuda.bindings import nvrtc
-    from numba import cuda
 
-    return cuda.__version__, *map(str, nvrtc.nvrtcVersion()[1:])
+    return version("numba-cuda"), *map(str, nvrtc.nvrtcVersion()[1:])
 
 
 def loaded(compiled: Any, ordinal: int) -> Any:
@@ -233,12 +228,19 @@ def loaded(compiled: Any, ordinal: int) -> Any:
     """
     from numba import cuda
 
-    kernels = compiled.__dict__.setdefault("_bridge_kernels", {})
+    kernels = vars(compiled).setdefault("_bridge_kernels", {})
     capability = cuda.gpus[ordinal].compute_capability
     if capability not in kernels:
         compiled.bind()
         kernels[capability] = compiled._codelibrary.get_cufunc()
-    return kernels[capability]
+    # Numba's own launches on this device find it here.
+    return compiled._codelibrary._cufunc_cache.setdefault(ordinal, kernels[capability])
+
+
+def name_of(compiled: Any) -> str:
+    """The name of a compiled kernel, for errors. One from Numba's disk cache has the name of its machine code only."""
+    function = getattr(compiled, "py_func", None)
+    return str(compiled.entry_name if function is None else function.__name__)
 
 
 def load_function(compiled: Any, ordinal: int) -> int:
@@ -268,21 +270,6 @@ def waits_for_launch(compiled: Any, ordinal: int) -> bool:
     from numba import cuda
 
     return "griddepcontrol.wait" in compiled._codelibrary.get_asm_str(cc=cuda.gpus[ordinal].compute_capability)
-
-
-def images_of(compiled: Any, handles: Sequence[int]) -> dict[int, Image]:
-    """The machine code of a compiled kernel for each device it is loaded on, by compute capability."""
-    from numba import cuda
-
-    images = {}
-    for ordinal, handle in enumerate(handles):
-        if handle:
-            with cuda.gpus[ordinal]:
-                capability = driver.compute_capability(ordinal)
-                cubin = compiled._codelibrary.get_cubin(cc=cuda.gpus[ordinal].compute_capability)
-                content = bytes(getattr(cubin, "code", cubin))
-                images[capability] = Image(capability, driver.function_name(handle), content)
-    return images
 
 
 def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:

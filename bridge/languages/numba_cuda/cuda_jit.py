@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from bridge.errors import KernelTypeError
-from bridge.ffi.built import Built
+from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import CUDA_PYTHON, Target
-from bridge.languages.compiled_kernel import Compiled
-from bridge.languages.copying import copied_as_a_call
+from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
-from bridge.languages.language import Standing
-from bridge.languages.launch_shape import LaunchShape, check_covers, launch_shape
-from bridge.languages.native_language import NativeLanguage
-from bridge.languages.numba_cuda.array_parameters import array_launch, array_shapes
+from bridge.languages.language import Compiled, NativeLanguage, Standing
+from bridge.languages.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
+from bridge.languages.numba_cuda.array_parameters import DTYPES, array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
     CudaDefinition,
     code_of,
     compile_kernel,
-    images_of,
     load_kernel,
 )
-from bridge.languages.numba_cuda.thread_numbers import rules_of, source_of
-from bridge.languages.wrapper import wrap
+from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
-from bridge.source.element_wise import in_place_pairs
 
 
-@copied_as_a_call()
+@says_its_call
 def numba_cuda_kernel(
     kernel: Callable[..., None],
     outs: Any,
@@ -40,9 +36,9 @@ def numba_cuda_kernel(
     launch_dims: int | tuple[int, ...] | None = None,
     threads_per_block: int = 256,
     shared_mem: int = 0,
+    alignment: int = 1,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
-    in_place: bool | None = None,
 ) -> Callable[..., Any]:
     """Makes a Numba-CUDA kernel callable from JAX: launched natively, on XLA's stream, with no Python in the call.
 
@@ -58,9 +54,11 @@ def numba_cuda_kernel(
         launch_dims: Threads to launch in all, instead of ``grid`` and ``block``; rounded up to whole blocks.
         threads_per_block: Size of the blocks that ``launch_dims`` is cut into; 16x16 in two dimensions for 256.
         shared_mem: Dynamic shared memory of a block in bytes; more than 48 KiB is asked for where needed.
+        alignment: Bytes of which the address of each array must be a multiple: 16 for a kernel that loads vectors of 16
+            bytes without asking whether they are aligned. XLA may place arrays at other addresses, and so may a batch
+            of short rows. Such a call is then an error, where it would end the process.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such inputs.
-        in_place: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -73,9 +71,6 @@ def numba_cuda_kernel(
         KernelTypeError: ``kernel`` was not made by ``numba.cuda.jit``; also an ``AssertionError``.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
-
-    Warns:
-        UnwrittenOutputWarning: As for :func:`bridge.numba_kernel`.
 
     A kernel that is compiled with ``debug=True`` may raise exceptions. To read them, each launch goes through Python,
     takes the GIL and waits until the kernel is done, and XLA does not record it. The exception reaches the caller as a
@@ -100,7 +95,8 @@ def numba_cuda_kernel(
     require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
-    return wrap(_language(definition.is_debug), definition, shape, outs, vmap_method, input_output_aliases, in_place)
+    options = CudaOptions(shape, check_alignment(definition.name, alignment), definition.is_debug)
+    return wrap(LANGUAGE, definition, options, outs, vmap_method, input_output_aliases)
 
 
 def define(kernel: Any) -> CudaDefinition:
@@ -116,64 +112,38 @@ def define(kernel: Any) -> CudaDefinition:
             f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "numba.cuda.jit."
         )
-    is_debug = bool(kernel.targetoptions.get("debug"))
-    return DEFINITIONS.define(_language(is_debug), id(kernel), lambda: CudaDefinition.of(kernel))
+    return DEFINITIONS.define(LANGUAGE, id(kernel), lambda: CudaDefinition.of(kernel))
 
 
-class _NumbaCuda(NativeLanguage[CudaDefinition, LaunchShape]):
-    def check(self, definition: CudaDefinition, options: LaunchShape, signature: Signature) -> None:
+class CudaOptions(msgspec.Struct, frozen=True):
+    """How a kernel is launched.
+
+    Attributes:
+        shape: Grid, block and shared memory.
+        alignment: Bytes of which the address of each array must be a multiple.
+        raises: Whether the kernel is compiled with ``debug=True``. Then Python launches it and raises its exceptions.
+    """
+
+    shape: LaunchShape
+    alignment: int = 1
+    raises: bool = False
+
+
+class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
+    def target(self, options: CudaOptions, platform: str) -> Target:
+        return CUDA_PYTHON if options.raises else CUDA
+
+    def check(self, definition: CudaDefinition, options: CudaOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
-        check_covers(definition.name, options, signature.outputs)
+        check_covers(definition.name, options.shape, signature.outputs)
 
     def compile(
-        self, definition: CudaDefinition, options: LaunchShape, signature: Signature, platform: str
+        self, definition: CudaDefinition, options: CudaOptions, signature: Signature, platform: str
     ) -> Compiled:
         compiled = compile_kernel(definition, signature.arrays)
-        in_place = in_place_pairs(
-            source_of(definition.dispatcher),
-            [array.rank for array in signature.arrays],
-            len(signature.inputs),
-            rules_of(compiled, options),
-        )
-        return Compiled(
-            code_of(compiled), lambda: self._load(definition, options, signature, compiled), in_place=in_place
-        )
+        load = _load_raising if options.raises else _load
+        return Compiled(code_of(compiled), lambda: load(definition.name, options, signature, compiled))
 
-    def _load(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, compiled: Any) -> Built:
-        launches = []
-        if not options.is_empty:
-            handles = load_kernel(definition.name, compiled, options)
-            launches.append(
-                array_launch(definition.name, handles, options, signature.arrays, cooperative=compiled.cooperative)
-            )
-        plan = DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches)
-        return Built(plan, compiled, images=lambda: [images_of(compiled, launch.handles) for launch in launches])
-
-
-class _DebugKernels(_NumbaCuda):
-    """Kernels that are compiled with ``debug=True``: Python launches them and raises their exceptions."""
-
-    def target(self, options: LaunchShape, platform: str) -> Target:
-        return CUDA_PYTHON
-
-    def _load(self, definition: CudaDefinition, options: LaunchShape, signature: Signature, compiled: Any) -> Built:
-        from bridge.languages.numba_cuda.caller import Caller
-        from bridge.languages.numba_cuda.debug_launch import debug_launch
-
-        caller = Caller(
-            definition.name, debug_launch(definition.name, compiled, options, signature), array_shapes(signature)
-        )
-        return Built(caller.plan(signature), caller)
-
-
-DEBUG_LANGUAGE = _DebugKernels(
-    "numba_cuda_debug",
-    {"cuda": Standing.REGULAR},
-    kernel_kind="CUDA kernel",
-    wrapper="numba_cuda_kernel",
-    compiler="Numba-CUDA",
-    options_type=LaunchShape,
-)
 
 LANGUAGE = _NumbaCuda(
     "numba_cuda",
@@ -181,9 +151,34 @@ LANGUAGE = _NumbaCuda(
     kernel_kind="CUDA kernel",
     wrapper="numba_cuda_kernel",
     compiler="Numba-CUDA",
-    options_type=LaunchShape,
+    options_type=CudaOptions,
+    dtypes=DTYPES,
 )
 
 
-def _language(is_debug: bool) -> _NumbaCuda:
-    return DEBUG_LANGUAGE if is_debug else LANGUAGE
+def _load(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> DevicePlan:
+    """The plan that launches a kernel natively."""
+    shape, launches = options.shape, []
+    if not shape.is_empty:
+        handles = load_kernel(name, compiled, shape)
+        launches.append(array_launch(name, handles, shape, signature.arrays, cooperative=compiled.cooperative))
+    aligned = alignments(options.alignment, signature)
+    return DevicePlan(name, signature.input_sizes, signature.output_sizes, launches, aligned, compiled)
+
+
+def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> CallbackPlan:
+    """The plan by which Python launches a kernel and raises its exceptions."""
+    from numba.cuda.cudadrv.driver import _to_core_stream
+
+    from bridge.languages.numba_cuda.caller import Caller
+
+    shape = options.shape
+    if not shape.is_empty:
+        load_kernel(name, compiled, shape)
+
+    def run(*arguments: Any) -> None:
+        *arrays, stream = arguments
+        if not shape.is_empty:
+            compiled.launch(arrays, shape.grid, shape.block, _to_core_stream(stream), shape.shared_bytes)
+
+    return Caller(name, run, array_shapes(signature)).plan(signature)

@@ -1,38 +1,51 @@
 """Records the launches of a Python function once, so that native code can replay them. Imports numba-cuda.
 
-The function runs on a stream in capture mode: CUDA notes each launch with its parameters and executes nothing. Words of
-the parameters that are addresses in the function's arrays or temporaries are replaced at each call. All others are
-constant. This is right for functions whose launches depend only on the shapes of their arguments.
+The function runs with arrays at addresses where no memory is. Each launch through Numba-CUDA is noted instead of made,
+and nothing else may be asked of the driver. Words of the parameters that are addresses in the function's arrays or
+temporaries are replaced at each call. All others are constant. This is right for functions whose launches depend only
+on the shapes of their arguments.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import threading
+import numbers
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from cuda.bindings import driver as cu
 from numba import cuda
 from numba.cuda.cudadrv import devices
-from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.cudadrv.driver import MemoryPointer
 
-from bridge.errors import PlatformError, RecordingError
-from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.ordinals import handles_table
+from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
-from bridge.languages.numba_cuda.cuda_compilation import code_of, waits_for_launch
-from bridge.languages.numba_cuda.device_memory import allocating_with, check, hook
-from bridge.languages.numba_cuda.watch import Watch, watching
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.numba_cuda.cuda_compilation import code_of, load_kernel, name_of, waits_for_launch
+from bridge.languages.numba_cuda.device_memory import check, device_array
+from bridge.languages.numba_cuda.patches import working
 
 _ADVICE = (
-    "With replay=True the function may only launch kernels on the stream it is given and make arrays with "
+    "With replay=True the function may only launch Numba-CUDA kernels on the stream it is given and make arrays with "
     "cuda.device_array; it must not synchronise, copy, or read data. Pass replay=False to run it at each call."
 )
+
+_FIRST_ADDRESS, _ALIGNMENT = 0x5A << 56, 256
+"""No memory has such an address: CUDA's have 57 bits. So a launch that escapes fails, and changes nothing."""
+
+_HARMLESS = (
+    "cuCtxGet", "cuCtxPop", "cuCtxPush", "cuCtxSetCurrent", "cuDevice", "cuDriverGet", "cuEventDestroy",
+    "cuFunc", "cuGetError", "cuInit", "cuIpcClose", "cuKernel", "cuLibrary", "cuLink", "cuMemFree", "cuMemGet",
+    "cuMemHostUnregister", "cuModule", "cuOccupancy", "cuPointerGet", "cuStreamDestroy", "cuStreamGet",
+)  # fmt: skip
+"""What the names of driver functions begin with that neither queue work nor wait for any.
+
+The garbage collector may free memory at any time, so this is allowed too.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,280 +56,191 @@ class Recording:
         launches: The launches, in order. Buffers are numbered: the arrays given to the function, then its temporaries.
         temporaries: Bytes of each temporary.
         code: The code of the kernels, the same in every process; None if the recording refers to this process.
-        kernels: The kernels as Numba has compiled them. They stay loaded while this refers to them.
+        alive: The kernels as Numba has compiled them, and what they were launched with.
     """
 
     launches: tuple[Launch, ...]
     temporaries: tuple[int, ...]
     code: tuple[str, ...] | None
-    kernels: tuple[Any, ...] = field(compare=False, repr=False)
+    alive: Any
 
     @property
     def content(self) -> str | None:
         """Everything that a replay does, as text; None if it refers to memory or functions of this process."""
-        return None if self.code is None else repr((self.code, _without_handles(self).launches, self.temporaries))
+        plain = [replace(launch, handles=()) for launch in self.launches]
+        return None if self.code is None else repr((self.code, plain, self.temporaries))
 
 
 def record(
     name: str,
     function: Callable[..., Any],
     shapes: Sequence[tuple[tuple[int, ...], Any]],
-    ordinals: Sequence[int],
+    ordinal: int,
     may_launch_nothing: bool = False,
 ) -> Recording:
-    """Records a function on each device.
+    """Records a function, and loads its kernels on all of JAX's devices.
 
     Args:
         name: The function, for errors.
         function: Called as ``function(array, ..., stream)``.
         shapes: Shape and dtype of each array.
-        ordinals: The devices to record on. The launches must be the same on all of them, except for handles.
+        ordinal: The device that is current while it runs. Other devices make the same launches.
         may_launch_nothing: Whether all outputs are empty, so that a function without launches is right.
 
     Raises:
-        RecordingError: The function raised, did something that cannot be replayed, or differs between devices.
+        RecordingError: The function raised, or did something that cannot be replayed.
+        LaunchError: A launch is over a limit of a device.
     """
-    with _lock:
-        recordings = [_record_on(name, function, shapes, ordinal) for ordinal in ordinals]
-    first = recordings[0]
-    if not first.launches and not may_launch_nothing:
-        raise RecordingError(f"{name} launched nothing on the stream it was given. {_ADVICE}")
-    handles: list[dict[int, int]] = [{} for _ in first.launches]
-    for ordinal, recording in zip(ordinals, recordings, strict=True):
-        if _without_handles(recording) != _without_handles(first):
-            raise RecordingError(
-                f"{name} launched other work on CUDA device {ordinal} than on {ordinals[0]}. {_ADVICE}"
-            )
-        for known, launch in zip(handles, recording.launches, strict=True):
-            known[ordinal] = launch.handles[0]
-    launches = (
-        replace(launch, handles=handles_table(known)) for launch, known in zip(first.launches, handles, strict=True)
-    )
-    kernels = tuple(kernel for recording in recordings for kernel in recording.kernels)
-    return replace(first, launches=tuple(launches), kernels=kernels)
-
-
-_lock = threading.RLock()
-"""Held while one function is recorded: what reads back its memory must not wait for another recording."""
-
-
-def _without_handles(recording: Recording) -> Recording:
-    return replace(recording, launches=tuple(replace(launch, handles=()) for launch in recording.launches))
-
-
-def _record_on(
-    name: str, function: Callable[..., Any], shapes: Sequence[tuple[tuple[int, ...], Any]], ordinal: int
-) -> Recording:
-    with cuda.gpus[ordinal], contextlib.ExitStack() as cleanup:
+    with cuda.gpus[ordinal], _capturing(name) as stream:
+        recorder = Recorder(name, stream)
         context = devices.get_context()
-        hook(context)
-        ranges: list[tuple[int, int]] = []
-        # The default stream may not be used while another stream is recorded that waits for it.
-        status, filler = cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
-        check(status, f"{name}: creating a stream to fill memory on")
-        cleanup.callback(cu.cuStreamDestroy, filler)
-
-        def allocate(size: int) -> Any:
-            # Nothing else uses this memory, so a launch that escapes the recording does no harm.
-            status, pointer = cu.cuMemAlloc(max(1, size))
-            check(status, f"{name}: allocating {size} bytes to record with")
-            cleanup.callback(cu.cuMemFree, pointer)
-            (status,) = cu.cuMemsetD8Async(pointer, _PATTERN, max(1, size), filler)
-            check(status, f"{name}: filling {size} bytes")
-            (status,) = cu.cuStreamSynchronize(filler)
-            check(status, f"{name}: filling {size} bytes")
-            ranges.append((int(pointer), size))
-            return pointer
-
-        arrays = [device_array(context, shape, dtype, allocate) for shape, dtype in shapes]
-        status, stream = cu.cuStreamCreate(0)
-        check(status, f"{name}: creating a stream to record on")
-        cleanup.callback(cu.cuStreamDestroy, stream)
-
-        def temporary(context: Any, size: int) -> Any:
-            return MemoryPointer(context, allocate(size), size)
-
-        with allocating_with(temporary):
-            graph, kernels = _capture(name, function, arrays, stream)
-        cleanup.callback(cu.cuGraphDestroy, graph)
-        _check_untouched(name, ranges)
-        launches = tuple(_read_launch(name, node, ranges) for node in _in_order(name, graph))
-        if len(kernels) == len(launches):
-            waits = [waits_for_launch(kernel, ordinal) for kernel in kernels]
-            launches = tuple(replace(launch, overlaps=waiting) for launch, waiting in zip(launches, waits, strict=True))
-        temporaries = tuple(size for _, size in ranges[len(shapes) :])
-        return Recording(launches, temporaries, _code(launches, kernels), tuple(kernels))
+        arrays = [device_array(context, *of, recorder.reserve) for of in shapes]
+        try:
+            with working(recorder):
+                function(*arrays, cuda.external_stream(stream))
+        except MemoryError:
+            raise
+        except Exception as error:
+            what = recorder.refused or f"{type(error).__name__}: {error}"
+            raise RecordingError(f"{name} could not be recorded: {what}. {_ADVICE}") from error
+    if recorder.refused is not None:  # the function caught the error
+        raise RecordingError(f"{name} could not be recorded: {recorder.refused}. {_ADVICE}")
+    if not recorder.launches and not may_launch_nothing:
+        raise RecordingError(f"{name} launched nothing on the stream it was given. {_ADVICE}")
+    return recorder.recording(len(shapes), ordinal)
 
 
-def _code(launches: Sequence[Launch], kernels: Sequence[Any]) -> tuple[str, ...] | None:
-    """The code of the kernels; None if there is a kernel or a parameter that other processes do not have."""
-    codes = tuple(map(code_of, kernels))
-    if len(codes) != len(launches) or any(_holds_address(launch) for launch in launches):
-        return None
-    return tuple(code for code in codes if code is not None) if None not in codes else None
+class Recorder:
+    """Notes what a function does: a :class:`~bridge.languages.numba_cuda.patches.Work`.
 
+    Args:
+        name: The function, for errors.
+        stream: The stream that it is given.
 
-def _holds_address(launch: Launch) -> bool:
-    """Whether a launch has an address among its parameters that is not replaced at each call."""
-    kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    words = {word % 2**64 for word in launch.blob if word % 2**64 >= _LEAST_ADDRESS}
-    return any(int(cu.cuPointerGetAttribute(kind, word)[0]) == 0 for word in words)
-
-
-_LEAST_ADDRESS = 2**16
-_PATTERN = 0xA7
-_READ_BYTES = 2**20
-_READS = 64
-
-
-def _check_untouched(name: str, ranges: Sequence[tuple[int, int]]) -> None:
-    """Raises RecordingError if the memory was written to, for a recording executes nothing.
-
-    This also finds work of other libraries. Reading waits for all streams that the default stream waits for. Of a large
-    array, parts are read.
+    Attributes:
+        launches: Each launch without handles, with its kernel and its arguments.
+        refused: What cannot be recorded; None if there was no such thing.
     """
-    for start, size in ranges:
-        step = max(_READ_BYTES, size // _READS)
-        for offset in range(0, size, step):
-            content = (ctypes.c_ubyte * min(_READ_BYTES, size - offset))()
-            (status,) = cu.cuMemcpyDtoH(ctypes.addressof(content), start + offset, len(content))
-            check(status, f"{name}: reading what it was recorded with")
-            if bytes(content) != bytes([_PATTERN]) * len(content):
-                raise RecordingError(
-                    f"{name} wrote to an array while it was recorded, so it did work on another stream. {_ADVICE}"
-                )
+
+    def __init__(self, name: str, stream: int):
+        self.launches: list[tuple[Launch, Any, Any]] = []
+        self.refused: str | None = None
+        self._name = name
+        self._stream = stream
+        self._ranges: list[tuple[int, int]] = []
+        self._next = _FIRST_ADDRESS
+        self._is_portable = True
+
+    def reserve(self, size: int) -> int:
+        """An address for a new buffer of this size."""
+        start = self._next
+        self._ranges.append((start, size))
+        self._next += (size // _ALIGNMENT + 2) * _ALIGNMENT
+        return start
+
+    def allocate(self, context: Any, size: int) -> Any:
+        """Returns memory that exists only in the recording, for a temporary of ``size`` bytes."""
+        return MemoryPointer(context, cu.CUdeviceptr(self.reserve(size)), size)
+
+    def call_driver(self, function: str) -> None:
+        """Refuses a function of CUDA's driver that cannot be replayed."""
+        if not function.startswith(_HARMLESS):
+            self._refuse(f"Numba-CUDA called {function}, which is no launch")
+
+    def launch(self, kernel: Any, arguments: Any, grid: Any, block: Any, stream: Any, shared_bytes: int) -> None:
+        """Notes a launch.
+
+        Raises:
+            RecordingError: It cannot be replayed.
+        """
+        if int(getattr(stream, "handle", stream) or 0) != self._stream:
+            self._refuse(f"{name_of(kernel)} was launched on another stream")
+        if kernel.debug:
+            self._refuse(f"{name_of(kernel)} is compiled with debug=True, so each launch waits for its exception")
+        if any(isinstance(getattr(each, "value", each), np.ndarray) for each in arguments):
+            self._refuse(f"{name_of(kernel)} was given an array of the host")
+        values: list[Any] = []
+        for kind, value in zip(kernel.argument_types, arguments, strict=False):  # Numba's defaults have no argument
+            kernel._prepare_args(kind, value, stream, [], values)
+        words = [_word(value) for value in values]
+        places = [self._place(word) for word in words]
+        self._is_portable &= all(map(self._belongs_here, arguments))
+        launch = Launch(
+            name=f"a kernel of {self._name}",
+            handles=(),
+            grid=grid,
+            block=block,
+            shared_bytes=shared_bytes,
+            blob=tuple(word if place is None else 0 for word, place in zip(words, places, strict=True)),
+            parameters=tuple(WORD_BYTES * index for index in range(len(words))),
+            patches=tuple(Patch(index, *place) for index, place in enumerate(places) if place is not None),
+            cooperative=kernel.cooperative,
+        )
+        self.launches.append((launch, kernel, arguments))
+
+    def recording(self, array_count: int, ordinal: int) -> Recording:
+        """The recording, its kernels loaded. The first ``array_count`` buffers are the function's arrays."""
+        loaded = []
+        for launch, kernel, _ in self.launches:
+            shape = LaunchShape(launch.grid, launch.block, launch.shared_bytes)
+            handles = load_kernel(name_of(kernel), kernel, shape)
+            loaded.append(replace(launch, handles=handles, overlaps=waits_for_launch(kernel, ordinal)))
+        codes = [code_of(kernel) for _, kernel, _ in self.launches]
+        known = tuple(code for code in codes if code is not None)
+        is_portable = self._is_portable and len(known) == len(codes)
+        temporaries = tuple(size for _, size in self._ranges[array_count:])
+        return Recording(tuple(loaded), temporaries, known if is_portable else None, tuple(self.launches))
+
+    def _refuse(self, what: str) -> None:
+        """Notes what cannot be recorded. The function may catch the error; the recording is refused all the same."""
+        self.refused = self.refused or what
+        raise RecordingError(what)
+
+    def _place(self, word: int) -> tuple[int, int] | None:
+        """The buffer that a word is an address in, and the offset; None if it is no such address."""
+        if word < _FIRST_ADDRESS:
+            return None
+        return next(
+            ((index, word - start) for index, (start, size) in enumerate(self._ranges) if 0 <= word - start <= size),
+            None,
+        )
+
+    def _belongs_here(self, argument: Any) -> bool:
+        """Whether an argument is a number, or an array of the function. Other memory belongs to this process."""
+        if isinstance(argument, numbers.Number | np.generic):
+            return True
+        address = getattr(argument, "device_ctypes_pointer", None)
+        return address is not None and (not argument.size or self._place(address.value or 0) is not None)
 
 
-def device_array(context: Any, shape: tuple[int, ...], dtype: Any, pointer_of: Callable[[int], Any]) -> Any:
-    """A Numba device array over memory that it does not own; ``pointer_of`` maps its size in bytes to the address."""
-    strides: list[int] = []
-    size = dtype.itemsize
-    for extent in reversed(shape):
-        strides.insert(0, size)
-        size *= extent
-    memory = MemoryPointer(context, pointer_of(size), size)
-    return DeviceNDArray(shape, tuple(strides), dtype, gpu_data=memory)
+def _word(value: Any) -> int:
+    """A parameter of a kernel, as Numba prepares it, in one word."""
+    if isinstance(value, ctypes._SimpleCData):
+        return int.from_bytes(bytes(value), "little")
+    return int(value) % 2**64
 
 
-def _capture(name: str, function: Callable[..., Any], arrays: Sequence[Any], stream: Any) -> tuple[Any, Sequence[Any]]:
-    """The graph of what the function does, and the kernels that it launches through Numba-CUDA."""
-    mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    check(cu.cuStreamBeginCapture(stream, mode)[0], f"{name}: starting to record")
-    failure: Exception | None = None
-    watch = Watch(int(stream))
+@contextlib.contextmanager
+def _capturing(name: str) -> Iterator[int]:
+    """A stream on which work of other libraries is captured, so that it neither runs nor goes unnoticed.
+
+    Other threads go on as they are. In the relaxed mode CUDA forbids them nothing, and a non-blocking stream does not
+    wait for the default stream, which they may use.
+    """
+    status, stream = cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
+    check(status, f"{name}: creating a stream to record on")
     try:
-        with watching(int(stream)) as watch:
-            function(*arrays, cuda.external_stream(int(stream)))
-    except Exception as error:
-        failure = error
-    status, graph = cu.cuStreamEndCapture(stream)
-    if isinstance(failure, MemoryError):
-        raise failure
-    if failure is not None:
-        raise RecordingError(
-            f"{name} could not be recorded: {type(failure).__name__}: {failure}. {_ADVICE}"
-        ) from failure
-    if watch.refused is not None:
-        raise RecordingError(f"{name} could not be recorded: {watch.refused}. {_ADVICE}")
-    if int(status) != 0:
-        raise RecordingError(f"{name} could not be recorded: {status.name}. {_ADVICE}")
-    return graph, watch.kernels
-
-
-def _in_order(name: str, graph: Any) -> Iterator[Any]:
-    """The nodes of a graph that is one chain."""
-    status, _, count = cu.cuGraphGetNodes(graph, 0)
-    check(status, f"{name}: reading the recording")
-    status, nodes, count = cu.cuGraphGetNodes(graph, count)
-    check(status, f"{name}: reading the recording")
-    if count == 0:
-        return
-    follower: dict[int, Any] = {}
-    roots = []
-    for node in nodes[:count]:
-        before = _dependencies(name, node)
-        if len(before) > 1 or (before and int(before[0]) in follower):
-            raise RecordingError(f"{name} used several streams, and a recording has one. {_ADVICE}")
-        if before:
-            follower[int(before[0])] = node
-        else:
-            roots.append(node)
-    if len(roots) != 1:
-        raise RecordingError(f"{name} used several streams, and a recording has one. {_ADVICE}")
-    node = roots[0]
-    while node is not None:
-        yield node
-        node = follower.get(int(node))
-
-
-def _dependencies(name: str, node: Any) -> list[Any]:
-    answer = cu.cuGraphNodeGetDependencies(node, 0)
-    check(answer[0], f"{name}: reading the recording")
-    count = answer[-1]
-    if not count:
-        return []
-    answer = cu.cuGraphNodeGetDependencies(node, count)
-    check(answer[0], f"{name}: reading the recording")
-    return list(answer[1][:count])
-
-
-def _read_launch(name: str, node: Any, ranges: Sequence[tuple[int, int]]) -> Launch:
-    status, kind = cu.cuGraphNodeGetType(node)
-    check(status, f"{name}: reading the recording")
-    if kind != cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL:
-        raise RecordingError(f"{name} did something else than launching kernels ({kind.name}). {_ADVICE}")
-    status, node_params = cu.cuGraphKernelNodeGetParams(node)
-    check(status, f"{name}: reading the recording")
-    function = int(node_params.func) or driver.load_function(int(node_params.kern))
-    cooperative, clusters = (_attribute(name, node, attribute) for attribute in ("COOPERATIVE", "CLUSTER_DIMENSION"))
-    if max(clusters.clusterDim.x, clusters.clusterDim.y, clusters.clusterDim.z) > 1:
-        raise RecordingError(f"{name} launched clusters of blocks, which a recording cannot hold. {_ADVICE}")
-    blob, parameters, patches = _read_parameters(function, int(node_params.kernelParams), ranges)
-    return Launch(
-        name=f"a kernel of {name}",
-        handles=(function,),
-        grid=(node_params.gridDimX, node_params.gridDimY, node_params.gridDimZ),
-        block=(node_params.blockDimX, node_params.blockDimY, node_params.blockDimZ),
-        shared_bytes=node_params.sharedMemBytes,
-        blob=tuple(blob),
-        parameters=tuple(parameters),
-        patches=tuple(patches),
-        cooperative=bool(cooperative.cooperative),
-    )
-
-
-def _attribute(name: str, node: Any, attribute: str) -> Any:
-    number = getattr(cu.CUkernelNodeAttrID, f"CU_LAUNCH_ATTRIBUTE_{attribute}")
-    status, value = cu.cuGraphKernelNodeGetAttribute(node, number)
-    check(status, f"{name}: reading the recording")
-    return value
-
-
-def _read_parameters(
-    function: int, addresses: int, ranges: Sequence[tuple[int, int]]
-) -> tuple[list[int], list[int], list[Patch]]:
-    """The parameters of a launch as words, their byte offsets, and the words that are addresses in ``ranges``."""
-    blob: list[int] = []
-    parameters: list[int] = []
-    patches: list[Patch] = []
-    sizes = driver.parameter_sizes(function)
-    if sizes is None:
-        raise PlatformError("replay=True needs a driver for CUDA 12.4 or later. Install one, or pass replay=False.")
-    for index, size in enumerate(sizes):
-        parameters.append(WORD_BYTES * len(blob))
-        address = ctypes.c_void_p.from_address(addresses + ctypes.sizeof(ctypes.c_void_p) * index).value or 0
-        data = ctypes.string_at(address, size).ljust(-(-size // WORD_BYTES) * WORD_BYTES, b"\0")
-        for at in range(0, len(data), WORD_BYTES):
-            word = int.from_bytes(data[at : at + WORD_BYTES], "little")
-            patch = _patch_for(word, len(blob), ranges) if at + WORD_BYTES <= size else None
-            if patch is not None:
-                patches.append(patch)
-            blob.append(word if patch is None else 0)
-    return blob, parameters, patches
-
-
-def _patch_for(word: int, index: int, ranges: Sequence[tuple[int, int]]) -> Patch | None:
-    for buffer, (start, size) in enumerate(ranges):
-        if start <= word < start + max(1, size):
-            return Patch(index, buffer, word - start)
-    return None
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        check(cu.cuStreamBeginCapture(stream, mode)[0], f"{name}: starting to record")
+        try:
+            yield int(stream)
+        finally:
+            status, graph = cu.cuStreamEndCapture(stream)
+        if int(status) != 0:
+            raise RecordingError(f"{name} could not be recorded: {status.name}. {_ADVICE}")
+        count = cu.cuGraphGetNodes(graph, 0)[-1]
+        cu.cuGraphDestroy(graph)
+        if count:
+            raise RecordingError(f"{name} did work on the stream that is no launch through Numba-CUDA. {_ADVICE}")
+    finally:
+        cu.cuStreamDestroy(stream)

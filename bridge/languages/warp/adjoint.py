@@ -61,8 +61,6 @@ def _gradients(
     passed = [*((p, extremes.get(p.name, array)) for p, array in zip(inputs, arrays, strict=True)), *pure]
     first_result = len(passed) + len(adjoints)
     adjoint_buffers = {p.name: first_result + index for index, (p, _) in enumerate(adjoints)}
-    if not adjoint_buffers:
-        return (None,) * len(inputs)
     call = planned.call(
         inputs=[p for p, _ in (*passed, *adjoints)],
         outputs=[p for p, _ in adjoints],

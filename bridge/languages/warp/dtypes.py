@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
@@ -9,11 +10,11 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import SignatureError
-from bridge.source.parsing import PARSING
 
-LOCK = PARSING
-"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. Warp expects one thread there,
-and parses source itself."""
+LOCK = threading.RLock()
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. Warp expects one thread there.
+It also parses source: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth mismatch") if the
+interpreter switches between two threads that are both in it."""
 
 MAX_DIMENSIONS = 4
 """The largest number of dimensions of a Warp array, and of a launch."""
@@ -44,21 +45,17 @@ def jaxtype_to_warptype(dtype: Any) -> Any:
             a ``TypeError``.
     """
     try:
-        name = jax.numpy.dtype(dtype).name
-    except TypeError as error:
-        raise _no_dtype(dtype) from error
-    if dtype is None:  # NumPy's default is float64
-        raise _no_dtype(dtype)
+        name = None if dtype is None else jax.numpy.dtype(dtype).name  # NumPy takes None for float64
+    except TypeError:
+        name = None
+    if name is None:
+        raise SignatureError(f"{dtype!r} is no dtype. Pass one such as jnp.float32.")
     if name not in SCALARS:
         raise SignatureError(
             f"Warp {wp.__version__} has no type for {name}, expected one of {', '.join(SCALARS)}. Convert the array "
             "first; pass a complex array as two real ones, or as one with a trailing dimension of 2."
         )
     return SCALARS[name]
-
-
-def _no_dtype(given: Any) -> SignatureError:
-    return SignatureError(f"{given!r} is no dtype. Pass one such as jnp.float32.")
 
 
 def jaxinfo_to_warpinfo(info: Any) -> Any:

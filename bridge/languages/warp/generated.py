@@ -11,21 +11,19 @@ import contextlib
 import copy
 import hashlib
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import warp as wp
 
-from bridge.languages.warp.declared_uses import declared_use
-from bridge.languages.warp.dtypes import LOCK
-from bridge.languages.warp.instances import withdraw
+from bridge.errors import KernelCompileError, SignatureError
+from bridge.languages.warp.dtypes import LOCK, element_type
+from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
+from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.parameters import is_array
-from bridge.languages.warp.refusals import failed, refused
-from bridge.languages.warp.settings import block_dim_on, settings_of
-from bridge.languages.warp.supported import internals
-from bridge.languages.warp.uses import Uses, uses_of
+from bridge.languages.warp.settings import block_dim_on, internals, settings_of
+from bridge.signature.array_types import Signature
+from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +34,19 @@ class Generated:
         kernel: A copy of the user's kernel, in a module of its own.
         source: The C++.
         digest: Identifies the machine code: equal in every process for equal code that is compiled in the same way.
-        opaque: Names of the functions in the source that their user wrote in C++.
-        declared: How some of them use arrays, by name, see :mod:`bridge.languages.warp.declared_uses`.
+        native: The functions in the source that their user wrote in C++, with the positions of the arguments that each
+            was declared to write to, see :mod:`bridge.languages.warp.inputs`.
     """
 
     kernel: wp.Kernel
     source: str = field(repr=False)
     digest: str
-    opaque: frozenset[str]
-    declared: Mapping[str, str]
+    native: Mapping[str, frozenset[int] | None]
 
-    def uses(self, *, backward: bool) -> Uses:
-        """What the kernel, or its adjoint, does with the memory of its arrays."""
+    def uses(self, *, backward: bool) -> dict[str, Uses]:
+        """What the kernel, or its adjoint, does with the memory of each of its arrays."""
         names = [argument.label for argument in self.kernel.adj.args if is_array(argument.type)]
-        return uses_of(self.source, names, self.opaque, self.declared, backward=backward)
+        return uses_of(self.source, names, self.native, backward=backward)
 
 
 def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Generated:
@@ -81,20 +78,31 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
             source = str(builder.codegen(platform))
             content = _content(source, private, [function.native_func for function in builder.functions])
         except Exception as error:
-            withdraw(kernel)
             raise refused(kernel, error) from error
-        own = [function for function in builder.functions if function.native_snippet is not None]
-        opaque = frozenset(function.native_func for function in own)
-        declared = {function.native_func: use for function in own if (use := declared_use(function)) is not None}
+        native = {f.native_func: declared_writes(f) for f in builder.functions if f.native_snippet is not None}
     identity = hashlib.sha256()
     for part in (wp.__version__, platform, str(threads), *settings, content):
         identity.update(len(part).to_bytes(8, "little") + part.encode("utf-8", "surrogatepass"))
     digest = identity.hexdigest()
     module.name = f"bridge_{re.sub(r'[^A-Za-z0-9_]', '_', kernel.key)[:_NAME_CHARACTERS]}_{digest}"
-    return Generated(private, source, digest, opaque, declared)
+    return Generated(private, source, digest, native)
 
 
 _NAME_CHARACTERS = 40  # of a kernel's name, in the name of a folder
+
+
+def _content(source: str, kernel: wp.Kernel, functions: Sequence[str]) -> str:
+    """The source without what differs between equal kernels: generated names, and places in the user's files.
+
+    Warp names a kernel by a hash of its text, and a function by the number of functions of its name before it.
+    """
+    lines = (line for line in source.splitlines() if not line.lstrip().startswith(("//", "#line")))
+    content = "\n".join(lines).replace(kernel.get_mangled_name(), kernel.key)
+    if not functions:
+        return content
+    numbers = {name: str(number) for number, name in enumerate(functions)}
+    names = re.compile(rf"\b(adj_)?({'|'.join(map(re.escape, numbers))})\b")
+    return names.sub(lambda match: f"{match[1] or ''}{match[2].rstrip('0123456789')}{numbers[match[2]]}", content)
 
 
 @contextlib.contextmanager
@@ -112,22 +120,10 @@ def loadable(made: Generated) -> wp.Kernel:
     return _in_module(made.kernel, _modules.setdefault(made.digest, made.kernel.module))
 
 
-def settle(made: Generated, kernel: wp.Kernel, platform: str, block_dim: int | None) -> None:
-    """Checks that a newly loaded kernel is the one that was generated, and keeps nothing of it but the machine code.
-
-    Warp generates the code again when it compiles. Another thread may have changed what the code depends on.
-
-    Raises:
-        KernelCompileError: The code has changed.
-    """
-    module = kernel.module
-    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block_dim_on(platform, block_dim))
-    module.mark_modified()
-    module._live_kernels.clear()
-    if generated(made.kernel, platform, block_dim).digest != made.digest:
-        del _modules[made.digest]
-        shutil.rmtree(folder, ignore_errors=True)
-        raise failed(kernel, "its code, or a setting of Warp, changed while it was compiled. Call it again.")
+def settle(kernel: wp.Kernel) -> None:
+    """Keeps nothing of a newly loaded kernel but the machine code."""
+    kernel.module.mark_modified()
+    kernel.module._live_kernels.clear()
 
 
 _modules: dict[str, wp.Module] = {}
@@ -144,15 +140,60 @@ def _in_module(kernel: wp.Kernel, module: wp.Module) -> wp.Kernel:
     return private
 
 
-def _content(source: str, kernel: wp.Kernel, functions: Sequence[str]) -> str:
-    """The source without what differs between equal kernels: generated names, and places in the user's files.
+def check_inputs(made: Generated, launch: WarpLaunch, signature: Signature) -> None:
+    """Checks that the code to run does not write to an input of which it gets no copy.
 
-    Warp names a kernel by a hash of its text, and a function by the number of functions of its name before it.
+    Raises:
+        KernelCompileError: It may, because it is not the code that the call was traced with.
     """
-    lines = (line for line in source.splitlines() if not line.lstrip().startswith(("//", "#line")))
-    content = "\n".join(lines).replace(kernel.get_mangled_name(), kernel.key)
-    if not functions:
-        return content
-    numbers = {name: str(number) for number, name in enumerate(functions)}
-    names = re.compile(rf"\b(adj_)?({'|'.join(map(re.escape, numbers))})\b")
-    return names.sub(lambda match: f"{match[1] or ''}{match[2].rstrip('0123456789')}{numbers[match[2]]}", content)
+    uses = made.uses(backward=launch.backward)
+    for argument, declared in zip(launch.arguments, made.kernel.adj.args, strict=True):
+        is_input = argument.shape is not None and argument.buffer < len(signature.inputs)
+        if is_input and not signature.inputs[argument.buffer].writable and not only_read(uses[declared.label]):
+            raise KernelCompileError(
+                f"{made.kernel.key} may write to {declared.label!r}, which its code did not when the call was traced: "
+                "a function, constant or setting has changed since. Trace the call again."
+            )
+
+
+def has_adjoint(kernel: wp.Kernel) -> bool:
+    """Whether Warp generates the adjoint of a kernel."""
+    options = {**kernel.module.options, **kernel.options}
+    return bool(options.get("enable_backward", True))
+
+
+def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple[int, ...]]]) -> wp.Kernel:
+    """The kernel itself, or the instance of a generic one.
+
+    Args:
+        kernel: The kernel.
+        types: For each parameter its dimensions (None for a value), scalar dtype, and the shape of its elements.
+
+    Raises:
+        SignatureError: The kernel does not take these types.
+    """
+    if not kernel.is_generic:
+        return kernel
+    elements = [(ndim, element_type(dtype, inner)) for ndim, dtype, inner in types]
+    with LOCK:
+        try:
+            return wp.overload(kernel, [e if ndim is None else wp.array(dtype=e, ndim=ndim) for ndim, e in elements])
+        except TypeError as error:
+            raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
+
+
+def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
+    """The error for a kernel that Warp cannot compile."""
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
+
+
+def refused(kernel: wp.Kernel, error: Exception) -> KernelCompileError:
+    """The error for a kernel that Warp refuses with ``error``, which names a JAX array if the kernel uses one."""
+    # A kernel may use an array in wp.static(...), which Python evaluates.
+    hint = array_hint(kernel.func) if "jax" in str(error) else ""
+    return failed(kernel, f"{type(error).__name__}: {error}{hint}")
+
+
+def _place(kernel: wp.Kernel) -> str:
+    code = kernel.func.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"

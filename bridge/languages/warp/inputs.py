@@ -1,86 +1,226 @@
-"""Keeps kernels from changing their inputs: decides which inputs a kernel gets as copies.
+"""Keeps kernels from changing their inputs: decides, from the C++ that Warp generates, which inputs are copied.
 
-JAX's arrays do not change, and others may use the memory of an input. The kernel gets the memory itself only if the
-generated code shows that nothing is written to it. Any other input shares its buffer with an extra result of the call,
-which is dropped. XLA then copies the input, unless nothing else uses it.
+A kernel gets the memory of an input itself if each statement that names the array only reads, and each statement that
+names what such a statement makes of it: a view, another name, the address of an element, a parameter of a function.
+Any other input shares its buffer with an extra result of the call, which is dropped. XLA then copies the input, unless
+nothing else uses it.
+
+Warp's own record of the arrays that a kernel writes to does not serve, in 1.13 to 1.19: it misses what is written
+through another name, ``wp.where``, a tile, a function in C++, or an array that a function returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import warp as wp
+from bridge.errors import SignatureError
+from bridge.languages.warp.parameters import Role, WarpParameter
 
-from bridge.errors import KernelCompileError, SignatureError
-from bridge.languages.warp.generated import Generated, generated
-from bridge.languages.warp.launch_spec import Spec
-from bridge.languages.warp.parameters import Parameter, Role
-from bridge.languages.warp.uses import Uses
-from bridge.signature.array_types import Signature
+Uses = frozenset[str]
+"""Names of Warp's functions that read or write the memory of an array."""
+
+UNKNOWN: Uses = frozenset({"?"})
+"""The use of an array by a statement that is not understood: it may do anything."""
+
+EXTREMES: Uses = frozenset({"atomic_max", "atomic_min"})
+"""Warp's functions that replace an element if another value is larger or smaller."""
+
+_READS: Uses = frozenset({
+    "load", "len", "lower_bound", "tile_load", "tile_load_indexed", "volume_sample_index", "sample_cdf",
+})  # fmt: skip
+_WRITES = ("array_store", "store", "atomic_", "tile_store", "tile_atomic_")  # beginnings; to the first argument
+_LEADS = frozenset(
+    {"address", "copy", "indexref", "select", "view", "where"}
+)  # the result leads to the memory of the arguments
+
+_writes_of: weakref.WeakKeyDictionary[Any, frozenset[int]] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class KernelUses:
-    """What a kernel and its adjoint do with the memory of their arrays, on any platform."""
+def declare_writes(function: Any, *names: str) -> Any:
+    """Says which of its arrays a ``warp.func_native`` writes to; without names it only reads.
 
-    forward: Uses
-    backward: Uses
-
-
-def kernel_uses(kernel: wp.Kernel, platforms: Sequence[str], block_dim: int | None) -> KernelUses:
-    """Reads the code that Warp generates from a kernel for each platform.
+    What a function in C++ does with an array does not show. So an input that it gets is copied, unless its author says
+    here that the function does not write to it.
 
     Args:
-        kernel: A kernel that is not generic.
-        platforms: JAX's names of the platforms.
-        block_dim: Threads of a block; None for Warp's default.
+        function: The function. Its result does not lead to the memory of an array. Its adjoint and its replay snippet
+            write to adjoint arrays only.
+        names: Its parameters that it writes to.
 
-    Raises:
-        KernelCompileError: Warp generates no code for any of the platforms.
+    Returns:
+        The function.
     """
-    found: KernelUses | None = None
-    refusal: KernelCompileError | None = None
-    for platform in platforms:
-        try:
-            made = generated(kernel, platform, block_dim)
-        except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
-            refusal = error
-            continue
-        here = KernelUses(made.uses(backward=False), made.uses(backward=True))
-        found = here if found is None else KernelUses(found.forward | here.forward, found.backward | here.backward)
-    if found is None:
-        assert refusal is not None
-        raise refusal
-    return found
+    parameters = list(getattr(function, "input_types", ()))
+    if getattr(function, "native_snippet", None) is None or not set(names) <= set(parameters):
+        raise TypeError(
+            f"declare_writes: got {function!r} and {names}, expected what warp.func_native returns and names among "
+            f"{parameters}."
+        )
+    _writes_of[function] = frozenset(map(parameters.index, names))
+    return function
 
 
-def check_not_written(kernel: wp.Kernel, parameters: Sequence[Parameter], uses: Uses) -> None:
+def declared_writes(function: Any) -> frozenset[int] | None:
+    """Positions of the arguments that a function in C++ writes to; None if that was not declared."""
+    return _writes_of.get(function)
+
+
+def only_read(uses: Uses) -> bool:
+    """Whether it is certain that nothing is written to an array."""
+    return uses <= _READS
+
+
+def check_not_written(name: str, parameters: Sequence[WarpParameter], uses: Mapping[str, Uses]) -> None:
     """Refuses a kernel that certainly writes to an input, whose author expects the values somewhere.
 
     Raises:
         SignatureError: It does.
     """
     for parameter in parameters:
-        if parameter.is_array and parameter.role is Role.INPUT and uses.written(parameter.name):
+        if parameter.role is Role.INPUT and any(use.startswith(_WRITES) for use in uses.get(parameter.name, ())):
             raise SignatureError(
-                f"{kernel.key}({', '.join(each.name for each in parameters)}): the kernel writes to its input "
+                f"{name}({', '.join(each.name for each in parameters)}): the kernel writes to its input "
                 f"{parameter.name!r}, but JAX's arrays do not change. Name it in in_out_argnames=[{parameter.name!r}] "
                 "and count it in num_outputs, or put it among the outputs."
             )
 
 
-def check_inputs(made: Generated, spec: Spec, signature: Signature) -> None:
-    """Checks that the code to run does not write to an input of which it gets no copy.
+def uses_of(
+    source: str, arrays: Sequence[str], native: Mapping[str, frozenset[int] | None], *, backward: bool
+) -> dict[str, Uses]:
+    """What the kernel in a source, or its adjoint, does with the memory of each array.
 
-    Raises:
-        KernelCompileError: It may, because it is not the code that the call was traced with.
+    Args:
+        source: The C++ of a kernel and of the functions that it calls.
+        arrays: Names of the kernel's parameters that are arrays.
+        native: The functions that their user wrote in C++, with what :func:`declared_writes` gives for each.
+        backward: Look at the adjoint.
     """
-    uses = made.uses(backward=spec.backward)
-    for argument, declared in zip(spec.arguments, made.kernel.adj.args, strict=True):
-        is_input = argument.shape is not None and argument.buffer < len(signature.inputs)
-        if is_input and not signature.inputs[argument.buffer].writable and not uses.unwritten(declared.label):
-            raise KernelCompileError(
-                f"{made.kernel.key} may write to {declared.label!r}, which its code did not when the call was traced: "
-                "a function, constant or setting has changed since. Trace the call again."
-            )
+    functions: dict[str, _SourceFunction | None] = {}
+    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("//"))
+    _, *definitions = _DEFINITION.split(code)
+    for name, parameters, body in zip(*(definitions[start::3] for start in range(3)), strict=True):
+        opaque = name in functions or _forward_of(name) in native
+        functions[name] = None if opaque else _SourceFunction(parameters, body)
+    end = "_kernel_backward" if backward else "_kernel_forward"
+    kernels = [function for name, function in functions.items() if name.endswith(end)]
+    if len(kernels) != 1 or kernels[0] is None:
+        return dict.fromkeys(arrays, UNKNOWN)
+    walk, kernel = _MemoryWalk(functions, native), kernels[0]
+    return {
+        array: walk.follow(kernel, f"var_{array}")[0] if f"var_{array}" in kernel.parameters else UNKNOWN
+        for array in arrays
+    }
+
+
+# The forms of the definitions and statements that Warp generates.
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DEFINITION = re.compile(  # up to the body; what follows the body mentions no variables
+    r"^(?:[^\n(){};#/]|\w\([\d, ]*\) )*?\b(\w+)\(\s*([^(){};]*?)\)\n\{\n", re.MULTILINE
+)
+_KERNEL_ARGUMENT = r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? (var_\w+) = _wp_args->\w+;"  # on the CPU
+_DECLARATION = r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? \w+(?: = \{\})?;"
+_NEUTRAL = re.compile(rf"{_KERNEL_ARGUMENT}|{_DECLARATION}|\w+ = &\(\w+\.(?:shape|strides|ndim)\);")
+_COPY = re.compile(r"(?:(return)|(\w+) =) (\w+);")
+_ELEMENT = re.compile(r"(\w+) = &\(wp::index\([\w, ]*\)\);")
+_CALL = re.compile(r"(?:(\w+) = )?(wp::)?(\w+)(?:<[^()]*>)?\((.*)\);")
+
+_FoundUses = tuple[Uses, set[str]]
+"""The uses of some memory, and the variables that lead to it, ``return`` for the result of a function."""
+
+
+class _SourceFunction:
+    """A function of the source: its parameters, and its statements with the names in each."""
+
+    def __init__(self, parameters: str, body: str):
+        given = (part for part in re.split(r",\s*\n", parameters) if part.strip())
+        self.parameters = [_NAME.findall(part)[-1] for part in given] + re.findall(_KERNEL_ARGUMENT, body)
+        self.statements = [(text.strip(), set(_NAME.findall(text))) for text in body.splitlines()]
+
+
+class _MemoryWalk:
+    """Follows the memory of an array through the functions of a source."""
+
+    def __init__(self, functions: Mapping[str, _SourceFunction | None], native: Mapping[str, frozenset[int] | None]):
+        self._functions, self._native = functions, native
+        self._known: dict[tuple[str, int], _FoundUses] = {}
+
+    def follow(self, function: _SourceFunction, variable: str) -> _FoundUses:
+        """What a function does with the memory that one of its variables leads to at the start."""
+        uses, reached, before = frozenset[str](), {variable}, 0
+        while len(reached) > before:
+            before = len(reached)
+            for text, names in function.statements:
+                if names & reached:
+                    more, leads = self._statement(text, reached)
+                    uses, reached = uses | more, reached | leads
+        return uses, reached
+
+    def _statement(self, text: str, reached: set[str]) -> _FoundUses:
+        if match := _COPY.fullmatch(text):
+            return frozenset(), {match[1] or match[2]} if match[3] in reached else set()
+        if _NEUTRAL.fullmatch(text):
+            return frozenset(), set()
+        if match := _ELEMENT.fullmatch(text):
+            return frozenset(), {match[1]}
+        match = _CALL.fullmatch(text)
+        if match is None:
+            return UNKNOWN, set()
+        target, of_warp, name, arguments = match[1], match[2], match[3], _split(match[4])
+        leading = [index for index, each in enumerate(arguments) if reached & set(_NAME.findall(each))]
+        if not leading:  # the target gets another value
+            return frozenset(), set()
+        if of_warp and name.startswith(_WRITES) and leading == [0]:
+            return frozenset({name}), set()
+        if any(arguments[index] not in reached for index in leading):  # an expression
+            return UNKNOWN, set()
+        if not of_warp:
+            return self._call(name, target, arguments, leading)
+        if target and name in _READS:
+            return frozenset({name}), set()
+        if target and name in _LEADS:
+            return frozenset(), {target}
+        if name == "assign" and len(arguments) == 2 and _NAME.fullmatch(arguments[0]):
+            return frozenset(), {arguments[0]}
+        # Warp's adjoints read the arrays of the forward launch, and write to adjoints.
+        return (frozenset() if name.startswith("adj_") and not target else UNKNOWN), set()
+
+    def _call(self, name: str, target: str | None, arguments: Sequence[str], leading: Sequence[int]) -> _FoundUses:
+        """The call of a function of the source, some of whose arguments lead to the memory."""
+        forward = _forward_of(name)
+        if (written := self._native.get(forward)) is not None:
+            return frozenset("store" if i in written and name == forward else "load" for i in leading), set()
+        function = self._functions.get(name)
+        if function is None or len(function.parameters) != len(arguments):
+            return UNKNOWN, set()
+        outside = {"return": target, **dict(zip(function.parameters, arguments, strict=True))}
+        uses, reached = frozenset[str](), set[str | None]()
+        for index in leading:
+            if (name, index) not in self._known:
+                self._known[name, index] = UNKNOWN, set()  # a function that calls itself
+                self._known[name, index] = self.follow(function, function.parameters[index])
+            more, inside = self._known[name, index]
+            uses |= more
+            reached |= {outside[variable] for variable in inside & outside.keys()}
+        leads = {each for each in reached if each is not None}
+        return (uses if all(map(_NAME.fullmatch, leads)) else UNKNOWN), leads
+
+
+def _forward_of(name: str) -> str:
+    """The function that a function of this name differentiates or repeats, or is."""
+    return name.removeprefix("adj_").removeprefix("replay_")
+
+
+def _split(text: str) -> list[str]:
+    """The arguments in a text: the parts between the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]

@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from bridge.ffi.native.abi import WORD_BYTES
 from bridge.languages.warp.dtypes import numpy_dtype
-from bridge.languages.warp.generated import Generated, generating, loadable, settle
-from bridge.languages.warp.instances import withdraw
-from bridge.languages.warp.launch_spec import Argument, Spec
-from bridge.languages.warp.refusals import failed, refused
-from bridge.languages.warp.supported import unknown_launches
+from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
+from bridge.languages.warp.launches import WarpArgument, WarpLaunch
+from bridge.languages.warp.settings import block_dim_on, unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedLaunch:
     """A recorded launch.
 
     Attributes:
@@ -33,76 +32,74 @@ class Packed:
         hooks: Warp's facts about the machine code.
         block_dim: Threads of a block.
         entry: Address of the machine code: a C function, or a CUDA function handle.
-        bounds: The launch bounds in memory.
-        arguments: The memory of each argument: first of the forward launch, then of the adjoint.
-        types: Their ctypes types.
-        patches: Argument, byte within it, and buffer, of each address to fill in.
-        backward: Whether it launches the adjoint.
+        content: The memory that the machine code gets, as words: the launch bounds, a C struct of the arguments, and
+            for an adjoint a second struct, of the adjoints of the arguments.
+        structs: Where each struct starts, in bytes.
+        offsets: Where each argument starts, in bytes.
+        patches: Word of the memory, and buffer, of each address to fill in.
     """
 
     module_exec: Any
     hooks: Any
     block_dim: int
     entry: int
-    bounds: bytes
-    arguments: tuple[bytes, ...]
-    types: tuple[Any, ...]
-    patches: tuple[tuple[int, int, int], ...]
-    backward: bool
+    content: tuple[int, ...]
+    structs: tuple[int, ...]
+    offsets: tuple[int, ...]
+    patches: tuple[tuple[int, int], ...]
 
 
-def pack(made: Generated, spec: Spec, device: Any) -> Packed | None:
+def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> PackedLaunch | None:
     """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
 
     Args:
         made: The kernel and its code.
-        spec: The launch.
+        launch: The launch.
+        platform: JAX's name of the platform.
         device: Warp's device.
 
     Raises:
         KernelCompileError: Warp cannot compile the kernel.
         AbiError: This module does not understand Warp's record.
     """
-    if 0 in spec.dims:
+    if 0 in launch.dims:
         return None
-    kernel = made.kernel
-    arguments = list(zip(spec.arguments, kernel.adj.args, strict=True))
+    arguments = list(zip(launch.arguments, made.kernel.adj.args, strict=True))
     values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
-    adjoints: list[Any] = []
-    if spec.backward:
-        adjoints = [
-            None if argument.adjoint is None else _value(argument, declared.type, len(arguments) + index, device)
-            for index, (argument, declared) in enumerate(arguments)
-        ]
-    block_dim: dict[str, Any] = {} if spec.block_dim is None else {"block_dim": spec.block_dim}
+    adjoints = [
+        None if argument.adjoint is None else _value(argument, declared.type, len(arguments) + index, device)
+        for index, (argument, declared) in enumerate(arguments)
+    ]
     with generating():
         kernel = loadable(made)
         try:
-            launch = wp.launch(
+            recorded = wp.launch(
                 kernel,
-                dim=spec.dims,
+                dim=launch.dims,
                 inputs=values,
-                adj_inputs=adjoints,
+                adj_inputs=adjoints if launch.backward else [],
                 device=device,
-                adjoint=spec.backward,
+                adjoint=launch.backward,
                 record_tape=False,
                 record_cmd=True,
-                **block_dim,
+                block_dim=block_dim_on(platform, launch.block_dim),
             )
         except Exception as error:
-            withdraw(kernel)
             raise refused(kernel, error) from error
-        if launch is None:
+        if recorded is None:
             raise failed(kernel, "its module failed to build before; see the messages of Warp")
-        settle(made, kernel, "cpu" if launch.device.is_cpu else "cuda", spec.block_dim)
-    return _read(kernel, spec, launch)
+        settle(kernel)
+    try:
+        return _read(kernel, launch, recorded)
+    except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
+        raise unknown_launches(f"a recorded launch has other contents ({error})") from error
 
 
 def _address(index: int) -> int:
     return _ADDRESS_STEP * (index + 1)
 
 
-def _value(argument: Argument, annotation: Any, index: int, device: Any) -> Any:
+def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:
     """The value to pass to ``warp.launch`` for an argument."""
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
@@ -111,39 +108,40 @@ def _value(argument: Argument, annotation: Any, index: int, device: Any) -> Any:
     return np.frombuffer(argument.value, numpy_dtype(argument.dtype)).item()
 
 
-def _read(kernel: wp.Kernel, spec: Spec, launch: Any) -> Packed:
-    try:
-        bounds, *arguments = launch.params
-        function = launch.hooks.backward if spec.backward else launch.hooks.forward
-        entry = ctypes.cast(function, ctypes.c_void_p).value
-    except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
-        raise unknown_launches(f"a recorded launch has other contents ({error})") from error
-    count = len(spec.arguments)
-    if len(arguments) != count * (2 if spec.backward else 1) or entry is None:
+def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:
+    bounds, *arguments = recorded.params
+    function = recorded.hooks.backward if launch.backward else recorded.hooks.forward
+    entry = ctypes.cast(function, ctypes.c_void_p).value
+    count = len(launch.arguments)
+    if len(arguments) != count * (2 if launch.backward else 1) or entry is None:
         raise unknown_launches(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
+    content, structs, offsets = bytes(bounds), [], []
+    for start in range(0, len(arguments), count):
+        fields = [(f"argument{index}", type(each)) for index, each in enumerate(arguments[start : start + count])]
+        struct: Any = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+        content += bytes(-len(content) % 16)
+        structs.append(len(content))
+        offsets += [len(content) + getattr(struct, name).offset for name, _ in fields]
+        content += bytes(struct(*arguments[start : start + count]))
     patches = []
     for index, argument in enumerate(arguments):
-        about = spec.arguments[index % count]
-        is_adjoint = index >= count
-        if about.shape is None or (is_adjoint and about.adjoint is None):
+        about = launch.arguments[index % count]
+        buffer = about.buffer if index < count else about.adjoint
+        if about.shape is None or buffer is None:
             continue
-        expected = _address(index) if np.prod(about.shape) else None
-        if expected is not None and argument.data != expected:
+        if np.prod(about.shape) and argument.data != _address(index):
             raise unknown_launches(f"argument {index} of {kernel.key} does not hold the address of its array")
-        buffer = about.adjoint if is_adjoint else about.buffer
-        assert buffer is not None
-        patches.append((index, type(argument).data.offset, buffer))
-        if not is_adjoint and about.adjoint is not None:
+        patches.append((offsets[index] + type(argument).data.offset, buffer))
+        if index < count and about.adjoint is not None:
             # A store clears the adjoint of the element it overwrites only if the array has the address of its gradient.
-            patches.append((index, type(argument).grad.offset, about.adjoint))
-    return Packed(
-        module_exec=launch.module_exec,
-        hooks=launch.hooks,
-        block_dim=int(launch.block_dim),
+            patches.append((offsets[index] + type(argument).grad.offset, about.adjoint))
+    return PackedLaunch(
+        module_exec=recorded.module_exec,
+        hooks=recorded.hooks,
+        block_dim=int(recorded.block_dim),
         entry=int(entry),
-        bounds=bytes(bounds),
-        arguments=tuple(map(bytes, arguments)),
-        types=tuple(map(type, arguments)),
-        patches=tuple(patches),
-        backward=spec.backward,
+        content=tuple(np.frombuffer(content + bytes(-len(content) % WORD_BYTES), np.int64).tolist()),
+        structs=tuple(structs),
+        offsets=tuple(offsets),
+        patches=tuple((byte // WORD_BYTES, buffer) for byte, buffer in patches),
     )

@@ -1,11 +1,11 @@
-"""Reads the parameters of a Warp kernel from its annotations."""
+"""Reads the parameters of a Warp kernel from its annotations, and completes their types with the arrays of a call."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any
 
 import warp as wp
 
@@ -22,7 +22,7 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class WarpParameter:
     """One parameter of a kernel.
 
     Attributes:
@@ -55,7 +55,7 @@ class Parameter:
         return f"{self.name!r} ({self.dtype or 'any dtype'}, {dimensions}{inner})"
 
 
-def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[str]) -> tuple[Parameter, ...]:
+def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[str]) -> tuple[WarpParameter, ...]:
     """The parameters of a kernel: inputs and in/out arguments first, then outputs.
 
     Args:
@@ -69,31 +69,22 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
     """
     names = [arg.label for arg in kernel.adj.args]
     signature = f"{kernel.key}({', '.join(names)})"
-    if isinstance(output_count, bool) or not hasattr(output_count, "__index__") or output_count < 1:
+    counted = hasattr(output_count, "__index__") and not isinstance(output_count, bool)
+    if not counted or not max(1, len(in_out_names)) <= output_count <= len(names):
         raise SignatureError(
-            f"{signature}: num_outputs is {output_count!r}, expected an integer of at least 1: a kernel returns its "
-            "results through arrays."
-        )
-    unknown = [name for name in in_out_names if name not in names]
-    if unknown or len(set(in_out_names)) != len(in_out_names):
-        raise SignatureError(
-            f"{signature}: in_out_argnames is {list(in_out_names)}, expected different names of its parameters."
+            f"{signature}: num_outputs is {output_count!r} with {len(in_out_names)} in/out arguments, expected an "
+            f"integer between {max(1, len(in_out_names))} and {len(names)}. It counts in/out arguments too."
         )
     pure = output_count - len(in_out_names)
-    if pure < 0 or output_count > len(names):
-        raise SignatureError(
-            f"{signature}: num_outputs is {output_count} with {len(in_out_names)} in/out arguments, expected between "
-            f"{max(1, len(in_out_names))} and {len(names)}. It counts in/out arguments too."
-        )
     first_output = len(names) - pure
+    if set(in_out_names) - set(names[:first_output]) or len(set(in_out_names)) != len(in_out_names):
+        raise SignatureError(
+            f"{signature}: in_out_argnames is {list(in_out_names)}, expected different names among the parameters "
+            f"before the {pure} outputs: {names[:first_output]}. They must not contain duplicate names."
+        )
     parameters = []
     for index, arg in enumerate(kernel.adj.args):
         role = Role.OUTPUT if index >= first_output else Role.IN_OUT if arg.label in in_out_names else Role.INPUT
-        if role is Role.OUTPUT and arg.label in in_out_names:
-            raise SignatureError(
-                f"{signature}: the in/out argument {arg.label!r} lies among the last {pure} parameters, which are "
-                "outputs. In the kernel, put in/out arguments before outputs; num_outputs counts both."
-            )
         parameter = _parameter(kernel, arg.label, arg.type, role)
         if role is not Role.INPUT and not parameter.is_array:
             raise SignatureError(
@@ -104,19 +95,71 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
     return tuple(parameters)
 
 
-def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> Parameter:
+def concrete(
+    kernel: wp.Kernel, parameters: Sequence[WarpParameter], arrays: Sequence[Any]
+) -> tuple[WarpParameter, ...]:
+    """The parameters of a call. The parameters of a generic kernel take their types from the arrays.
+
+    Outputs and values take the dtype of the first array whose type the kernel leaves open.
+
+    Args:
+        kernel: The kernel.
+        parameters: Its parameters.
+        arrays: Types (shape and dtype) of the arrays passed, one for each array that is not an output.
+
+    Raises:
+        SignatureError: An array has a dtype or shape that the parameter does not take.
+    """
+    given = iter(arrays)
+    result: list[WarpParameter] = []
+    open_type: WarpParameter | None = None
+    for parameter in parameters:
+        if parameter.role is not Role.OUTPUT and parameter.is_array:
+            open_here = parameter.dtype is None
+            parameter = _typed(kernel, parameter, next(given))
+            open_type = open_type or (parameter if open_here else None)
+        elif parameter.dtype is None:
+            if open_type is None:
+                raise SignatureError(
+                    f"{kernel.key}: the type of {parameter.name!r} is open and no array before it determines it. "
+                    "Annotate it, or instantiate the kernel with warp.overload."
+                )
+            inner = open_type.inner if parameter.is_array else ()
+            parameter = replace(parameter, dtype=open_type.dtype, inner=inner)
+        result.append(parameter)
+    return tuple(result)
+
+
+def _typed(kernel: wp.Kernel, parameter: WarpParameter, array: Any) -> WarpParameter:
+    """The parameter with the type of the array that is passed for it, which has to fit."""
+    assert parameter.ndim is not None
+    name, inner = array.dtype.name, tuple(array.shape[parameter.ndim :])
+    if parameter.dtype is None and name in NAMES.values() and len(inner) <= 2 and 0 not in inner:
+        fitting = replace(parameter, dtype=name, inner=inner)
+    else:
+        fitting = parameter
+    if len(array.shape) < parameter.ndim or name != fitting.dtype or inner != fitting.inner:
+        raise SignatureError(
+            f"{kernel.key}: {array.dtype}{list(array.shape)} was passed for {parameter}. Convert or reshape it first"
+            + ("; with x64 disabled JAX has no 64-bit types." if str(parameter.dtype).endswith("64") else ".")
+        )
+    return fitting
+
+
+def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> WarpParameter:
     array = is_array(annotation)
     element = annotation.dtype if array else annotation
     ndim = int(annotation.ndim) if array else None
     if element in NAMES:
-        return Parameter(name, role, ndim, NAMES[element], ())
+        return WarpParameter(name, role, ndim, NAMES[element], ())
     scalar = getattr(element, "_wp_scalar_type_", None)
     if scalar in NAMES and all(element._shape_):  # an extent that is left open is 0
-        return Parameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
+        return WarpParameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
     if element in _OPEN or hasattr(element, "_wp_scalar_type_"):
-        return Parameter(name, role, ndim, None, None)
+        return WarpParameter(name, role, ndim, None, None)
+    kind = getattr(element, "key", None) or getattr(annotation, "__name__", None) or type(annotation).__name__
     raise KernelTypeError(
-        f"{kernel.key}: parameter {name!r} is a {_described(annotation)}, which no JAX value can be. Expected an array "
+        f"{kernel.key}: parameter {name!r} is of the type {kind}, which no JAX value has. Expected an array "
         "(warp.array) of scalars, vectors or matrices, or such a value; pass the fields of a struct as parameters of "
         "their own."
     )
@@ -129,16 +172,3 @@ _OPEN = (Any, wp.Scalar, wp.Float, wp.Int)
 def is_array(annotation: Any) -> bool:
     """Whether an annotation declares a regular array; it may be written ``warp.array[float]``."""
     return isinstance(annotation, wp.array) or getattr(annotation, "_concrete_cls", None) is wp.array
-
-
-def _is_struct(annotation: Any) -> TypeGuard[Any]:
-    """Whether ``warp.struct`` made an annotation. Warp does not export the type of such classes."""
-    return hasattr(annotation, "native_name") and hasattr(annotation, "key")
-
-
-def _described(annotation: Any) -> str:
-    if _is_struct(annotation):
-        return f"struct {annotation.key}"
-    if _is_struct(element := getattr(annotation, "dtype", None)):
-        return f"array of the struct {element.key}"
-    return getattr(annotation, "__name__", None) or type(annotation).__name__

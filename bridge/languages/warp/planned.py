@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +12,17 @@ import jax
 import warp as wp
 
 from bridge.debug.checking import kernel_checks
-from bridge.errors import LaunchError, SignatureError
-from bridge.ffi.kernel_call import Call, Checks, bind
-from bridge.languages.native_code import NativeCode
-from bridge.languages.warp.concrete import concrete
+from bridge.errors import KernelCompileError, LaunchError, SignatureError
+from bridge.ffi.kernel_call import Checks, bind
+from bridge.languages.definitions import KernelCall
 from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
-from bridge.languages.warp.inputs import KernelUses, check_not_written, kernel_uses
-from bridge.languages.warp.instances import instantiated
-from bridge.languages.warp.launch_spec import Argument, Spec
-from bridge.languages.warp.parameters import Parameter, Role
-from bridge.languages.warp.static_values import Static
+from bridge.languages.warp.generated import Generated, generated, instantiated
+from bridge.languages.warp.inputs import EXTREMES, Uses, check_not_written, only_read
+from bridge.languages.warp.launches import WarpArgument, WarpLaunch
+from bridge.languages.warp.parameters import Role, WarpParameter, concrete
 from bridge.languages.warp.warp_language import LANGUAGE, define
-from bridge.languages.warp.wrapper_options import Dims, Options, OutputDims
-from bridge.signature.array_types import Signature, check_known_shapes
-from bridge.signature.outputs import Outputs
+from bridge.languages.warp.wrapper_options import Dims, StaticValue, WrapperOptions
+from bridge.signature.array_types import Outputs, Signature, check_known_shapes
 
 
 @dataclass(frozen=True)
@@ -38,52 +36,61 @@ class Planned:
         values: The memory of each parameter that is a value, by name.
         shapes: The shape of each array parameter, by name, without the dimensions of its elements.
         dims: Threads along each dimension.
-        uses: What the kernel does with the memory of its arrays.
+        codes: The code of the kernel for each platform that Warp generates it for.
         checks: The checks to make when the kernel or its adjoint runs.
     """
 
-    options: Options
+    options: WrapperOptions
     kernel: wp.Kernel
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[WarpParameter, ...]
     values: Mapping[str, bytes]
     shapes: Mapping[str, Dims]
     dims: Dims
-    uses: KernelUses
+    codes: tuple[Generated, ...]
     checks: Checks | None
 
-    def arrays(self, *roles: Role) -> list[Parameter]:
+    def arrays(self, *roles: Role) -> list[WarpParameter]:
         """The array parameters of these roles, in order."""
         return [parameter for parameter in self.parameters if parameter.is_array and parameter.role in roles]
+
+    @functools.cached_property
+    def uses(self) -> dict[str, Uses]:
+        """What the kernel does with the memory of each of its arrays, on any platform."""
+        return self._uses(backward=False)
+
+    def _uses(self, *, backward: bool) -> dict[str, Uses]:
+        of_platforms = [code.uses(backward=backward) for code in self.codes]
+        return {name: frozenset[str]().union(*(uses[name] for uses in of_platforms)) for name in self.shapes}
 
     @property
     def extremes(self) -> frozenset[str]:
         """In/out arguments that the kernel uses only for maxima or minima."""
         names = [parameter.name for parameter in self.arrays(Role.IN_OUT)]
-        return frozenset(name for name in names if self.uses.forward.extreme(name))
+        return frozenset(name for name in names if self.uses[name] and self.uses[name] <= EXTREMES)
 
     @property
-    def inputs(self) -> list[Parameter]:
+    def inputs(self) -> list[WarpParameter]:
         """The arrays that the caller passes."""
         return self.arrays(Role.INPUT, Role.IN_OUT)
 
     @property
-    def outputs(self) -> list[Parameter]:
+    def outputs(self) -> list[WarpParameter]:
         """The arrays that the caller receives."""
         return self.arrays(Role.IN_OUT, Role.OUTPUT)
 
-    def result(self, parameter: Parameter) -> jax.ShapeDtypeStruct:
+    def result(self, parameter: WarpParameter) -> jax.ShapeDtypeStruct:
         """Shape and dtype of an array parameter as JAX sees it."""
         shape = (*self.shapes[parameter.name], *(parameter.inner or ()))
         return jax.ShapeDtypeStruct(shape, numpy_dtype(str(parameter.dtype)))
 
     def call(
         self,
-        inputs: Sequence[Parameter],
-        outputs: Sequence[Parameter],
+        inputs: Sequence[WarpParameter],
+        outputs: Sequence[WarpParameter],
         buffers: Mapping[str, int],
         aliases: Sequence[tuple[int, int]],
         adjoints: Mapping[str, int] | None = None,
-    ) -> Call:
+    ) -> KernelCall:
         """The call that launches the kernel, or its adjoint. Results for the copies of inputs follow the others.
 
         Args:
@@ -94,7 +101,7 @@ class Planned:
             adjoints: The buffers of the adjoints, by parameter. If given, the call launches the adjoint.
         """
         arguments = tuple(
-            Argument(
+            WarpArgument(
                 dtype=str(parameter.dtype),
                 inner=parameter.inner or (),
                 shape=self.shapes[parameter.name],
@@ -102,15 +109,15 @@ class Planned:
                 adjoint=(adjoints or {}).get(parameter.name),
             )
             if parameter.is_array
-            else Argument(str(parameter.dtype), parameter.inner or (), value=self.values[parameter.name])
+            else WarpArgument(str(parameter.dtype), parameter.inner or (), value=self.values[parameter.name])
             for parameter in self.parameters
         )
-        uses = self.uses.forward if adjoints is None else self.uses.backward
+        uses = self.uses if adjoints is None else self._uses(backward=True)
         shared = {index for index, _ in aliases}
-        copied = [index for index, p in enumerate(inputs) if index not in shared and not uses.unwritten(p.name)]
+        copied = [index for index, p in enumerate(inputs) if index not in shared and not only_read(uses[p.name])]
         results = [self.result(parameter) for parameter in (*outputs, *(inputs[index] for index in copied))]
         aliases = [*aliases, *((index, len(outputs) + number) for number, index in enumerate(copied))]
-        spec = Spec(
+        launch = WarpLaunch(
             dims=self.dims,
             block_dim=self.options.block_dim,
             backward=adjoints is not None,
@@ -119,9 +126,14 @@ class Planned:
         name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
         writable = {index for index, _ in aliases}
         signature = Signature.of(name, [self.result(p) for p in inputs], results, writable, with_extents=True)
-        return Call(
+        definition = define(self.options.kernel)
+        return KernelCall(
             name=name,
-            code=NativeCode(LANGUAGE, define(self.options.kernel), spec, signature),
+            language=LANGUAGE,
+            definition=definition,
+            options=launch,
+            signature=signature,
+            settings=LANGUAGE.settings(definition),
             outputs=tuple((result.shape, result.dtype) for result in results),
             aliases=tuple(aliases),
             vmap_method=self.options.vmap_method,
@@ -131,7 +143,7 @@ class Planned:
             checks=self.checks,
         )
 
-    def forward_call(self) -> Call:
+    def forward_call(self) -> KernelCall:
         """The call that takes the input arrays and gives in/out arguments and outputs, in order."""
         inputs, outputs = self.inputs, self.outputs
         buffers = {p.name: index for index, p in enumerate(inputs)}
@@ -146,7 +158,7 @@ class Planned:
         return bind(self.forward_call(), *arrays)[: len(self.outputs)]
 
 
-def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]) -> Planned:
+def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: Sequence[Any]) -> Planned:
     """Plans a call for the types of its arrays.
 
     Args:
@@ -166,8 +178,6 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
     values = {p.name: next(given).as_type(kernel, p) for p in parameters if not p.is_array}
     inputs = [p for p in parameters if p.is_array and p.role is not Role.OUTPUT]
     check_known_shapes(arrays, kernel.key)
-    for parameter, array in zip(inputs, arrays, strict=True):
-        _check_extents(kernel.key, parameter, array.shape)
     shapes = {p.name: tuple(a.shape[: p.ndim]) for p, a in zip(inputs, arrays, strict=True)}
     dims = options.launch_dims
     if dims is None:
@@ -175,40 +185,68 @@ def plan_call(options: Options, statics: Sequence[Static], arrays: Sequence[Any]
             raise LaunchError(f"{kernel.key}: it takes no array whose shape could be launched over. Pass launch_dims.")
         dims = shapes[inputs[0].name]
     outputs = [p for p in parameters if p.role is Role.OUTPUT]
-    shapes |= {p.name: _output_shape(kernel, p, options.output_dims, dims) for p in outputs}
+    shapes |= {p.name: _output_shape(options, p, dims, shapes[inputs[0].name] if inputs else ()) for p in outputs}
+    for parameter in (*inputs, *outputs):
+        _check_extents(kernel.key, parameter, shapes[parameter.name])
     if 0 in dims and any(math.prod(shapes[p.name]) for p in outputs):
         raise LaunchError(
             f"{kernel.key}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
             "at least one thread, or declare empty outputs."
         )
-    types = [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters]
-    instance = instantiated(kernel, types)
-    uses = kernel_uses(instance, tuple(LANGUAGE.platforms), options.block_dim)
-    check_not_written(kernel, parameters, uses.forward)
-    planned = Planned(options, instance, parameters, values, shapes, dims, uses, kernel_checks())
+    instance = instantiated(kernel, [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters])
+    codes = _generated_anywhere(instance, options.block_dim)
+    planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
+    check_not_written(kernel.key, parameters, planned.uses)
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
 
 
-def _output_shape(kernel: wp.Kernel, parameter: Parameter, output_dims: OutputDims, dims: Dims) -> Dims:
+def _generated_anywhere(kernel: wp.Kernel, block_dim: int | None) -> tuple[Generated, ...]:
+    """The code of a kernel for each platform that Warp can generate it for.
+
+    Raises:
+        KernelCompileError: There is none.
+    """
+    codes, refusal = [], None
+    for platform in LANGUAGE.platforms:
+        try:
+            codes.append(generated(kernel, platform, block_dim))
+        except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
+            refusal = error
+    if refusal is not None and not codes:
+        raise refusal
+    return tuple(codes)
+
+
+def _output_shape(options: WrapperOptions, parameter: WarpParameter, dims: Dims, first: Dims) -> Dims:
     """The shape of an output in elements; ``output_dims`` may give the extents of each element as well."""
-    named = dict(output_dims) if output_dims and isinstance(output_dims[0], tuple) else None
-    shape: Any = named[parameter.name] if named is not None else dims if output_dims is None else output_dims
+    given, name = options.output_dims, parameter.name
+    default = first if options.backward_asked and len(first) == parameter.ndim else dims
+    shape = default if given is None else dict(given)[name]
     assert parameter.ndim is not None
     outer, inner = shape[: parameter.ndim], shape[parameter.ndim :]
     if len(outer) != parameter.ndim or (inner and inner != parameter.inner):
-        source = "the launch dimensions, since output_dims is not given" if output_dims is None else "output_dims"
+        source = "the launch dimensions, since output_dims is not given" if given is None else "output_dims"
         raise SignatureError(
-            f"{kernel.key}: the output {parameter} got the shape {shape} from {source}. Pass "
-            f"output_dims={{{parameter.name!r}: (...)}} with {parameter.ndim} extents"
+            f"{options.kernel.key}: the output {parameter} got the shape {shape} from {source}. Pass "
+            f"output_dims={{{name!r}: (...)}} with {parameter.ndim} extents"
             + (f", or with those of each element after them: {parameter.inner}." if parameter.inner else ".")
         )
-    _check_extents(kernel.key, parameter, outer)
     return tuple(outer)
 
 
-def _check_extents(name: str, parameter: Parameter, shape: Sequence[int]) -> None:
-    if max(shape, default=0) > MAX_EXTENT:
-        raise SignatureError(
-            f"{name}: {parameter} got the shape {list(shape)}, expected extents of at most {MAX_EXTENT}."
-        )
+def _check_extents(name: str, parameter: WarpParameter, shape: Dims) -> None:
+    """Checks that an array fits Warp's descriptor, which has extents and strides (in bytes) of 32 bits.
+
+    Raises:
+        SignatureError: It does not; Warp would take other elements than the kernel asks for.
+    """
+    stride = numpy_dtype(str(parameter.dtype)).itemsize * math.prod(parameter.inner or ())
+    for extent in reversed(shape):
+        if extent > MAX_EXTENT or (stride > MAX_EXTENT and extent > 1):
+            raise SignatureError(
+                f"{name}: {parameter} got the shape {list(shape)}, expected extents, and bytes of a step along each "
+                f"dimension, of at most {MAX_EXTENT}: Warp's indices and strides have 32 bits. Pass it with other "
+                "dimensions (such as reshape(-1)) and compute the index, or in parts."
+            )
+        stride *= extent

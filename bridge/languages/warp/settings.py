@@ -1,33 +1,27 @@
-"""Reads the settings of Warp that change the machine code of a kernel."""
+"""Asks the installed Warp whether the bridge understands it, and for the settings that a kernel is compiled with."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import operator
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import warp as wp
 
-_HOW_IT_COMPILES = frozenset({"compile_time_trace", "line_directives", "strip_hash", "use_precompiled_headers"})
-"""Options of a module that change how Warp compiles, and not the machine code that it makes."""
+from bridge.errors import AbiError
 
-_WITHOUT_EFFECT = _HOW_IT_COMPILES | frozenset({
-    # What Warp prints, and how it keeps files.
-    "verbose", "verbose_warnings", "quiet", "log_level", "print_launches", "cache_kernels", "kernel_cache_dir",
-    "load_module_max_workers", "deterministic_debug",
-    # What Warp does around its own launches and arrays.
-    "verify_cuda", "verify_autograd_array_access", "launch_array_access_mode", "track_memory",
-    "enable_mempools_at_init", "enable_graph_capture_module_load_by_default",
-    # What Warp copies into the options of a module when it makes the module.
-    "max_unroll", "enable_backward", "lineinfo", "deterministic", "deterministic_max_records",
-    # A constant.
-    "version",
+_WITHOUT_EFFECT = frozenset({
+    # What Warp prints, checks at its own launches, and where it keeps files.
+    "verbose", "verbose_warnings", "quiet", "log_level", "print_launches", "verify_cuda", "cache_kernels",
+    "kernel_cache_dir",
+    # How Warp compiles, and not what.
+    "compile_time_trace", "line_directives", "strip_hash", "use_precompiled_headers",
+    # The options of a module have the block of the latest launch. On the CPU the bridge runs blocks of one thread.
+    "block_dim", "enable_cpu_blocks",
 })  # fmt: skip
-"""The settings in ``warp.config`` that change no machine code. Any other may change it, also one of a later Warp."""
+"""The settings that change no machine code. Any other counts, also one of a later Warp."""
 
 _NAMES = tuple(
     sorted(
@@ -38,49 +32,61 @@ _NAMES = tuple(
 )
 
 configured: Callable[[], tuple[Any, ...]] = functools.partial(operator.itemgetter(*_NAMES), vars(wp.config))
-"""Returns the values of the settings in ``warp.config`` that may change machine code. Each eager call asks, so this has
-to take less than a microsecond."""
+"""Returns the values of the settings in ``warp.config`` that count. Each eager call asks, so this has to take less than
+a microsecond."""
 
 
 def settings_of(kernel: wp.Kernel) -> tuple[str, ...]:
-    """The settings that Warp compiles a kernel with, as text: of ``warp.config``, of its module, and its own.
-
-    ``block_dim`` is left out: in the options of a module it belongs to the latest launch.
-    """
+    """The settings that Warp compiles a kernel with, as text: of ``warp.config``, of its module, and its own."""
     module = kernel.module.resolve_options(wp.config)
-    scopes = {
-        "config": dict(zip(_NAMES, configured(), strict=True)),
-        "module": {name: value for name, value in module.items() if name not in _HOW_IT_COMPILES},
-        "kernel": kernel.options,
-    }
-    settings = [
-        f"{scope}.{name} = {options[name]!r}"
-        for scope, options in scopes.items()
-        for name in sorted(options)
-        if name != "block_dim"
-    ]
-    return (
-        *settings,
-        *_headers([*module.get("extra_cpu_include_dirs", ()), *module.get("extra_cuda_include_dirs", ())]),
+    scopes = (dict(zip(_NAMES, configured(), strict=True)), module, kernel.options)
+    return tuple(
+        f"{name} = {scope[name]!r}" for scope in scopes for name in sorted(scope) if name not in _WITHOUT_EFFECT
     )
 
 
-def _headers(folders: Sequence[str]) -> list[str]:
-    """The files in the folders that a kernel may include files from, with their contents."""
-    files = [path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.is_file()]
-    return [f"{path} = {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
-
-
-def cooperates() -> bool:
-    """Whether Warp runs the threads of a block together on the CPU, which it can since 1.19."""
-    return bool(getattr(wp.config, "enable_cpu_blocks", False))
-
-
 def block_dim_on(platform: str, block_dim: int | None) -> int:
-    """The threads of a block that Warp launches where ``block_dim`` of them are asked for."""
+    """The threads of a block that the bridge launches where ``block_dim`` of them are asked for."""
     if platform == "cpu":
-        return block_dim if block_dim is not None and cooperates() else 1
+        return 1
     return _CUDA_BLOCK if block_dim is None else block_dim
 
 
 _CUDA_BLOCK = 256  # Warp's default
+
+
+OLDEST = (1, 13)
+"""The first version whose C entries take the address of the bounds. The gradients of in/out arguments need it too: from
+this version on, a store clears the adjoint of the element that it overwrites."""
+
+
+@functools.cache
+def check_warp() -> None:
+    """Checks that the installed Warp records launches in the form that the bridge reads.
+
+    Raises:
+        AbiError: It records them in another form.
+    """
+    if tuple(int(part) for part in wp.__version__.split(".")[:2]) < OLDEST:
+        raise unknown_launches("it passes the bounds of a launch on the CPU by value")
+    internals()
+
+
+def internals() -> Any:
+    """The part of Warp that generates code. Warp does not export it, so :func:`check_warp` looks at it.
+
+    Raises:
+        AbiError: There is no such part.
+    """
+    try:
+        return wp._src.context
+    except AttributeError as error:
+        raise unknown_launches("it generates code in another place") from error
+
+
+def unknown_launches(what: str) -> AbiError:
+    """The error for a version of Warp that is not understood."""
+    return AbiError(
+        f"bridge does not understand the launches of Warp {wp.__version__}: {what}. Install a version of warp-lang "
+        "that this release of kernel-bridge supports, or use Warp's own warp.jax_kernel."
+    )

@@ -1,4 +1,4 @@
-"""Checks the options of ``jax_kernel`` and of its calls: launch dimensions, and the shapes of outputs."""
+"""Checks what is known of a call of a Warp kernel before its arrays: options, and values that are compiled in."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+import numpy as np
 import warp as wp
 
-from bridge.errors import LaunchError, SignatureError
-from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT
-from bridge.languages.warp.parameters import Parameter, Role
+from bridge.errors import LaunchError, ParameterError, SignatureError
+from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
+from bridge.languages.warp.parameters import Role, WarpParameter
+from bridge.signature.arguments import check_vmap_method, no_keywords
+
+OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
+"""Options that a single call may override."""
 
 Dims = tuple[int, ...]
-OutputDims = Dims | tuple[tuple[str, Dims], ...] | None
-"""Shapes of the outputs: one for all, or one for each name."""
+OutputDims = tuple[tuple[str, Dims], ...] | None
+"""The shape of each output, by name."""
 
 _MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with the dimensions of a matrix
 
 
 @dataclass(frozen=True)
-class Options:
+class WrapperOptions:
     """The facts of a call that are known before its arrays. Hashable.
 
     Attributes:
@@ -32,25 +38,40 @@ class Options:
         block_dim: Threads of a block; None for Warp's default.
         vmap_method: As for :func:`bridge.numba_kernel`.
         has_side_effect: Run it even if nothing uses its results.
+        backward_asked: ``enable_backward`` is True. As in Warp, outputs then have the shape of the first array by
+            default.
     """
 
     kernel: wp.Kernel
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[WarpParameter, ...]
     launch_dims: Dims | None
     output_dims: OutputDims
     block_dim: int | None
     vmap_method: str | None
     has_side_effect: bool
+    backward_asked: bool = False
 
-    def override(self, launch_dims: Any = None, output_dims: Any = None, vmap_method: str | None = None) -> Options:
+    @property
+    def passed(self) -> list[WarpParameter]:
+        """The parameters that a caller passes."""
+        return [parameter for parameter in self.parameters if parameter.role is not Role.OUTPUT]
+
+    def override(self, given: Mapping[str, Any]) -> WrapperOptions:
         """A copy of these options with the options that a single call overrides."""
-        changes: dict[str, Any] = {}
-        if launch_dims is not None:
-            changes["launch_dims"] = check_dims(self.kernel.key, "launch_dims", launch_dims)
-        if output_dims is not None:
-            changes["output_dims"] = check_output_dims(self.kernel.key, self.parameters, output_dims)
-        if vmap_method is not None:
-            changes["vmap_method"] = vmap_method
+        key = self.kernel.key
+        if unknown := given.keys() - set(OPTIONS_OF_A_CALL):
+            raise no_keywords(dict.fromkeys(sorted(unknown)), key, [p.name for p in self.passed], variadic=False)
+        if self.backward_asked:
+            raise SignatureError(
+                f"{key}: {', '.join(given)} cannot be overridden per-call with enable_backward=True. Call jax_kernel "
+                "again with another value."
+            )
+        check_vmap_method(given.get("vmap_method"), key)
+        changes = {name: value for name, value in given.items() if value is not None}
+        if "launch_dims" in changes:
+            changes["launch_dims"] = check_dims(key, "launch_dims", changes["launch_dims"])
+        if "output_dims" in changes:
+            changes["output_dims"] = check_output_dims(key, self.parameters, changes["output_dims"])
         return replace(self, **changes)
 
 
@@ -71,12 +92,8 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
         extents = tuple(map(operator.index, given))
     except TypeError:  # no integer, or an array of no dimensions
         given = extents = ()
-    if (
-        any(isinstance(extent, bool) for extent in given)
-        or min(extents, default=-1) < 0
-        or max(extents, default=0) > MAX_EXTENT
-        or len(extents) > most
-    ):
+    in_range = all(0 <= extent <= MAX_EXTENT for extent in extents)
+    if any(isinstance(extent, bool) for extent in given) or not in_range or not 1 <= len(extents) <= most:
         raise LaunchError(
             f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints, each between 0 and "
             f"{MAX_EXTENT}."
@@ -84,8 +101,8 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
     return extents
 
 
-def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: Any) -> OutputDims:
-    """Normalises ``output_dims``: None, one shape, or a dict of shapes by the names of outputs.
+def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dims: Any) -> OutputDims:
+    """The shapes of the outputs from ``output_dims``: None, one shape for all, or a dict of shapes by name.
 
     Raises:
         SignatureError: A dict does not name exactly the outputs; in/out arguments have the shape that is passed.
@@ -93,9 +110,9 @@ def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: A
     """
     if output_dims is None:
         return None
-    if not isinstance(output_dims, Mapping):
-        return check_dims(name, "output_dims", output_dims, _MOST_OUTPUT_DIMS)
     expected = [parameter.name for parameter in parameters if parameter.role is Role.OUTPUT]
+    if not isinstance(output_dims, Mapping):
+        output_dims = dict.fromkeys(expected, output_dims)
     if set(output_dims) != set(expected):
         raise SignatureError(
             f"{name}: output_dims has shapes for {sorted(map(str, output_dims))}, expected one for each output: "
@@ -103,4 +120,66 @@ def check_output_dims(name: str, parameters: Sequence[Parameter], output_dims: A
         )
     return tuple(
         (key, check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
+    )
+
+
+_NAMES_OF = {numpy_dtype(name): name for name in SCALARS}
+
+
+@dataclass(frozen=True)
+class StaticValue:
+    """A value that is compiled into a call. Hashable; -0.0 differs from 0.0, and 1 from True."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    content: bytes
+
+    @classmethod
+    def of(cls, value: Any, kernel: wp.Kernel, parameter: WarpParameter) -> StaticValue:
+        """Stores the value that the caller passed for a parameter that is no array.
+
+        Raises:
+            ParameterError: The value is traced.
+            SignatureError: It is no number, vector or matrix.
+        """
+        if isinstance(value, jax.core.Tracer):
+            raise ParameterError(
+                f"{kernel.key}: {parameter.name!r} is a traced value ({jax.typeof(value)}), but values are compiled "
+                "into the call; only arrays vary. Mark it static in the surrounding jax.jit, or declare it in the "
+                "kernel as a warp.array of one element."
+            )
+        try:
+            if (scalar := getattr(value, "_wp_scalar_type_", None)) in NAMES:  # NumPy takes its halves for integers
+                array = np.frombuffer(bytes(value), numpy_dtype(NAMES[scalar])).reshape(value._shape_)
+            else:
+                array = np.asarray(getattr(value, "value", value))  # Warp's scalars hold a Python number
+        except (TypeError, ValueError) as error:
+            raise _bad_value(kernel, parameter, value) from error
+        dtype = _NAMES_OF.get(array.dtype)  # faster than the name of the dtype
+        if dtype is None:
+            raise _bad_value(kernel, parameter, value)
+        return cls(dtype, array.shape, array.tobytes())
+
+    def as_type(self, kernel: wp.Kernel, parameter: WarpParameter) -> bytes:
+        """The value in memory, in the type of a parameter.
+
+        Raises:
+            SignatureError: The parameter's type cannot hold it.
+        """
+        given = np.frombuffer(self.content, numpy_dtype(self.dtype)).reshape(self.shape)
+        wanted = numpy_dtype(str(parameter.dtype))
+        with np.errstate(all="ignore"):
+            converted = given.astype(wanted)
+            exact = wanted.kind not in "biu" or np.array_equal(converted, given)
+            overflown = np.any(np.isinf(converted.astype(float)) & np.isfinite(given.astype(float)))
+        if given.shape != (parameter.inner or ()) or not exact or overflown:
+            raise _bad_value(kernel, parameter, given.tolist() if given.ndim == 0 else tuple(given.tolist()))
+        return converted.tobytes()
+
+
+def _bad_value(kernel: wp.Kernel, parameter: WarpParameter, value: Any) -> SignatureError:
+    inner = f" of shape {parameter.inner}" if parameter.inner else ""
+    return SignatureError(
+        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {parameter.dtype or 'a Warp type'}"
+        f"{inner} can hold."
     )

@@ -10,28 +10,30 @@ from typing import Any
 import jax
 import warp as wp
 
-from bridge.debug.mode import kernel_modes
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
-from bridge.languages.copying import ByName, copied_as_a_call
-from bridge.languages.warp.compiled import has_adjoint
-from bridge.languages.warp.fallback import is_understood, warps_own
+from bridge.ffi.avals import align_varying
+from bridge.languages.release import kept
+from bridge.languages.warp.adjoint import with_adjoint
+from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.programs import OPTIONS_OF_A_CALL, Programs, passed_names
-from bridge.languages.warp.settings import configured
+from bridge.languages.warp.planned import plan_call
+from bridge.languages.warp.settings import check_warp, configured, settings_of
 from bridge.languages.warp.warp_language import define
-from bridge.languages.warp.wrapper_options import Options, check_dims, check_output_dims
-from bridge.signature.arguments import positional
-from bridge.signature.call_options import check_vmap_method
+from bridge.languages.warp.wrapper_options import (
+    OPTIONS_OF_A_CALL,
+    StaticValue,
+    WrapperOptions,
+    check_dims,
+    check_output_dims,
+)
+from bridge.languages.wrapper import says_its_call
+from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
 
-_PRELOAD_MODES = (_NO_DEVICE, _CURRENT_DEVICE, _ALL_DEVICES) = range(3)  # Warp's JaxModulePreloadMode
+_PROGRAMS_KEPT = 64  # of a wrapper
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
 
-def _by_name(argument: Any) -> Any:
-    return ByName(argument, argument.func, "Warp kernel") if isinstance(argument, wp.Kernel) else argument
-
-
-@copied_as_a_call(_by_name)
+@says_its_call
 def jax_kernel(
     kernel: wp.Kernel,
     num_outputs: int = 1,
@@ -53,27 +55,29 @@ def jax_kernel(
         kernel: A function decorated with ``warp.kernel``; it may be generic. Its parameters are inputs, in/out
             arguments among them, and then outputs. It takes C-contiguous arrays, writes every element of its outputs,
             and does not write to its inputs. It gets a copy of an input unless the code that Warp generates shows that
-            nothing is written to it.
+            nothing is written to it (:func:`bridge.languages.warp.inputs.declare_writes` says so of C++).
         num_outputs: Number of arrays returned, in/out arguments included.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array.
         output_dims: Shape of the outputs, in elements (an array of ``vec3`` has no dimension for the 3): one for all,
-            or a dict by name. By default the launch dimensions.
+            or a dict by name. By default the launch dimensions; with ``enable_backward=True`` the shape of the first
+            array, where it has the rank of the output, as in Warp.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
-        module_preload_mode: Warp's ``JaxModulePreloadMode``. Modules are loaded before the program runs in any case, on
-            all devices of its platform; ``ALL_DEVICES`` loads them for the other platform as well.
+        module_preload_mode: Warp's ``JaxModulePreloadMode``. It changes nothing: JAX loads a kernel on all devices of a
+            platform when it lowers the call for the platform, before the program runs.
         enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do if
             there is one; this does not slow the forward call. True requires one.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
-            last of ``launch_dims``; on the CPU, where one thread does the work of a block, that dimension is dropped.
+            last of ``launch_dims``; on the CPU, where one thread does the work of a block (whatever
+            ``warp.config.enable_cpu_blocks`` says), that dimension is dropped.
 
     Returns:
         A function of the kernel's inputs that returns a list: in/out arguments, then outputs. Arrays of vectors or
         matrices have their dimensions last. Values that are no arrays are static: they are compiled into the call. Also
-        takes ``launch_dims``, ``output_dims`` and ``vmap_method``, for a single call. A call follows ``warp.config``
-        and the options of the kernel's module; inside ``jax.jit`` it follows what they are when JAX traces it. Its
-        attribute ``block_dim`` is the option.
+        takes ``launch_dims``, ``output_dims`` and ``vmap_method``, for a single call, unless ``enable_backward`` is
+        True. A call follows ``warp.config`` and the options of the kernel's module; inside ``jax.jit`` it follows what
+        they are when JAX traces it. Its attribute ``block_dim`` is the option.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``warp.kernel``, or has a parameter of a type that JAX lacks (a
@@ -83,11 +87,9 @@ def jax_kernel(
         ParameterError: When called: a value is traced.
         LaunchError: The launch makes no sense, is over a limit of the device, or launches nothing while an output is
             not empty.
+        AbiError: The bridge does not understand the launches of the installed Warp.
         KernelCompileError: When called: Warp cannot compile the kernel, or it refers to a JAX array.
         DifferentiationError: ``enable_backward`` is True but there is no adjoint.
-
-    Warns:
-        UnwrittenOutputWarning: When called: the source of the kernel never writes to an output.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 
@@ -105,18 +107,13 @@ def jax_kernel(
             f"jax_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "warp.kernel."
         )
-    if not is_understood():
-        return warps_own(
-            kernel=kernel, num_outputs=num_outputs, vmap_method=vmap_method, launch_dims=launch_dims,
-            output_dims=output_dims, in_out_argnames=in_out_argnames, module_preload_mode=module_preload_mode,
-            enable_backward=enable_backward, has_side_effect=has_side_effect, block_dim=block_dim,
-        )  # fmt: skip
+    check_warp()
     names = in_out_argnames or ()
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise SignatureError(f"{kernel.key}: in_out_argnames is {in_out_argnames!r}, expected a list of names.")
     check_vmap_method(vmap_method, kernel.key)
     parameters = parameters_of(kernel, num_outputs, tuple(names))
-    options = Options(
+    options = WrapperOptions(
         kernel=kernel,
         parameters=parameters,
         launch_dims=None if launch_dims is None else check_dims(kernel.key, "launch_dims", launch_dims),
@@ -124,34 +121,47 @@ def jax_kernel(
         block_dim=_check_block_dim(kernel.key, block_dim),
         vmap_method=vmap_method,
         has_side_effect=bool(has_side_effect),
+        backward_asked=enable_backward is True,
     )
     define(kernel)
-    everywhere = _check_preload_mode(kernel.key, module_preload_mode) == _ALL_DEVICES
-    programs = Programs(options, _differentiable(options, enable_backward), everywhere)
-    found, module = programs.of_arrays(), kernel.module
+    differentiable = _differentiable(options, enable_backward)
+    module, passed = kernel.module, options.passed
+    values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
+    arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
+    latest: Any = (None, {})  # programs by values and settings, for what Warp keeps of the module until it changes
 
     # A closure, because an eager call takes a few microseconds, and each attribute look-up would add to them.
-    def call(*args: Any, **options: Any) -> list[jax.Array]:
-        nonlocal found
-        config, hashers, program = found
-        if options or program is None:
-            return programs.call(args, options)
-        if configured() != config or module.hashers is not hashers:
-            found = programs.of_arrays()
-            program = found.program or program
-        return program(*args)
+    def call(*args: Any, **given: Any) -> list[jax.Array]:
+        nonlocal latest
+        own = options.override(given) if given else options
+        if len(args) != len(passed):
+            raise SignatureError(
+                f"{kernel.key} got {len(args)} arguments, expected {len(passed)}: "
+                f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
+            )
+        statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
+        if given:
+            program = _program(own, statics, settings_of(kernel), differentiable)
+        else:
+            hashers, programs = latest
+            if module.hashers is not hashers or len(programs) >= _PROGRAMS_KEPT:
+                hashers, programs = latest = module.hashers, {}
+            key = statics, configured()
+            program = programs.get(key)
+            if program is None:
+                program = programs[key] = _program(options, statics, settings_of(kernel), differentiable)
+        return program(*[args[index] for index in arrays])
 
     wrapper: Any = _Wrapper(call)
     wrapper.__name__ = wrapper.__qualname__ = kernel.key
     wrapper.__module__, wrapper.__doc__ = kernel.func.__module__, kernel.func.__doc__
     wrapper.block_dim = options.block_dim
     wrapper.__signature__ = _signature(options)
-    kernel_modes.add_wrapper(wrapper)
     return wrapper  # type: ignore[no-any-return]
 
 
 class _Wrapper(functools.partial[list[jax.Array]]):
-    """The function that :func:`jax_kernel` returns. A plain function could only be pickled by a name in its module."""
+    """The function that :func:`jax_kernel` returns, with a short text of its own."""
 
     __name__: str
     __signature__: inspect.Signature
@@ -159,41 +169,57 @@ class _Wrapper(functools.partial[list[jax.Array]]):
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}{self.__signature__}>"
 
+    def __deepcopy__(self, memo: Any) -> _Wrapper:
+        return self  # Warp's kernels cannot be copied
 
-def _signature(options: Options) -> inspect.Signature:
+
+def _signature(options: WrapperOptions) -> inspect.Signature:
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS_OF_A_CALL]
-    return inspect.Signature([*positional(passed_names(options)), *named])
+    return inspect.Signature([*positional([parameter.name for parameter in options.passed]), *named])
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
     if block_dim is None:
         return None
-    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__") or not 1 <= block_dim <= _MOST_BLOCK_DIM:
-        raise LaunchError(f"{name}: block_dim is {block_dim!r}, expected an int from 1 to {_MOST_BLOCK_DIM}, or None.")
+    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
+        raise SignatureError(f"{name}: block_dim is {block_dim!r}; block_dim must be an integer or None.")
+    if not 1 <= block_dim <= _MOST_BLOCK_DIM:
+        raise LaunchError(f"{name}: block_dim is {block_dim!r}; block_dim must be positive, at most {_MOST_BLOCK_DIM}.")
     return int(block_dim.__index__())
 
 
-def _check_preload_mode(name: str, mode: Any) -> int:
-    if mode is None:
-        return _CURRENT_DEVICE
-    if isinstance(mode, bool) or not hasattr(mode, "__index__") or mode not in _PRELOAD_MODES:
-        raise SignatureError(
-            f"{name}: module_preload_mode is {mode!r}, expected a warp.JaxModulePreloadMode: one of "
-            f"{_NO_DEVICE} (NONE), {_CURRENT_DEVICE} (CURRENT_DEVICE) and {_ALL_DEVICES} (ALL_DEVICES)."
-        )
-    return int(mode)
-
-
-def _differentiable(options: Options, enable_backward: bool | None) -> bool:
-    name = options.kernel.key
-    if enable_backward and not has_adjoint(options.kernel):
+def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bool:
+    if enable_backward and (options.has_side_effect or not has_adjoint(options.kernel)):
         raise DifferentiationError(
-            f"{name}: enable_backward is True, but Warp generates no adjoint of this kernel. Define it with "
-            "warp.kernel(enable_backward=True), and see the options of its module."
-        )
-    if enable_backward and options.has_side_effect:
-        raise DifferentiationError(
-            f"{name}: JAX cannot differentiate a call that has side effects. Pass has_side_effect=False, or "
-            "enable_backward=False."
+            f"{options.kernel.key}: enable_backward is True, but Warp generates no adjoint, or the call has "
+            "side effects. Define it with warp.kernel(enable_backward=True), and leave has_side_effect out."
         )
     return enable_backward is not False and not options.has_side_effect
+
+
+@kept
+def _program(
+    options: WrapperOptions, statics: tuple[StaticValue, ...], settings: tuple[str, ...], differentiable: bool
+) -> Callable[..., list[jax.Array]]:
+    """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once.
+
+    Args:
+        options: The kernel and how it is launched.
+        statics: The values passed for the parameters that are no arrays.
+        settings: Warp's settings. Another function is traced and compiled under other settings.
+        differentiable: Whether the call has the derivative that Warp generates, if Warp generates one.
+    """
+    name, names = options.kernel.key, [parameter.name for parameter in options.passed if parameter.is_array]
+    check = functools.partial(check_arrays, name=name, parameters=names)
+
+    def call(*arrays: Any) -> list[jax.Array]:
+        check(arrays)
+        planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
+        floats = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
+        if not (differentiable and floats and has_adjoint(options.kernel)):
+            return planned.forward(*arrays)
+        # Align outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
+        return with_adjoint(planned)(*align_varying(arrays))
+
+    program = jax.jit(Traced(call, name, names, check))
+    return program

@@ -11,26 +11,15 @@ from numba.cuda.extending import intrinsic, overload
 """
 
 KINDS = {
-    "global number": "SCALE = VALUE\ndef work(x): return x * SCALE",
-    "default": "@cuda.jit(device=True)\ndef work(x, by=VALUE): return x * by",
     "device function": "@cuda.jit(device=True)\ndef inner(x): return x * VALUE\n@cuda.jit(device=True)\n"
     "def work(x): return inner(x)",
     "global array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * SCALES[0]",
     "constant array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * cuda.const.array_like(SCALES)[0]",
-    "closure": "def make(by):\n    @cuda.jit(device=True)\n    def work(x): return x * by\n    return work\n"
-    "work = make(VALUE)",
-    "module attribute": "settings = python_types.ModuleType('settings')\nsettings.SCALE = VALUE\n"
-    "def work(x): return x * settings.SCALE",
-    "attribute of a sub-module": "settings = python_types.ModuleType('settings')\n"
-    "settings.deep = python_types.ModuleType('deep')\nsettings.deep.SCALE = VALUE\n"
-    "@cuda.jit(device=True)\ndef work(x): return x * settings.deep.SCALE",
     "overload": "def work(x): return x\n@overload(work, target='cuda')\ndef _(x):\n"
     "    def work(x): return x * VALUE\n    return work",
     "intrinsic": "@intrinsic\ndef work(typingctx, x):\n    def generate(context, builder, signature, args):\n"
     "        scale = context.get_constant(types.float32, VALUE)\n"
     "        return builder.fmul(args[0], scale)\n    return types.float32(types.float32), generate",
-    "named tuple": "import collections\nScales = collections.namedtuple('Scales', 'first second')\n"
-    "SCALES = Scales(VALUE, 1.0)\ndef work(x): return x * SCALES.first",
     "fastmath": "OPTIONS['fastmath'] = VALUE > 2\ndef work(x): return x / 3.1",
     "optimisation": "OPTIONS['opt'] = VALUE > 2\ndef work(x): return x / 3.1",
     "launch bounds": "OPTIONS['launch_bounds'] = int(32 * VALUE)\ndef work(x): return x",

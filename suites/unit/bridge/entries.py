@@ -1,40 +1,42 @@
-"""Calls of single entries of a target, for tests of the FFI that need no kernel language."""
+"""Calls of single plans of a target, for tests of the FFI that need no kernel language."""
 
 import itertools
 from dataclasses import dataclass
 
-from bridge.ffi.built import Built
-from bridge.ffi.kernel_call import ATTACH_A_RULE
-from bridge.ffi.table_entry import Entry
+import jax
+
+from bridge.ffi.kernel_call import Call
 from bridge.ffi.target import Target
 
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
-class EntryCode:
-    """The :class:`bridge.ffi.kernel_call.Code` of an entry that is built already."""
+@dataclass(frozen=True, kw_only=True)
+class PlanCall(Call):
+    """A call of a plan that is published already."""
 
     target: Target
-    compiled: Entry
-
-    scratch = ()
-    derivative_advice = ATTACH_A_RULE
+    description: str
+    address: int
 
     @property
     def platforms(self):
         return (self.target.platform,)
 
     def describe(self, platform):
-        return self.target, self.compiled.description
-
-    def in_place_pairs(self, platform):
-        return frozenset()
+        return self.target, self.description
 
     def entry(self, platform):
-        return self.compiled
+        return self.address
 
 
-def code_of(target, plan, alive=None):
-    """A new entry of a target that executes a plan."""
-    return EntryCode(target, target.publish(f"test:{next(_numbers)}", lambda: Built(plan, alive)))
+def call_of(target, plan, outputs, **options):
+    """A call of a new plan that a target executes, whose results have these shapes and dtypes."""
+    description = f"test:{next(_numbers)}"
+    address = target.publish(description, lambda: plan)
+    return PlanCall(plan.name, outputs, target=target, description=description, address=address, **options)
+
+
+def call_in(wrapper, *args):
+    """The call that a wrapper makes."""
+    return jax.make_jaxpr(wrapper)(*args).eqns[0].params["jaxpr"].eqns[0].params["call"]

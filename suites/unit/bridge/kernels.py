@@ -58,13 +58,10 @@ def reciprocal(x, out):
 
 
 @numba.njit
-def square(x, out):
-    for i in range(out.size):
-        out[i] = x[i] * x[i]
-
-
-@numba.njit
-def add2(x, y, out):
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = x[i, j] + y[i, j]
+def product(A, x, out):
+    """A matrix and a vector in, a vector out."""
+    for i in range(A.shape[0]):
+        total = x.dtype.type(0)
+        for j in range(x.size):
+            total += A[i, j] * x[j]
+        out[i] = total

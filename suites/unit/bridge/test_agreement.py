@@ -1,16 +1,14 @@
 """Checks that the rule of agreement accepts rounding and refuses mistakes, alike in tune and debug_mode."""
 
-import hypothesis
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from bridge import BackendError, XLACustomKernel, debug_mode
-from bridge.agreement import compare, default_rtol, disagreement
-from bridge.operator.tuning import clock, race
-from bridge.operator.tuning.winner_files import VARIABLE
+from bridge.agreement import default_rtol, disagreement
+from bridge.cached_files import VARIABLE
+from bridge.operator import tuning
 
 FAILED = (jax.errors.JaxRuntimeError, ValueError)
 
@@ -25,33 +23,15 @@ class TestRounding:
         assert disagreement([(truth * (1 + 4 * unit)).astype(dtype)], [truth], [1]) is None
         assert disagreement([(truth * (1 + 60 * unit)).astype(dtype)], [truth], [1]) is not None
 
-    @pytest.mark.parametrize("accumulator", [np.float32, np.float64])
-    @pytest.mark.parametrize("size", [257, 100_003])
-    def test_sums_in_another_order_or_a_wider_dtype_are_right(self, size, accumulator):
-        x = np.random.default_rng(size).normal(size=size).astype(np.float32)
-        truth = np.add.accumulate(x, dtype=np.float64).astype(np.float32)
-        assert disagreement([np.add.accumulate(x, dtype=accumulator).astype(np.float32)], [truth], [size]) is None
-
     def test_a_matrix_product_is_right_in_any_order(self):
         a, b = np.random.default_rng(0).normal(size=(2, 300, 300)).astype(np.float32)
         reordered = sum(np.multiply.outer(a[:, k], b[k]) for k in range(299, -1, -1))
         assert disagreement([reordered], [a @ b], [a.size, b.size]) is None
 
-    def test_zeros_are_no_answer_to_a_tiny_truth(self):
-        truth = np.full(100, 1e-30, np.float32)
-        assert "relative error" in disagreement([np.zeros_like(truth)], [truth], [10**6])
-
     def test_the_small_elements_beside_large_ones_count(self):
         truth = np.logspace(-20, 20, 100).astype(np.float32)
         got = np.where(truth < 1, 0, truth).astype(np.float32)
         assert "(50 of 100 elements)" in disagreement([got], [truth], [1])
-
-    def test_a_few_elements_in_which_terms_cancel_are_right(self):
-        truth = np.ones(100, np.float32)
-        truth[3] = 1e-6
-        got = truth.copy()
-        got[3] += 1e-7
-        assert disagreement([got], [truth], [1]) is None
 
     def test_zeros_say_nothing_about_the_size_of_results(self):
         truth = np.zeros(100, np.float32)
@@ -61,35 +41,7 @@ class TestRounding:
         assert disagreement([got], [truth], [1]) is None
         got[50] += 1e-3
         assert "at [50]" in disagreement([got], [truth], [1])
-
-    def test_rtol_replaces_the_tolerance(self):
-        truth = np.ones(10, np.float32)
-        assert disagreement([truth * np.float32(1.01)], [truth], [1], rtol=0.02) is None
-        assert disagreement([truth * np.float32(1.01)], [truth], [1], rtol=0.005) is not None
-
-
-MISTAKES = {
-    "a wrong index": lambda x: np.roll(x, 1) + np.roll(x, -1),
-    "a missing term": lambda x: np.roll(x, 1),
-    "an unwritten half": lambda x: np.where(np.arange(x.size) < x.size // 2, x + np.roll(x, 1), 0),
-    "an unwritten element": lambda x: np.where(np.arange(x.size) < x.size - 1, x + np.roll(x, 1), 0),
-    "a sum of other elements at the edge": lambda x: x + np.concatenate([x[:1], x[:-1]]),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("size", [257, 100_003])
-def test_classic_mistakes_are_wrong(mistake, dtype, size):
-    """The kernel should add each element and the one before it."""
-    x = np.random.default_rng(size).normal(size=size).astype(dtype)
-    assert disagreement([MISTAKES[mistake](x).astype(dtype)], [x + np.roll(x, 1)], [size]) is not None
-
-
-@pytest.mark.parametrize("terms", [257, 20_000])
-def test_a_sum_without_one_of_its_terms_is_wrong(terms):
-    truth = np.array([terms], np.float32)
-    assert disagreement([truth - 1], [truth], [terms]) is not None
+        assert disagreement([got], [truth], [1], rtol=0.01) is None
 
 
 class TestOtherValues:
@@ -112,46 +64,21 @@ class TestOtherValues:
         assert disagreement([truth], [truth], [1]) is None
         assert disagreement([np.zeros(1, np.float32)], [truth], [1]) == "result 0: float32[1], expected float32[0]"
 
-    def test_subnormal_differences_do_not_count(self):
-        truth = np.zeros(3, np.float32)
-        assert disagreement([truth + np.float32(1e-40)], [truth], [1]) is None
-
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int32", "bool")
+CHANGES = {"right": 0.5, "wrong": 30.0, "special": np.nan}
+"""A relative change in tolerances: far from 1, for the device and the host may round differently."""
 
 
-@st.composite
-def cases(draw):
-    """A result and its reference: equal but for a few elements, which differ by anything from rounding to NaN."""
-    dtype = jnp.dtype(draw(st.sampled_from(DTYPES)))
-    size = draw(st.integers(1, 9))
-    values = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1e-3, 1e4, np.nan, np.inf, -np.inf])
+def case_of(dtype, change, size):
+    """A result and its reference, which differ in every other element."""
+    expected = np.resize([1.0, 3.0, 0.0, 1.0], size).astype(dtype)
+    where, dtype = np.arange(size) % 2 == 1, jnp.dtype(dtype)
     if dtype.kind in "ib":
-        values = st.sampled_from([0.0, 1.0, 3.0])
-    expected = np.array(draw(st.lists(values, min_size=size, max_size=size))).astype(dtype)
-    # Far from the tolerance of every dtype and size here: the device and the host may round differently.
-    changes = {"right": 0.5, "wrong": 30.0, "special": np.nan}
-    change = changes[draw(st.sampled_from(list(changes)))]
-    where = draw(st.lists(st.booleans(), min_size=size, max_size=size))
-    if dtype.kind in "ib":
-        return np.where(where, ~expected if dtype.kind == "b" else expected + 1, expected).astype(dtype), expected
-    factor = 1 + change * default_rtol(dtype, [size])
-    with np.errstate(all="ignore"):
-        got = np.where(where, expected.astype(np.complex128) * factor, expected.astype(np.complex128))
-        return (got if dtype.kind == "c" else got.real).astype(dtype), expected
-
-
-@hypothesis.given(cases())
-@hypothesis.settings(max_examples=100, deadline=None)
-def test_the_host_and_the_device_give_one_verdict_on_each_element(case):
-    got, expected = case
-    if got.dtype.kind in "ib":
-        return
-    with np.errstate(all="ignore"):
-        on_host = compare(np, got, expected, default_rtol(got.dtype, [got.size])).wrong
-    with jax.enable_x64(True):
-        on_device = compare(jnp, jnp.asarray(got), jnp.asarray(expected), default_rtol(got.dtype, [got.size])).wrong
-    np.testing.assert_array_equal(on_host, on_device)
+        changed = expected + 1 if dtype.kind == "i" else ~expected
+        return np.where(where & (change != "right"), changed, expected).astype(dtype), expected
+    factor = 1 + CHANGES[change] * default_rtol(dtype, [size])
+    return np.where(where, expected * dtype.type(factor), expected).astype(dtype), expected
 
 
 def operator(got, expected):
@@ -186,13 +113,13 @@ def accepted_by_debug_mode(got, expected, rtol):
     return True
 
 
-@hypothesis.given(cases(), st.sampled_from([None, 0.0, 1e-2, 1.0]))
-@hypothesis.settings(
-    max_examples=25, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
-)
-def test_tune_and_debug_mode_accept_the_same_results(tmp_path, case, rtol):
-    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(tmp_path))
-        patch.setattr(race, "ROUNDS", 1)
-        patch.setattr(clock, "SAMPLE_S", 0.0)
-        assert accepted_by_tune(*case, rtol) == accepted_by_debug_mode(*case, rtol)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tune_and_debug_mode_accept_the_same_results(monkeypatch, tmp_path, dtype, change):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    monkeypatch.setattr(tuning, "SAMPLE_S", 0.0)
+    with jax.enable_x64(True):
+        case = case_of(dtype, change, 4)
+        assert accepted_by_tune(*case, None) == accepted_by_debug_mode(*case, None) == (change == "right")
+        assert accepted_by_tune(*case, 1.0) == accepted_by_debug_mode(*case, 1.0)

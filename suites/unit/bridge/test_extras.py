@@ -1,10 +1,14 @@
 """Without Warp or numba-cuda: what does not need them works, and what does says what to install, in one line."""
 
+import re
 import textwrap
+import tomllib
 
 import pytest
 
+from bridge.languages.extras import INSTALL_CUDA, INSTALL_WARP
 from suites.unit import processes
+from suites.unit.docs.pages import PROJECT
 
 BLOCK = """
 import sys
@@ -38,9 +42,15 @@ def without(packages, program):
     return processes.output("-c", BLOCK.format(packages=packages) + textwrap.dedent(program)).splitlines()
 
 
-INSTALL_WARP = 'Install it: pip install "kernel-bridge[warp]".'
 WARP = f"needs NVIDIA Warp, which does not import (No module named 'warp'). {INSTALL_WARP}"
-CUDA = 'Install it: pip install "kernel-bridge[cuda13]", or "kernel-bridge[cuda12]" for CUDA 12.'
+
+
+@pytest.mark.parametrize(("hint", "extra"), [(INSTALL_WARP, "warp"), (INSTALL_CUDA, "cuda13")])
+def test_a_hint_names_packages_of_the_extra(hint, extra):
+    declared = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
+    named = re.findall(r'"(.*?)"', hint)
+    assert named
+    assert set(named) <= set(declared)
 
 
 def test_without_warp_other_kernels_work():
@@ -71,7 +81,7 @@ def test_without_warp_its_functions_say_what_to_install():
         say(lambda: jaxtype_to_warptype(np.float32))
         say(lambda: bridge.jaxinfo_to_warpinfo(OUT))
         say(lambda: XLACustomKernel("scale").def_warp_kernel(lambda outs: print))
-        print(set(bridge.__all__) <= set(dir(bridge)), jax_kernel.__name__, "kernel-bridge[warp]" in jax_kernel.__doc__)
+        print(set(bridge.__all__) <= set(dir(bridge)), jax_kernel.__name__, "warp-lang" in jax_kernel.__doc__)
         """,
     )
     assert lines == [
@@ -93,14 +103,8 @@ def test_without_numba_cuda_its_functions_say_what_to_install():
         """,
     )
     assert lines == [
-        f"CUDA kernels need numba-cuda, which is not installed. {CUDA}",
-        f"CUDA kernels need numba-cuda, which is not installed. {CUDA}",
-        f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import (No module named 'cuda'). {CUDA}",
+        f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}",
+        f"CUDA kernels need numba-cuda, which is not installed. {INSTALL_CUDA}",
+        "cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import (No module named 'cuda'). "
+        f"{INSTALL_CUDA}",
     ]
-
-
-def test_a_numba_cuda_that_does_not_import():
-    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-    (line,) = without((), 'sys.modules["numba.cuda"] = None\nsay(lambda: numba_cuda_kernel(print, OUT))')
-    assert line.startswith("numba-cuda does not import (")
-    assert line.endswith(CUDA)

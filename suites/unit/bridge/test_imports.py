@@ -1,89 +1,77 @@
-"""Imports inside a kernel's body are hoisted without changing what the kernel does."""
+"""Import statements in the body of a kernel keep their meaning, also where a condition decides between them."""
 
-import inspect
+import dis
 import math
 
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
 import pytest
 
 import bridge
-from bridge.source.imports import hoist_imports
+from bridge.source.imports import with_imports_done
 
 
-def test_a_function_without_imports_is_returned_as_it_is():
-    def plain(x):
-        return math.sin(x)
+def all_forms(x, y=2, *, z=5):
+    """Docstring first."""
+    import math as m
+    from math import cos
+    from math import sin as sine
 
-    assert hoist_imports(plain) is plain
+    if x > 0:
+        import cmath
+
+        return cmath.sqrt(x) + OFFSET
+    return m.floor(x) + sine(x) + cos(x) + y + z
 
 
-def test_every_form_of_import_is_hoisted():
+OFFSET = 10
+
+
+@pytest.mark.parametrize("x", [-1.5, 4.0])
+def test_imported_names_keep_their_meaning_and_arguments_their_defaults(x):
+    done = with_imports_done(all_forms)
+    assert done(x) == all_forms(x)
+    assert done(x, 0, z=0) == all_forms(x, 0, z=0)
+    assert not any(each.opname.startswith("IMPORT") for each in dis.get_instructions(done))
+    assert list(done.__code__.co_lines()) == list(all_forms.__code__.co_lines())
+
+
+def test_a_condition_decides_which_function_runs():
+    def kernel(x, out):
+        for i in range(x.size):
+            if x[i] > 0:
+                from math import exp
+
+                out[i] = exp(x[i])
+            else:
+                from math import cos
+
+                out[i] = cos(x[i])
+
+    call = bridge.numba_kernel(numba.njit(kernel), jax.ShapeDtypeStruct((2,), jnp.float32))
+    np.testing.assert_allclose(call(jnp.array([1.0, -1.0])), [math.exp(1), math.cos(1)], rtol=1e-6)
+
+
+def test_one_name_for_two_functions_is_refused_and_never_the_wrong_one():
+    def kernel(x, out):
+        if x[0] > 0:
+            from math import exp as f
+        else:
+            from math import cos as f
+        out[0] = f(x[0])
+
+    call = bridge.numba_kernel(numba.njit(kernel), jax.ShapeDtypeStruct((1,), jnp.float32))
+    with pytest.raises(bridge.KernelCompileError, match=r"kernel .*test_imports\.py"):
+        call(jnp.ones(1))
+
+
+def test_an_import_of_a_form_that_is_not_known_says_what_to_do():
     def kernel(x):
-        """Docstring first."""
-        import math
         import os.path as path
-        from math import cos
-        from math import sin as sine
 
-        if x > 0:
-            import cmath
+        return len(path.sep) + x
 
-            return cmath.sqrt(x)
-        return math.floor(x) + sine(x) + cos(x) + len(path.sep)
-
-    hoisted = hoist_imports(kernel)
-    assert hoisted(-1.5) == kernel(-1.5)
-    assert hoisted(4.0) == kernel(4.0)
-    assert "IMPORT_NAME" not in {instruction.opname for instruction in __import__("dis").get_instructions(hoisted)}
-
-
-def test_closures_defaults_and_keyword_defaults_survive():
-    offset, scale = 10, 3
-
-    def kernel(x, y=2, *, z=5):
-        import math
-
-        return math.floor(scale * x) + y + z + offset
-
-    hoisted = hoist_imports(kernel)
-    assert hoisted(1.0) == kernel(1.0) == 3 + 2 + 5 + 10
-    assert hoisted(1.0, 0, z=0) == 13
-    assert hoisted.__name__ == "kernel"
-
-
-def test_line_numbers_stay_those_of_the_source():
-    def kernel(x):
-        import math
-
-        return math.sqrt(x)
-
-    _, first = inspect.getsourcelines(kernel)
-    lines = {line for *_, line in hoist_imports(kernel).__code__.co_lines() if line}
-    assert max(lines) == first + 3
-
-
-def test_without_source_the_error_says_what_to_do():
-    namespace = {}
-    exec("def kernel(x):\n    import math\n    return math.sqrt(x)\n", namespace)
-    with pytest.raises(bridge.KernelCompileError, match=r"source is not available.*Move the import"):
-        hoist_imports(namespace["kernel"])
-
-
-def test_an_import_that_fails_names_the_module():
-    def kernel(x):
-        import no_such_module  # type: ignore[import-not-found]
-
-        return no_such_module.f(x)
-
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        hoist_imports(kernel)
-
-
-def test_source_that_has_changed_since_is_refused(tmp_path):
-    path = tmp_path / "kernels.py"
-    path.write_text("def kernel(x):\n    import math\n    return math.sqrt(x)\n")
-    namespace = {}
-    exec(compile(path.read_text(), str(path), "exec"), namespace)
-    assert hoist_imports(namespace["kernel"])(4.0) == 2
-    path.write_text("def kernel(x):\n    import math\n    return math.exp(x)\n")
-    with pytest.raises(bridge.KernelCompileError, match="has changed since it was imported"):
-        hoist_imports(namespace["kernel"])
+    with pytest.raises(bridge.KernelCompileError, match=r"kernel imports inside its body.*Move the import to the top"):
+        with_imports_done(kernel)

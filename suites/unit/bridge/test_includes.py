@@ -1,7 +1,5 @@
 """Files that a CUDA C++ source includes: any edit of one is noticed, and a file that nobody finds is said to be so."""
 
-import shutil
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +23,6 @@ def folder(tmp_path):
 WAYS = [
     '#include "a.h"',
     "#include <a.h>",
-    '  #  include   "a.h"  // scale',
-    '#include/* why */"a.h"',
-    '/* one\ntwo */ #include "a.h"',
     '# /* one\n two */ include "a.h"',
     '#inc\\\nlude "a.h"',
     '%:include "a.h"',
@@ -47,22 +42,6 @@ def test_an_edit_of_a_file_deep_below_is_noticed(folder, source):
     assert digest(source, folder) != before
 
 
-@pytest.mark.parametrize("source", WAYS)
-def test_a_file_that_appears_is_noticed(tmp_path, source):
-    missing = included_by(source, [tmp_path])
-    assert not missing.is_complete
-    (tmp_path / "a.h").write_text("")
-    found = included_by(source, [tmp_path])
-    assert found.is_complete
-    assert found.digest != missing.digest
-
-
-def test_the_digest_does_not_depend_on_where_the_files_are(folder, tmp_path_factory):
-    other = tmp_path_factory.mktemp("other") / "copy"
-    shutil.copytree(folder, other)
-    assert digest('#include "a.h"', folder) == digest('#include "a.h"', other)
-
-
 @pytest.mark.parametrize(
     "source",
     ["#define NAME <a.h>\n#include NAME", "#include_next <a.h>", "#include", "#if __has_include(NAME)\n#endif"],
@@ -76,12 +55,6 @@ def test_what_only_a_compiler_can_tell_is_not_guessed(folder, source):
 @pytest.mark.parametrize("source", ['// #include "a.h"', '/*\n#include "a.h"\n*/', "", "int include;"])
 def test_what_a_comment_says_is_no_file(tmp_path, source):
     assert included_by(source, [tmp_path]) == included_by("", [])
-
-
-def test_files_that_include_each_other_end(tmp_path):
-    (tmp_path / "a.h").write_text('#include "b.h"')
-    (tmp_path / "b.h").write_text('#include "a.h"')
-    assert included_by('#include "a.h"', [tmp_path]).is_complete
 
 
 @given(st.text(alphabet='#include "a.h"<>/*\\\n()R\'', max_size=60))
@@ -107,7 +80,3 @@ class TestToolkit:
         assert second != first
         (toolkit / "cuda.h").write_text("#define CUDA_VERSION 13010\n")
         assert digest("#include <fp16.h>", toolkit) not in (first, second)
-
-    def test_another_folder_with_such_a_file_is_no_toolkit(self, toolkit):
-        (toolkit / "cuda.h").write_text("// mine")
-        assert included_by("#include <fp16.h>", [toolkit]) is None

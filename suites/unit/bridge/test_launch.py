@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import LaunchError
-from bridge.ffi.cuda.limits import Limits
+from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
 
 
@@ -15,16 +15,11 @@ from bridge.languages.launch_shape import LaunchShape, check_covers, check_limit
     ("arguments", "grid", "block"),
     [
         ({"grid": 4, "block": 256}, (4, 1, 1), (256, 1, 1)),
-        ({"grid": (4, 3), "block": (16, 8)}, (4, 3, 1), (16, 8, 1)),
-        ({"grid": [1, 2, 3], "block": np.int64(32)}, (1, 2, 3), (32, 1, 1)),
+        ({"grid": [1, np.int64(2), 3], "block": np.int64(32)}, (1, 2, 3), (32, 1, 1)),
         ({"launch_dims": 1024}, (4, 1, 1), (256, 1, 1)),
-        ({"launch_dims": 1025, "threads_per_block": 100}, (11, 1, 1), (100, 1, 1)),
         ({"launch_dims": (64, 65)}, (4, 5, 1), (16, 16, 1)),
-        ({"launch_dims": (64, 64), "threads_per_block": 128}, (4, 8, 1), (16, 8, 1)),
         ({"launch_dims": (9, 9, 9)}, (2, 2, 3), (8, 8, 4)),
-        ({"launch_dims": (5, 5), "threads_per_block": 1}, (5, 5, 1), (1, 1, 1)),
         ({"launch_dims": 0}, (0, 1, 1), (256, 1, 1)),
-        ({"launch_dims": 3_000_000_000}, (11718750, 1, 1), (256, 1, 1)),
         ({"launch_dims": (2**31 - 1) * 1024, "threads_per_block": 1024}, (2**31 - 1, 1, 1), (1024, 1, 1)),
         ({"launch_dims": (2**33, 5, 2)}, (2**30, 1, 1), (8, 8, 4)),
     ],
@@ -46,7 +41,6 @@ def test_launch_dims_are_covered_by_blocks_within_the_limit(dims, threads):
     ("shape", "static", "message"),
     [
         (LaunchShape((1, 1, 1), (1025, 1, 1)), 0, "a block of 1025x1x1 is 1025 threads, but .* at most 1024"),
-        (LaunchShape((1, 1, 1), (32, 32, 2)), 0, "2048 threads"),
         (LaunchShape((1, 1, 1), (1, 1, 65)), 0, "the block 1x1x65 has 65 in z, but the device allows 64"),
         (LaunchShape((1, 65536, 1), (1, 1, 1)), 0, "1x65536x1 has 65536 in y.*Put the largest dimension first"),
         (LaunchShape((1, 1, 1), (1, 1, 1), 49152), 1, "49152 bytes of dynamic and 1 of static shared memory"),
@@ -57,21 +51,8 @@ def test_limits_of_the_device(shape, static, message):
         check_limits("k", shape, Limits(), static)
 
 
-def test_a_launch_within_the_limits_passes():
-    check_limits("k", LaunchShape((2**31 - 1, 65535, 65535), (16, 16, 4), 49151), Limits(), 1)
-
-
 def test_a_grid_of_nothing_is_refused_unless_there_is_nothing_to_write():
     nothing = launch_shape("k", launch_dims=(0, 5))
     with pytest.raises(LaunchError, match=r"the grid 0x1x1 launches nothing, so the outputs would not be written"):
         check_covers("k", nothing, [jax.ShapeDtypeStruct((0,), np.float32), jax.ShapeDtypeStruct((3,), np.float32)])
     check_covers("k", nothing, [jax.ShapeDtypeStruct((0, 3), np.float32)])
-
-
-def test_more_blocks_than_any_device_allows_are_refused():
-    with pytest.raises(LaunchError, match=r"which is 2147483648 blocks in one dimension, expected at most 2147483647"):
-        launch_shape("k", launch_dims=(2**31 - 1) * 256 + 1)
-    with pytest.raises(LaunchError, match=r"grid is 2147483648, expected integers from 0 to 2147483647"):
-        launch_shape("k", grid=2**31, block=1)
-    with pytest.raises(LaunchError, match=r"launch_dims is -1, expected integers of 0 or more"):
-        launch_shape("k", launch_dims=-1)

@@ -9,9 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from bridge.ffi.native import object_files, trampoline
-from bridge.ffi.native.object_code import emit_object
-from bridge.ffi.native.prepared import prepared
+from bridge.ffi.native import object_code, trampoline
+from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import context_word
 from suites.unit import processes
 
@@ -31,8 +30,8 @@ def refuse():
     raise AssertionError("compiled although the code is on disk")
 
 
-def result(loaded, first=0, second=40):
-    words = (ctypes.c_int64 * 2)(first, second)
+def result(loaded, second=40):
+    words = (ctypes.c_int64 * 2)(0, second)
     loaded.set_context(ctypes.addressof(words))
     return CALL(loaded.address)(2)
 
@@ -50,11 +49,7 @@ def file(folder):
     return file
 
 
-def test_the_second_time_nothing_is_compiled(file):
-    assert result(prepared(refuse, "sum")) == 42
-
-
-def test_two_copies_of_one_code_have_contexts_of_their_own(file):
+def test_the_second_time_nothing_is_compiled_and_each_copy_has_a_context_of_its_own(file):
     one, two = prepared(refuse, "sum"), prepared(refuse, "sum")
     keep = [(ctypes.c_int64 * 2)(0, value) for value in (1, 100)]
     for loaded, words in zip((one, two), keep, strict=True):
@@ -62,67 +57,54 @@ def test_two_copies_of_one_code_have_contexts_of_their_own(file):
     assert [CALL(each.address)(2) for each in (one, two)] == [3, 102]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda content: content[:-1], id="cut short"),
-        pytest.param(lambda content: b"", id="empty"),
-        pytest.param(lambda content: content[:40], id="a part"),
-        pytest.param(lambda content: content[:100] + bytes([content[100] ^ 1]) + content[101:], id="one bit"),
-        pytest.param(lambda content: bytes([content[0] ^ 1]) + content[1:], id="a bit of the digest"),
-        pytest.param(lambda content: content + b"\0", id="longer"),
-    ],
-)
-def test_a_damaged_file_does_not_count_and_is_written_anew(file, damage):
-    right = file.read_bytes()
-    file.write_bytes(damage(right))
-    with pytest.warns(RuntimeWarning, match="is damaged, so it does not count"):
-        assert result(prepared(compile_sum, "sum")) == 42
-    assert file.read_bytes() != damage(right)
-    assert result(prepared(refuse, "sum")) == 42
+def shorten(file):
+    file.write_bytes(file.read_bytes()[:-1])
 
 
-def test_the_file_of_another_function_does_not_count(file, folder):
-    other = folder / object_files._path("other", object_files._key("other", __file__)).name
-    other.write_bytes(file.read_bytes())
-    with pytest.warns(RuntimeWarning, match="is damaged"):
-        assert object_files.read_object("other", __file__) is None
-    assert object_files.read_object("sum", __file__) is not None
+def flip(file, at):
+    content = file.read_bytes()
+    file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
 
 
-@pytest.mark.parametrize("part", ["header", "cpu", "features", "numba", "llvm", "setting", "source"])
-def test_code_for_anything_else_does_not_count(file, part, monkeypatch, tmp_path):
-    source = __file__
-    object_files._environment.cache_clear()
-    match part:
-        case "header":
-            monkeypatch.setattr(object_files, "read_header", lambda: "another header")
-        case "cpu":
-            monkeypatch.setattr(object_files.binding, "get_host_cpu_name", lambda: "another processor")
-        case "features":
-            features = object_files.binding.get_host_cpu_features()
-            features["avx512f"] = not features.get("avx512f")
-            monkeypatch.setattr(object_files.binding, "get_host_cpu_features", lambda: features)
-        case "numba":
-            monkeypatch.setattr(object_files.numba, "__version__", "0.0")
-        case "llvm":
-            monkeypatch.setattr(object_files.binding, "llvm_version_info", (0, 0, 0))
-        case "setting":
-            monkeypatch.setattr(object_files.numba.config, "OPT", 0)
-        case "source":
-            source = str(tmp_path / "changed.py")
-            (tmp_path / "changed.py").write_text("another function")
-    try:
-        assert object_files.read_object("sum", source) is None
-    finally:
-        object_files._environment.cache_clear()
+REFUSED = {
+    "cut short": (shorten, "is damaged"),
+    "a bit of the code": (lambda file: flip(file, 100), "is damaged"),
+    "a bit of the digest": (lambda file: flip(file, 0), "is damaged"),
+    "for others to write": (lambda file: file.chmod(0o666), "others can write to it"),
+}
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
-def test_a_file_that_others_can_write_to_does_not_count(file):
-    file.chmod(0o666)
-    with pytest.warns(RuntimeWarning, match="others can write to it"):
-        assert object_files.read_object("sum", __file__) is None
+@pytest.mark.parametrize("change", REFUSED)
+def test_a_changed_file_does_not_count_and_is_written_anew(file, change):
+    make, message = REFUSED[change]
+    make(file)
+    with pytest.warns(RuntimeWarning, match=message):
+        assert result(prepared(compile_sum, "sum")) == 42
+    assert result(prepared(refuse, "sum")) == 42
+
+
+OTHERS = {
+    "read_header": lambda: "another header",
+    "binding.get_host_cpu_name": lambda: "another processor",
+    "numba.__version__": "0.0",
+    "binding.llvm_version_info": (0, 0, 0),
+    "numba.config.OPT": 0,
+}
+
+
+def test_code_for_anything_else_has_another_file(monkeypatch):
+    def path(source=__file__):
+        object_code._environment.cache_clear()
+        return object_code._path("sum", source)
+
+    before = path()
+    assert path(pytest.__file__) != before
+    for name, value in OTHERS.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(f"bridge.ffi.native.object_code.{name}", value)
+            assert path() != before, name
+    assert path() == before
 
 
 def test_without_a_folder_that_can_be_written_to_it_compiles(tmp_path, monkeypatch):
@@ -134,16 +116,6 @@ def test_without_a_folder_that_can_be_written_to_it_compiles(tmp_path, monkeypat
         assert result(prepared(compile_sum, "sum")) == 42
 
 
-def test_only_the_latest_files_are_kept(file, folder, monkeypatch):
-    monkeypatch.setattr(object_files, "KEPT", 3)
-    for index in range(5):
-        object_files.write_object(f"other{index}", __file__, b"code")
-        os.utime(next(folder.glob(f"other{index}-*")), (index, index))
-    object_files.write_object("last", __file__, b"code")
-    assert len(list(folder.glob("*.bin"))) == 3
-    assert not list(folder.glob("*.tmp"))
-
-
 def test_code_that_needs_something_from_outside_is_not_kept(folder):
     def compile_outside():
         @numba.cfunc(INT64(INT64))
@@ -152,11 +124,8 @@ def test_code_that_needs_something_from_outside_is_not_kept(folder):
 
         return divided
 
-    loaded = prepared(compile_outside, "outside")
-    assert CALL(loaded.address)(5) == 2
+    assert CALL(prepared(compile_outside, "outside").address)(5) == 2
     assert not folder.exists()
-    _, outside = emit_object(compile_outside())
-    assert outside
 
 
 PROGRAM = """
@@ -168,51 +137,25 @@ def double(x, out):
         out[i] = 2 * x[i]
 print(numba_kernel(double, jax.ShapeDtypeStruct((3,), jnp.float32))(jnp.arange(3.0)).tolist())
 """
+WITHOUT_COMPILER = f"from bridge.ffi.native import handler\nhandler.compile_target = None\n{PROGRAM}"
 
 
-def test_processes_that_start_at_once_share_a_folder(tmp_path):
-    def run(_):
-        return processes.output("-c", PROGRAM, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path))
+def test_processes_share_a_folder_and_the_later_ones_compile_no_handler(tmp_path):
+    def run(program):
+        return processes.output("-c", program, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path), KERNEL_BRIDGE_DEBUG="1")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        assert set(pool.map(run, range(3))) == {"[0.0, 2.0, 4.0]"}
-    names = {path.name.partition("-")[0] for path in (tmp_path / "native-1").iterdir()}
-    assert names == {"bridge_cpu", "bridge_error"}
-
-
-def test_handlers_of_debug_mode_are_kept_too(tmp_path):
-    handlers = {"bridge_cpu", "bridge_cpu_poisoned", "bridge_error"}
-    without_compiler = f"from bridge.ffi.native import handler\nhandler.compile_target = None\n{PROGRAM}"
-    for each in (PROGRAM, without_compiler):
-        changes = {"KERNEL_BRIDGE_CACHE_DIR": str(tmp_path), "KERNEL_BRIDGE_DEBUG": "1"}
-        assert processes.output("-c", each, **changes) == "[0.0, 2.0, 4.0]"
-        assert {path.name.partition("-")[0] for path in (tmp_path / "native-1").iterdir()} == handlers
-
-
-def test_a_folder_of_damaged_files_costs_time_only(tmp_path):
-    processes.output("-c", PROGRAM, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path))
-    for path in (tmp_path / "native-1").iterdir():
-        path.write_bytes(path.read_bytes()[:500] + b"\xcc" * 500)
-    assert processes.output("-c", PROGRAM, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path)) == "[0.0, 2.0, 4.0]"
+        assert set(pool.map(run, [PROGRAM, PROGRAM])) == {"[0.0, 2.0, 4.0]"}
+    assert run(WITHOUT_COMPILER) == "[0.0, 2.0, 4.0]"
 
 
 @pytest.mark.parametrize("make", [trampoline._written, trampoline._compiled])
 def test_a_trampoline_passes_calls_on_and_can_be_turned(make):
     one, two = CALL(lambda number: number + 1), CALL(lambda number: -number)
     cell = (ctypes.c_int64 * 1)(ctypes.cast(one, ctypes.c_void_p).value)
-    made = make(ctypes.addressof(cell))
-    if made is None:
-        pytest.skip("no machine code is written by hand for this system and processor")
+    made = make(ctypes.addressof(cell)) or pytest.skip("no code is written by hand for this system and processor")
     owner, address = made
     assert owner
     assert CALL(address)(41) == 42
     cell[0] = ctypes.cast(two, ctypes.c_void_p).value
     assert CALL(address)(41) == -41
-
-
-def test_where_the_system_runs_no_written_code_llvm_makes_the_trampoline(monkeypatch):
-    monkeypatch.setattr(trampoline.platform, "machine", lambda: "another")
-    assert trampoline._written(0) is None
-    one = CALL(lambda number: number + 1)
-    made = trampoline.Trampoline(ctypes.cast(one, ctypes.c_void_p).value)
-    assert CALL(made.address)(1) == 2

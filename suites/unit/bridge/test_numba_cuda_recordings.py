@@ -1,4 +1,6 @@
-"""numba_cuda_callable with ``replay=True``: what can be recorded, and what is refused."""
+"""What callables do through Numba-CUDA, and what can be recorded: without a GPU, for nothing is launched."""
+
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -7,8 +9,86 @@ import pytest
 
 from bridge import RecordingError, numba_cuda_callable
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square, square_root
+from suites.unit.bridge.entries import call_in
+
+from numba.cuda.cudadrv.driver import Context  # isort: skip
+from numba.cuda.cudadrv.driver import driver as numbas_driver  # isort: skip
+from numba.cuda.dispatcher import CUDADispatcher, _Kernel  # isort: skip
+
+from bridge.languages.numba_cuda.patches import launch_by_numba  # isort: skip
+from bridge.languages.numba_cuda.recording import record  # isort: skip
+from suites.unit.bridge.without_gpu import recording_without_gpu  # isort: skip
 
 PLATFORM = "cuda" if HAS_GPU else "cpu"
+ARRAY = ((N,), np.dtype(np.float32))
+KERNEL = square
+
+
+@pytest.fixture
+def driver():
+    if HAS_GPU:
+        pytest.skip("a recording is kept by its content, and a GPU would be given the handles of the stand-in")
+    with recording_without_gpu() as fake:
+        yield fake
+
+
+def recorded(function, **options):
+    return record(function.__name__, function, [ARRAY, ARRAY], 0, **options)
+
+
+def test_launches_are_noted_with_the_places_of_their_arrays(driver):
+    found = recorded(absolute)
+    array = (0, 0, N, 4, 0, N, 4)
+    assert [(each.blob, each.grid, each.block, each.handles) for each in found.launches] == [
+        (array * 2, (4, 1, 1), (256, 1, 1), (7,))
+    ] * 2
+    places = [[(patch.word, patch.buffer, patch.offset) for patch in each.patches] for each in found.launches]
+    assert places == [[(4, 0, 0), (11, 2, 0)], [(4, 2, 0), (11, 1, 0)]]
+    assert found.temporaries == (4 * N,)
+
+
+@cuda.jit
+def takes_numbers(x, n, f, flag, out):
+    out[0] = x[0] * f if flag else n
+
+
+@pytest.mark.parametrize(("grid", "block"), [(4, 64), (np.int64(4), [64]), ([4], (np.int32(64), 1))])
+def test_a_launch_takes_slices_and_numbers_and_numpys_integers(driver, grid, block):
+    big = 2**63 + 5
+
+    def run(x, out, stream):
+        takes_numbers[grid, block, stream](x[5:], big, 2.5, True, out)
+
+    (launch,) = recorded(run).launches
+    assert (launch.grid, launch.block) == ((4, 1, 1), (64, 1, 1))
+    assert launch.blob[7:10] == (big, int(np.float64(2.5).view(np.int64)), 1)
+    assert launch.patches[0].offset == 20
+
+
+class Helper:
+    """Hides kernels where nobody looks for them."""
+
+    KERNELS = {"square": square}  # noqa: RUF012
+
+    @classmethod
+    def launch(cls, x, out, *stream):
+        cls.KERNELS["square"][(4, 256, *stream)](x, out)
+
+
+def test_launches_of_helpers_are_recorded_and_kernels_count_by_their_code(driver):
+    def hidden(x, out, stream):
+        temporary = cuda.device_array(N, dtype=np.float32)
+        Helper.launch(x, temporary, stream)
+        [square_root][0][4, 256, stream](temporary, out)
+
+    def other(x, out, stream):
+        temporary = cuda.device_array(N, dtype=np.float32)
+        square[8, 128, stream](x, temporary)
+        square_root[4, 256, stream](temporary, out)
+
+    first = recorded(absolute).content.replace("absolute", "hidden")
+    assert first == recorded(hidden).content
+    assert recorded(absolute).content != recorded(other).content.replace("other", "absolute")
 
 
 def synchronises(x, out, stream):
@@ -26,13 +106,7 @@ def uses_the_default_stream(x, out, stream):
 
 
 def uses_another_stream(x, out, stream):
-    square[4, 256, cuda.stream()](x, out)
-    square[4, 256, stream](x, out)
-
-
-def waits_for_the_device(x, out, stream):
-    cuda.synchronize()
-    square[4, 256, stream](x, out)
+    square[4, 256, cuda.external_stream(5)](x, out)
 
 
 def copies_memory(x, out, stream):
@@ -43,135 +117,143 @@ def launches_nothing(x, out, stream):
     pass
 
 
+def raises(x, out, stream):
+    raise ValueError("mine")
+
+
 def goes_on_after_an_error(x, out, stream):
     try:
-        square[4, 256](x, out)
+        Helper.launch(x, out)
     except Exception:
         square[4, 256, stream](x, out)
 
 
-class Helper:
-    """Hides kernels where nobody looks for them."""
-
-    KERNELS = {"square": square}  # noqa: RUF012
-
-    @classmethod
-    def launch(cls, x, out, *stream):
-        cls.KERNELS["square"][(4, 256, *stream)](x, out)
-
-
-def hides_a_launch_on_the_default_stream(x, out, stream):
-    Helper.launch(x, out)
-    square[4, 256, stream](x, out)
-
-
-def hides_a_launch_on_the_stream_of_the_thread(x, out, stream):
-    Helper.launch(x, out, cuda.per_thread_default_stream())
-    square[4, 256, stream](x, out)
-
-
-def hides_a_launch_for_all(x, out, stream):
-    Helper.KERNELS["square"].forall(x.size)(x, out)
-    square[4, 256, stream](x, out)
-
-
-def assigns_elements(x, out, stream):
-    out[:] = 1
-    square[4, 256, stream](x, out)
-
-
-def copies_from_the_host(x, out, stream):
-    out.copy_to_device(np.zeros(x.shape, np.float32))
-    square[4, 256, stream](x, out)
-
-
 def passes_an_array_of_the_host(x, out, stream):
-    square[4, 256, stream](np.zeros(x.shape, np.float32), out)
+    square[4, 256, stream](np.zeros(N, np.float32), out)
 
 
-def works_without_numba(x, out, stream):
-    from cuda.bindings import driver
-
-    square[4, 256, stream](x, out)
-    (status, other) = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_DEFAULT)
-    assert int(status) == 0
-    driver.cuMemsetD8Async(out.device_ctypes_pointer.value, 1, 4, other)
+def launches_a_kernel_that_tells_its_exceptions(x, out, stream):
+    cuda.jit(debug=True, opt=False)(square.py_func)[4, 256, stream](x, out)
 
 
-def works_on_a_temporary_without_numba(x, out, stream):
-    from cuda.bindings import driver
+def takes_a_number_that_no_parameter_holds(x, out, stream):
+    takes_numbers[4, 64, stream](x, 2**64, 2.5, True, out)
 
-    temporary = cuda.device_array(x.shape[0], np.float32)
-    square[4, 256, stream](x, temporary)
-    (_, other) = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_DEFAULT)
-    driver.cuMemsetD8Async(temporary.device_ctypes_pointer.value, 1, 4, other)
-    square[4, 256, stream](temporary, out)
+
+REFUSED = {
+    takes_a_number_that_no_parameter_holds: "too large",
+    synchronises: "cuStreamSynchronize", copies_to_the_host: "cuMemcpyDtoH",
+    uses_the_default_stream: "another stream", uses_another_stream: "another stream",
+    copies_memory: "cuMemcpyDtoD", launches_nothing: "launched nothing", raises: "ValueError: mine",
+    goes_on_after_an_error: "another stream", passes_an_array_of_the_host: "an array of the host",
+    launches_a_kernel_that_tells_its_exceptions: "debug=True",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", REFUSED)
+def test_what_cannot_be_replayed_is_refused(driver, function):
+    with pytest.raises(RecordingError, match=rf"{function.__name__} .*{REFUSED[function]}.*Pass replay=False"):
+        recorded(function)
+    assert recorded(absolute).launches
+
+
+def test_work_of_other_libraries_on_the_stream_is_refused(driver):
+    driver.nodes = 1
+    with pytest.raises(RecordingError, match=r"absolute did work on the stream that is no launch through Numba-CUDA"):
+        recorded(absolute)
+
+
+def test_another_global_is_another_code(driver, monkeypatch):
+    def run(x, out, stream):
+        KERNEL[4, 256, stream](x, out)
+
+    first = recorded(run)
+    monkeypatch.setitem(globals(), "KERNEL", square_root)
+    assert recorded(run).code != first.code
+
+
+def test_a_function_runs_in_its_own_module_while_other_threads_use_the_gpu(driver):
+    def run(x, out, stream):
+        global RUNS
+        RUNS += 1
+        square[4, 256, stream](x, out)
+
+    before = RUNS
+    recorded(run)
+    assert before + 1 == RUNS
+    assert [mode for _, mode in driver.of("cuStreamBeginCapture")] == ["relaxed"]
+    assert driver.of("cuStreamCreate") == [(1,)]  # it does not wait for the default stream
+
+
+RUNS = 0
+
+
+def own(replaced, name):
+    """Numba's function, which a patch calls."""
+    return inspect.getclosurevars(replaced).nonlocals[name]
+
+
+PATCHES = {
+    "Context.memalloc": (absolute, Context, "memalloc", lambda: own(Context.memalloc, "allocate_by_numba")),
+    "_Kernel.launch": (absolute, _Kernel, "launch", lambda: launch_by_numba),
+    "CUDADispatcher.__getitem__": (
+        lambda x, out, stream: square[[4], np.int64(256), stream](x, out),
+        CUDADispatcher, "__getitem__", lambda: own(CUDADispatcher.__getitem__, "configure_by_numba")),
+    "driver": (absolute, numbas_driver, "__class__", lambda: type(numbas_driver).__base__),
+}  # fmt: skip
+"""What needs each patch of Numba-CUDA, and what it replaces."""
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_each_patch_is_needed_still(driver, monkeypatch, patch):
+    function, owner, name, original = PATCHES[patch]
+    assert recorded(function).launches
+    monkeypatch.setattr(owner, name, original())
+    if patch == "driver":
+        with pytest.raises(RecordingError) as refused:
+            recorded(synchronises)
+        assert "cuStreamSynchronize" not in str(refused.value)
+    else:
+        with pytest.raises(RecordingError):
+            recorded(function)
+
+
+def test_a_kernel_from_numbas_disk_cache_is_recorded(driver):
+    """It has no Python function."""
+    kernel = cuda.jit(square.py_func)
+
+    def run(x, out, stream):
+        for compiled in kernel.overloads.values():
+            vars(compiled).pop("py_func", None)
+        kernel[4, 256, stream](x, out)
+
+    assert recorded(run).content == recorded(run).content
+    assert recorded(run).launches
+
+
+def test_temporaries_of_a_batch_share_the_memory_of_one_element(driver):
+    call = numba_cuda_callable(absolute, OUT, replay=True)
+    made = call_in(jax.vmap(call), jnp.zeros((1000, N)))
+    assert made.hidden == 1
+    assert made.vmap_method == "sequential"
+
+    def one(x, out, stream):
+        square[4, 256, stream](x, out)
+
+    plain = numba_cuda_callable(one, OUT, replay=True)
+    assert call_in(plain, jnp.zeros(N)).vmap_method is None
 
 
 @gpu
-@pytest.mark.parametrize(
-    "function",
-    [
-        synchronises, copies_to_the_host, uses_the_default_stream, uses_another_stream, waits_for_the_device,
-        copies_memory, launches_nothing, goes_on_after_an_error, hides_a_launch_on_the_default_stream,
-        hides_a_launch_on_the_stream_of_the_thread, hides_a_launch_for_all, assigns_elements, copies_from_the_host,
-        passes_an_array_of_the_host, works_without_numba, works_on_a_temporary_without_numba,
-    ],
-)  # fmt: skip
-def test_what_cannot_be_replayed_is_refused_and_does_no_harm(function):
-    x = jnp.linspace(-5, 5, N)
-    with pytest.raises(RecordingError, match=rf"{function.__name__} .*Pass replay=False"):
-        numba_cuda_callable(function, OUT, replay=True)(x)
-    np.testing.assert_allclose(numba_cuda_callable(absolute, OUT, replay=True)(x), np.abs(x), rtol=1e-6)
-
-
-@gpu
-class TestRecordings:
+class TestOnGpu:
     X = np.linspace(-5, 5, N, dtype=np.float32)
 
-    def identity(self, function):
-        wrapper = numba_cuda_callable(function, OUT, replay=True)
-        np.testing.assert_allclose(wrapper(self.X), np.abs(self.X), rtol=1e-6)
-        code = jax.make_jaxpr(wrapper)(self.X).eqns[0].params["jaxpr"].eqns[0].params["call"].code
-        return code.compiled("cuda").identity
+    def test_a_refused_function_does_no_harm(self):
+        with pytest.raises(RecordingError, match="Pass replay=False"):
+            numba_cuda_callable(copies_to_the_host, OUT, replay=True)(self.X)
+        np.testing.assert_allclose(numba_cuda_callable(absolute, OUT, replay=True)(self.X), np.abs(self.X), rtol=1e-6)
 
-    @pytest.mark.filterwarnings("ignore:.*Grid size")
-    def test_launches_of_helpers_are_recorded(self):
-        def hidden(x, out, stream):
-            temporary = cuda.device_array(x.shape[0], dtype=np.float32)
-            Helper.launch(x, temporary, stream)
-            [square_root][0][4, 256, stream](temporary, out)
-
-        assert not self.identity(hidden).startswith("local")
-        np.testing.assert_allclose(numba_cuda_callable(hidden, OUT, replay=True)(self.X), np.abs(self.X), rtol=1e-6)
-
-    def test_what_is_recorded_identifies_a_callable(self):
-        def other(x, out, stream):
-            size = x.shape[0]
-            temporary = cuda.device_array(size, dtype=np.float32)
-            square[8, 128, stream](x, temporary)
-            square_root[4, 256, stream](temporary, out)
-
-        assert not self.identity(absolute).startswith("local")
-        assert self.identity(absolute) == self.identity(absolute)
-        assert self.identity(other) != self.identity(absolute)
-
-    def test_memory_of_this_process_makes_an_identity_of_this_process(self):
-        ones = cuda.to_device(np.ones(N, np.float32))
-
-        @cuda.jit
-        def absolute_times(x, factor, out):
-            i = cuda.grid(1)
-            if i < out.size:
-                out[i] = abs(x[i]) * factor[i]
-
-        def run(x, out, stream):
-            absolute_times[4, 256, stream](x, ones, out)
-
-        assert self.identity(run).startswith("local")
-
-    @pytest.mark.filterwarnings("ignore:.*Grid size")
-    def test_many_threads_record_at_once(self):
+    def test_many_threads_record_at_once_while_others_use_the_gpu(self):
         failed = []
 
         def work(k):
@@ -180,6 +262,9 @@ class TestRecordings:
                     Helper.launch(x, out, stream)
 
             try:
+                for size in range(20):
+                    cuda.to_device(self.X[:size]).copy_to_host()
+                    jax.block_until_ready(jnp.zeros(size + k) + 1)
                 np.testing.assert_allclose(numba_cuda_callable(run, OUT, replay=True)(self.X), self.X**2, rtol=1e-6)
             except Exception as error:
                 failed.append(error)

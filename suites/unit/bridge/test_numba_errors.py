@@ -6,8 +6,9 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, PlatformError, SignatureError, numba_kernel
+from bridge import KernelCompileError, KernelTypeError, PlatformError, SignatureError, numba_kernel
 from suites.unit.bridge import kernels
+from suites.unit.processes import run
 
 Spec = jax.ShapeDtypeStruct
 OUT = Spec((3,), np.float32)
@@ -35,17 +36,6 @@ def test_a_typing_error_names_the_kernel_and_the_line():
     assert caught.value.__cause__ is not None
 
 
-def test_an_undefined_name_is_reported_with_the_place_of_the_kernel():
-    @numba.njit
-    def wrong(x, out):
-        out[0] = undefined_function(x[0])  # noqa: F821
-
-    with pytest.raises(
-        KernelCompileError, match=r"(?s)cannot compile wrong .*test_numba_errors\.py.*undefined_function"
-    ):
-        numba_kernel(wrong, OUT)(X)
-
-
 def test_a_kernel_that_writes_to_an_input_fails_and_changes_nothing():
     @numba.njit
     def writes(x, out):
@@ -63,34 +53,19 @@ def test_a_kernel_that_returns_something_is_refused():
     def returns(x, out):
         return x[0]
 
-    with pytest.raises(KernelCompileError, match=r"returns returns float32, expected no return value"):
+    with pytest.raises(KernelCompileError, match=r"returns returns float32, .*Add an output parameter after"):
         numba_kernel(returns, OUT)(X)
 
 
-def test_a_failed_compilation_can_be_repeated_and_mended():
-    @numba.njit
-    def kernel(x, out):
-        for i in range(x.size):
-            out[i] = x[i] + "a"
-
-    for _ in range(2):
-        with pytest.raises(KernelCompileError):
-            numba_kernel(kernel, OUT)(X)
-
-    @numba.njit
-    def kernel(x, out):
-        for i in range(x.size):
-            out[i] = x[i] + 1
-
-    np.testing.assert_array_equal(numba_kernel(kernel, OUT)(X), [1, 2, 3])
+def test_numba_without_its_compiler_is_told_from_a_missing_decorator():
+    program = "import bridge, numba; bridge.numba_kernel(numba.njit(lambda x, out: None), None)"
+    assert "NUMBA_DISABLE_JIT=1 makes numba.njit return" in run("-c", program, NUMBA_DISABLE_JIT="1").stderr
+    with pytest.raises(KernelTypeError, match=r"expected a function decorated with numba.njit. Decorate it."):
+        numba_kernel(lambda x, out: None, OUT)
 
 
 class TestExceptions:
     reciprocal = staticmethod(numba_kernel(kernels.reciprocal, OUT))
-
-    def test_a_python_error_of_the_kernel_reaches_the_caller(self):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="reciprocal raised ZeroDivisionError: division by zero"):
-            self.reciprocal(X).block_until_ready()
 
     def test_values_in_the_message_and_the_line_are_reported(self):
         with pytest.raises(
@@ -100,7 +75,7 @@ class TestExceptions:
 
     def test_the_next_call_works(self):
         for _ in range(3):
-            with pytest.raises(jax.errors.JaxRuntimeError):
+            with pytest.raises(jax.errors.JaxRuntimeError, match="reciprocal raised ZeroDivisionError: division by"):
                 self.reciprocal(X).block_until_ready()
             np.testing.assert_array_equal(self.reciprocal(X + 1), 1 / np.float32([1, 2, 3]))
 
@@ -109,66 +84,26 @@ class TestExceptions:
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"-7\.0"):
             jax.block_until_ready(jax.vmap(self.reciprocal)(xs))
 
-    def test_a_message_that_is_not_ascii(self):
+    @pytest.mark.parametrize("before", ["x", "xx", "xxx"])
+    def test_a_long_message_is_cut_between_two_characters(self, before):
+        text = before + "∞" * 5000
+
         @numba.njit
         def fails(x, out):
-            raise RuntimeError("zu groß: ∞")
+            raise RuntimeError(text)
 
-        with pytest.raises(jax.errors.JaxRuntimeError, match="zu groß: ∞"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"fails raised RuntimeError: {before}∞∞∞"):
             numba_kernel(fails, OUT)(X).block_until_ready()
-
-    def test_an_assertion_without_a_message(self):
-        @numba.njit
-        def fails(x, out):
-            if x[0] < 5:
-                raise AssertionError
-            out[0] = x[0]
-
-        with pytest.raises(jax.errors.JaxRuntimeError, match="fails raised AssertionError"):
-            numba_kernel(fails, OUT)(X).block_until_ready()
-
-    def test_parallel_loops_report_what_numba_itself_drops(self):
-        @numba.njit
-        def check(v):
-            if v == 777:
-                raise ValueError("found", v)
-            return v
-
-        @numba.njit(parallel=True)
-        def checks(x, out):
-            for i in numba.prange(x.size):
-                out[i] = check(x[i])
-
-        wrapped = numba_kernel(checks, Spec((1000,), np.int32))
-        for _ in range(3):
-            with pytest.raises(jax.errors.JaxRuntimeError, match=r"checks raised ValueError: \('found', 777\)"):
-                wrapped(jnp.arange(1000)).block_until_ready()
-            np.testing.assert_array_equal(wrapped(jnp.zeros(1000, jnp.int32)), np.zeros(1000))
 
     @pytest.mark.parametrize("parallel", [False, True])
-    @pytest.mark.parametrize("offset", [1, -4])
-    def test_an_index_out_of_bounds_of_an_input(self, parallel, offset):
+    def test_an_index_out_of_bounds_of_an_input(self, parallel):
         @numba.njit(parallel=parallel, boundscheck=True)
         def shifted(x, out):
             for i in numba.prange(x.size):
-                out[i] = x[i + offset]
+                out[i] = x[i - 4]
 
         with pytest.raises(jax.errors.JaxRuntimeError, match="shifted raised IndexError: index is out of bounds"):
             numba_kernel(shifted, OUT)(X).block_until_ready()
-
-    @pytest.mark.parametrize("parallel", [False, True])
-    def test_an_index_out_of_bounds_of_an_output(self, parallel):
-        @numba.njit(parallel=parallel, boundscheck=True)
-        def too_far(x, out):
-            for i in numba.prange(x.size):
-                out[i] = x[i]
-
-        wrapped = numba_kernel(too_far, OUT)
-        np.testing.assert_array_equal(wrapped(X), X)
-        for _ in range(2):
-            with pytest.raises(jax.errors.JaxRuntimeError, match="too_far raised IndexError: index is out of bounds"):
-                wrapped(jnp.arange(4.0)).block_until_ready()
-            np.testing.assert_array_equal(wrapped(X), X)
 
     @pytest.mark.parametrize("parallel", [False, True])
     def test_missing_memory_has_a_code_of_its_own(self, parallel):

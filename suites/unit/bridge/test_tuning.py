@@ -2,27 +2,21 @@
 
 import ctypes
 import functools
-import json
 import os
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
 
 from bridge import BackendError, ParameterError, XLACustomKernel, use_backend
-from bridge.operator.choice.candidates import Candidate, choose
-from bridge.operator.choice.registry import Registry
-from bridge.operator.tuning import candidate_content, winner_files
-from bridge.operator.tuning import race as tuning
-from bridge.operator.tuning import winners as remembering
-from bridge.operator.tuning.toolchain import Toolchain
-from bridge.operator.tuning.winner_files import FOLDER_VARIABLE, VARIABLE, Winner, WinnerFiles
-from bridge.source.content import PROCESS_LOCAL
+from bridge.cached_files import VARIABLE
+from bridge.operator import tuning, winners
+from bridge.operator.operator_call import Candidate
+from bridge.operator.winners import FOLDER_VARIABLE, content_of
 from suites.unit.processes import output
 
 Spec = jax.ShapeDtypeStruct
@@ -57,78 +51,69 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def op():
-    """``slow`` is the default, so that tuning changes something."""
-    op = XLACustomKernel("scale")
+def operator():
+    """``slow`` is the default, so that tuning changes something. It finds on disk what an equal one has found."""
+    op = XLACustomKernel("scale", outs=lambda x, **_: Spec(x.shape, x.dtype))
     op.def_kernel("slow", "cpu", slow)
     op.def_kernel("fast", "cpu", fast)
     return op
 
 
-def chosen(op, **arguments):
-    decision = op.explain(X, outs=OUT, **arguments)["cpu"]
-    return decision.backend, decision.reason
+def chosen(op, x=X, **arguments):
+    return op.explain(x, **arguments)["cpu"].backend
 
 
 def files(cache):
-    return sorted(cache.rglob("*.json"))
+    return sorted(cache.rglob("*.txt"))
 
 
 class TestTune:
-    def test_calls_use_the_fastest_right_backend(self, op):
-        outcome = op.tune(X, outs=OUT)
+    def test_calls_like_this_one_use_the_fastest_right_backend(self):
+        op = operator()
+        assert op(X)[0] == 2
+        outcome = op.tune(X)
         assert {trial.backend: trial.status for trial in outcome.trials} == {"slow": "slower", "fast": "chosen"}
-        assert chosen(op)[0] == "fast"
-        np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
-        assert "cpu: fast" in str(jax.make_jaxpr(lambda x: op(x, outs=OUT))(X))
+        assert "cpu: fast" in str(jax.make_jaxpr(lambda x: op(x))(X))
+        np.testing.assert_array_equal(op(X), 2 * X)
+        assert str(op.explain(OUT)["cpu"]) == "cpu: fast (tuned)"
+        op.tune(X, factor=2.0)
+        others = {"parameter": {"factor": 3.0}, "type of a parameter": {"factor": 2}}
+        others |= {"shape": {"x": jnp.ones(5)}, "dtype": {"x": jnp.ones(4, int)}}
+        assert {case: chosen(op, **call) for case, call in others.items()} == dict.fromkeys(others, "slow")
 
-    def test_only_calls_of_the_same_shapes_dtypes_and_parameters(self, op):
-        op.tune(X, outs=OUT, factor=2.0)
-        assert chosen(op, factor=2.0)[0] == "fast"
-        assert chosen(op, factor=3.0)[0] == "slow"
-        assert chosen(op, factor=2)[0] == "slow"
-        assert op.explain(jnp.ones(5), outs=Spec((5,), np.float32), factor=2.0)["cpu"].backend == "slow"
-        assert op.explain(jnp.ones(4, int), outs=OUT, factor=2.0)["cpu"].backend == "slow"
-
-    def test_a_wrong_backend_never_wins(self):
-        op = XLACustomKernel("scale")
+    def test_wrong_and_failing_backends_never_win(self):
+        op = operator()
         op.def_kernel("wrong", "cpu", wrong, asdefault=True)
-        op.def_jnp_kernel(slow)
-        trials = {trial.backend: trial for trial in op.tune(X, outs=OUT).trials}
-        assert trials["jnp"].status == "chosen"
-        assert trials["wrong"].status == "wrong"
-        assert trials["wrong"].microseconds is None
-        assert "result 0: relative error above" in trials["wrong"].reason
-        with pytest.raises(BackendError, match="no candidate gives a right result"):
-            op.tune(X, outs=OUT, backends=["wrong"])
-        assert op.tune(X, outs=OUT, rtol=0.01, backends="wrong").chosen.backend == "wrong"
-
-    def test_a_failing_backend_is_listed_with_its_reason(self, op):
         op.def_kernel("failing", "cpu", failing)
-        trial = op.tune(X, outs=OUT).trials[2]
-        assert (trial.status, trial.reason) == ("failed", "RuntimeError: no such instruction")
-
-    def test_the_reference_is_jnp_or_else_only_agreement_is_shown(self, op):
-        outcome = op.tune(X, outs=OUT)
-        assert (outcome.compared_with, outcome.proven) == ("slow", False)
-        assert "agreement is all that was shown" in str(outcome)
-        op.def_jnp_kernel(fast)
-        outcome = op.tune(X, outs=OUT, backends=["slow"])
-        assert (outcome.compared_with, outcome.proven) == ("jnp", True)
+        outcome = op.tune(X)
+        assert outcome.compared_with == "slow"
+        op.def_jnp_kernel(slow)
+        outcome = op.tune(X)
+        assert (outcome.compared_with, outcome.chosen.backend) == ("jnp", "fast")
+        trials = {trial.backend: trial for trial in outcome.trials}
+        assert (trials["wrong"].status, trials["wrong"].microseconds) == ("wrong", None)
+        assert "result 0: relative error above" in trials["wrong"].reason
+        assert (trials["failing"].status, trials["failing"].reason) == ("failed", "RuntimeError: no such instruction")
+        with pytest.raises(BackendError, match="no candidate gives a right result"):
+            op.tune(X, backends=["wrong"])
+        assert op.tune(X, rtol=0.01, backends="wrong").chosen.backend == "wrong"
 
     def test_the_default_is_kept_unless_another_is_clearly_faster(self):
         fastest, default = (Candidate("cpu", name, fast) for name in ("fastest", "default"))
-        checked = [tuning._Entrant(fastest), tuning._Entrant(default)]
-        overlapping = {fastest: [1.0, 1.1, 1.2], default: [1.1, 1.2, 1.3]}
-        trials = tuning._judge(checked, overlapping, default)
-        assert [trial.status for trial in trials] == ["slower", "chosen"]
-        assert trials[1].reason == "the default: fastest is not clearly faster"
-        apart = {fastest: [1.0, 1.1, 1.2], default: [2.0, 2.1, 2.2]}
-        assert [trial.status for trial in tuning._judge(checked, apart, default)] == ["chosen", "slower"]
 
-    def test_a_kernel_that_changes_its_inputs_is_an_error(self, op):
-        x = jnp.array(X)
+        def statuses(*samples_s):
+            pairs = zip((fastest, default), samples_s, strict=True)
+            entrants = [tuning._Entrant(candidate, samples_s=taken) for candidate, taken in pairs]
+            return [(trial.status, trial.reason) for trial in tuning._judge(entrants, default)]
+
+        assert statuses([1.0, 1.1, 1.2], [1.1, 1.2, 1.3]) == [
+            ("slower", "not clearly faster than the default"),
+            ("chosen", None),
+        ]
+        assert statuses([1.0, 1.1, 1.2], [2.0, 2.1, 2.2]) == [("chosen", None), ("slower", None)]
+
+    def test_a_kernel_that_changes_its_inputs_is_an_error(self):
+        op, x = operator(), jnp.array(X)
         memory = (ctypes.c_float * 4).from_address(x.unsafe_buffer_pointer())
 
         def overwrite(_):
@@ -137,364 +122,181 @@ class TestTune:
 
         op.def_kernel("overwriting", "cpu", lambda outs: lambda x: jax.pure_callback(overwrite, OUT, x))
         with pytest.raises(BackendError, match="overwriting changed its inputs"):
-            op.tune(x, outs=OUT)
+            op.tune(x)
 
 
 class TestConfigurations:
     @pytest.fixture
     def op(self):
-        op = XLACustomKernel("scale")
+        op = XLACustomKernel("scale", outs=lambda x, **_: Spec(x.shape, x.dtype))
         op.def_kernel("turning", "cpu", slow, configurations={"long": {"turns": 40000}, "short": {"turns": 4}})
         op.def_kernel("one", "cpu", lambda outs: jnp.ones_like)
         return op
 
-    def test_the_first_is_the_default_and_a_call_may_name_another(self, op):
+    def test_calls_contexts_defaults_and_tune_may_name_one(self, op):
         for backend, turns in [(None, 40000), ("turning", 40000), ("turning:short", 4), ("turning:long", 40000)]:
-            text = str(jax.jit(functools.partial(op, outs=OUT, backend=backend)).lower(X).as_text())
+            text = str(jax.jit(functools.partial(op, backend=backend)).lower(X).as_text())
             assert f"dense<{turns}>" in text
-
-    def test_preferences_and_defaults_may_name_one(self, op):
         op.set_default("cpu", "turning:short")
-        assert op.defaults == {"cpu": "turning:short"}
-        assert op.explain(X, outs=OUT)["cpu"].configuration == "short"
+        assert op.defaults == {"cpu": chosen(op)} == {"cpu": "turning:short"}
         with use_backend("warp", "turning:long"):
-            assert op.explain(X, outs=OUT)["cpu"].configuration == "long"
+            assert chosen(op) == "turning:long"
+        outcome = op.tune(X, backends=["turning"])
+        assert [trial.backend for trial in outcome.trials] == ["turning:long", "turning:short"]
+        assert chosen(op) == outcome.chosen.backend == "turning:short"
         op.def_kernel("turning", "cpu", slow)
         assert op.defaults == {"cpu": "turning"}
 
-    def test_tune_tries_all_of_them(self, op):
-        outcome = op.tune(X, outs=OUT, backends=["turning"])
-        assert [trial.reference for trial in outcome.trials] == ["turning:long", "turning:short"]
-        assert op.explain(X, outs=OUT)["cpu"].configuration == outcome.chosen.configuration == "short"
-
-    def test_an_unknown_one_is_an_error_that_lists_those_there_are(self, op):
+    def test_errors_name_them(self, op):
         with pytest.raises(BackendError, match=r"'turning:none' is not .* cpu: turning \(long, short\), one\)"):
-            op(X, outs=OUT, backend="turning:none")
-
-    def test_a_parameter_comes_from_the_call_or_the_configuration(self, op):
+            op(X, backend="turning:none")
         with pytest.raises(ParameterError, match="passes turns, but so does the configuration of turning:long"):
-            op(X, outs=OUT, turns=8)
+            op(X, turns=8)
 
 
-class TestPrecedence:
-    def test_a_named_or_preferred_backend_comes_before_the_winner(self, op, monkeypatch):
-        op.tune(X, outs=OUT)
-        assert chosen(op, backend="slow") == ("slow", "named by the call")
+class TestWinners:
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        {
+            "nothing": (lambda op: None, "fast"),
+            "another kernel": (lambda op: op.def_kernel("fast", "cpu", wrong), "slow"),
+            "a configuration": (lambda op: op.def_kernel("fast", "cpu", fast, configurations={"a": {}}), "slow"),
+            "a further kernel": (lambda op: op.def_kernel("third", "cpu", fast), "slow"),
+            "a default": (lambda op: op.set_default("cpu", "slow"), "slow"),
+            "forget": (lambda op: op.forget(), "slow"),
+        }.values(),
+    )
+    def test_one_counts_while_what_it_depends_on_is_the_same(self, change, expected):
+        op = operator()
+        op.tune(X)
+        again = operator()
+        change(op), change(again)
+        assert chosen(op) == chosen(again) == expected
+
+    def test_other_versions_are_another_key(self, monkeypatch):
+        operator().tune(X)
+        monkeypatch.setattr(winners, "_versions", lambda: {"jax": "0.0.1"})
+        assert chosen(operator()) == "slow"
+
+    def test_a_named_or_preferred_backend_comes_first(self, monkeypatch):
+        op = operator()
+        op.tune(X)
+        assert str(op.explain(X, backend="slow")["cpu"]) == "cpu: slow (named by the call)"
         with use_backend("slow"):
-            assert chosen(op) == ("slow", "preferred by use_backend")
+            assert str(op.explain(X)["cpu"]) == "cpu: slow (preferred by use_backend)"
         with use_backend("warp", "default"):
-            assert chosen(op)[0] == "fast"
+            assert chosen(op) == "fast"
         monkeypatch.setenv("KERNEL_BRIDGE_BACKEND", "slow")
-        assert chosen(op) == ("slow", "preferred by KERNEL_BRIDGE_BACKEND")
+        assert str(op.explain(X)["cpu"]) == "cpu: slow (preferred by KERNEL_BRIDGE_BACKEND)"
 
-    @pytest.mark.parametrize(
-        "choice",
-        [
-            lambda op: op.set_default("cpu", "slow"),
-            lambda op: op.def_kernel("slow", "cpu", slow, asdefault=True),
-        ],
-    )
-    def test_a_default_set_afterwards_comes_before_the_winner(self, op, choice):
-        choice(op)
-        op.tune(X, outs=OUT)
-        assert chosen(op)[0] == "fast"
-        choice(op)
-        assert chosen(op) == ("slow", "made the default by set_default or asdefault")
-        op.tune(X, outs=OUT)
-        assert chosen(op)[0] == "fast"
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda op: op.def_kernel("fast", "cpu", wrong),
-            lambda op: op.def_kernel("fast", "cpu", fast, configurations={"a": {"factor": 3.0}}),
-            lambda op: op.def_kernel("third", "cpu", fast),
-            lambda op: op.forget(),
-        ],
-    )
-    def test_a_changed_set_of_candidates_or_forget_drops_the_winner(self, op, change):
-        op.tune(X, outs=OUT)
-        change(op)
-        assert chosen(op) == ("slow", "the first of the highest standing")
-
-    def test_choose_decides_by_its_arguments_alone(self):
-        registry = Registry("op")
-        for backend in ("slow", "fast"):
-            registry.register(backend, "cpu", fast, asdefault=False)
-        for found, expected in [({}, "slow"), ({"cpu": "fast"}, "fast"), ({"cpu": "gone"}, "slow")]:
-            assert choose(registry.snapshot, ("default",), "op", found)[0].backend == expected
-        assert choose(registry.snapshot, ("slow", "default"), "op", {"cpu": "fast"})[0].backend == "slow"
-
-
-class TestExplain:
-    def test_reasons_without_a_winner(self):
-        op = XLACustomKernel("op")
-        op.def_kernel("only", "cuda", fast)
-        op.def_jnp_kernel(fast)
-        op.def_kernel("first", "cpu", fast)
-        op.def_kernel("second", "cpu", fast)
-        assert str(op.explain(Spec((4,), np.float32), outs=OUT)) == (
-            "op\n"
-            "  cpu: first (the first of the highest standing)\n"
-            "  cuda: only (the first of the highest standing)\n"
-            "  tpu: jnp (the only one)"
-        )
-        assert str(op.explain(X, outs=OUT, backend="only")["cpu"]) == (
-            "cpu: nothing ('only', named by the call, is not registered for it)"
-        )
-        with pytest.raises(KeyError):
-            op.explain(X, outs=OUT)["rocm"]
-
-    def test_a_winner_is_shown_with_its_date(self, op):
-        op.tune(X, outs=OUT)
-        reason = op.explain(Spec((4,), np.float32), outs=OUT)["cpu"].reason
-        assert reason.startswith(f"tuned {datetime.now().astimezone():%Y-}")
-        assert " us on " in reason
-
-
-def winners():
-    return remembering.Winners("scale", Toolchain())
-
-
-def winner(number, operator="scale"):
-    return Winner(
-        operator=operator, platform="cpu", device_kind="a", versions=Toolchain().versions(), inputs=[], outputs=[],
-        parameters={}, key=f"{number:064x}", backend="fast", configuration=None, microseconds=1.0,
-        tuned_at=datetime.now(UTC),
-    )  # fmt: skip
-
-
-class TestOnDisk:
-    def again(self):
-        """An operator that reads the disk, as an operator of another process does."""
-        op = XLACustomKernel("scale")
-        op.def_kernel("slow", "cpu", slow)
-        op.def_kernel("fast", "cpu", fast)
-        return op
-
-    def test_a_winner_is_found_again(self, op, cache):
-        assert op.tune(X, outs=OUT).remembered
-        assert chosen(self.again())[0] == "fast"
-        op.forget()
-        assert files(cache) == []
-        assert chosen(self.again())[0] == "slow"
-
-    def test_winners_may_have_a_folder_of_their_own(self, op, cache, tmp_path, monkeypatch):
-        op.tune(X, outs=OUT, factor=3.0)
+    def test_they_may_have_a_folder_of_their_own(self, cache, tmp_path, monkeypatch):
+        operator().tune(X, factor=3.0)
         assert len(files(cache)) == 1
         monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "own"))
-        op.tune(X, outs=OUT)
+        op = operator()
+        op.tune(X)
         assert len(files(cache)) == len(files(tmp_path / "own")) == 1
-        assert chosen(self.again())[0] == "fast"
-        assert chosen(self.again(), factor=3.0)[0] == "slow"
+        assert chosen(operator(), factor=3.0) == "slow"
+        op.forget()
+        assert files(tmp_path / "own") == []
 
-    @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"operator": "scale"}'])
-    def test_a_damaged_file_is_ignored_with_one_warning(self, op, cache, damage):
-        op.tune(X, outs=OUT)
-        op.tune(X, outs=OUT, factor=3.0)
-        for path in files(cache):
-            if json.loads(path.read_bytes())["parameters"] == {}:
-                path.write_bytes(damage)
-        again = self.again()
-        with pytest.warns(RuntimeWarning, match="1 of 2 remembered winners .* are damaged") as caught:
-            assert chosen(again)[0] == "slow"
-        assert chosen(again, factor=3.0)[0] == "fast"
-        assert len(caught) == 1
+    @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"no such backend"])
+    def test_a_damaged_file_costs_a_warning(self, cache, damage):
+        operator().tune(X)
+        files(cache)[0].write_bytes(damage)
+        with pytest.warns(RuntimeWarning, match="remembered winner .* is damaged"):
+            assert chosen(operator()) == "slow"
 
-    def test_winners_of_other_versions_do_not_count(self, op, cache):
-        op.tune(X, outs=OUT)
-        (path,) = files(cache)
-        path.write_text(path.read_text().replace(jax.__version__, "0.0.1"))
-        assert chosen(self.again())[0] == "slow"
-
-    def test_a_folder_that_cannot_be_used_costs_a_warning(self, op, tmp_path, monkeypatch):
+    def test_a_folder_that_cannot_be_used_costs_a_warning(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
         monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
-        with pytest.warns(RuntimeWarning, match="scale: "):
-            op.tune(X, outs=OUT)
-        assert chosen(op)[0] == "fast"
-
-    def test_what_has_no_content_is_remembered_by_this_process_only(self, op, cache):
-        class Options:
-            pass
-
-        options = Options()
-
-        def with_options(outs, options):
-            return lambda x: 2 * x
-
-        for backend in ("slow", "fast"):
-            op.def_kernel(backend, "cpu", with_options)
-        outcome = op.tune(X, outs=OUT, options=options)
-        assert not outcome.remembered
-        assert "this process only" in str(outcome)
-        assert files(cache) == []
-        assert chosen(op, options=options)[1].startswith("tuned")
-        assert not chosen(op, options=Options())[1].startswith("tuned")
+        op = operator()
+        with pytest.warns(RuntimeWarning, match="scale: the winner of tuning counts in this process only"):
+            op.tune(X)
+        assert chosen(op) == "fast"
 
     def test_only_the_latest_are_kept(self, cache, monkeypatch):
-        monkeypatch.setattr(winner_files, "KEPT", 3)
-        remembered = winners()
+        monkeypatch.setattr(winners, "KEPT", 3)
+        op = operator()
         for number in range(5):
-            remembered.remember(winner(number))
-            os.utime(files(cache)[-1], (number, number))
-        assert [int(path.stem, 16) for path in files(cache)] == [2, 3, 4]
-
-    def test_an_operator_that_was_never_tuned_looks_once(self, op, monkeypatch):
-        looks = []
-        monkeypatch.setattr(winner_files.os, "listdir", lambda folder: looks.append(folder) or [])
-        for _ in range(3):
-            op(X, outs=OUT, factor=3.0)
-            op(X, outs=OUT, factor=3.0, backend="slow")
-        assert len(looks) == 1
+            before = set(files(cache))
+            op._winners.remember("fast", op.registered, "cpu", ("call", number))
+            (new,) = set(files(cache)) - before
+            os.utime(new, (number, number))
+        assert sorted(path.stat().st_mtime for path in files(cache)) == [2, 3, 4]
 
 
-SCALE_OP = """
-import sys
-import jax, jax.numpy as jnp, numba, numpy as np
-from bridge import XLACustomKernel, numba_kernel
-from bridge.operator import custom_kernel as kernel
-
-def numba_generator(outs, factor):
-    @numba.njit
-    def scale(x, out):
-        for i in range(x.size):
-            out[i] = factor * x[i]
-    return numba_kernel(scale, outs[0])
-
-def turning(outs, factor):
-    return lambda x: factor * jax.lax.fori_loop(0, 40000, lambda _, y: jnp.roll(y, 1), x)
-
-op = XLACustomKernel("scale")
-op.def_kernel("turning", "cpu", turning, asdefault=True)
-op.def_numba_kernel(numba_generator)
-op.def_jnp_kernel(lambda outs, factor: lambda x: factor * x)
-x, outs = jnp.ones(4), jax.ShapeDtypeStruct((4,), np.float32)
-if sys.argv[1] == "tune":
-    print(op.tune(x, outs=outs, factor=2.0, backends=["numba", "turning"]).chosen.backend)
-else:
-    def race(*args):
-        raise AssertionError("measured again")
-    kernel.race = race
-    op(x, outs=outs, factor=2.0)
-    print(op.explain(x, outs=outs, factor=2.0)["cpu"].backend)
-"""
+@numba.njit
+def kernel(x, out):
+    out[:] = x
 
 
-class TestSeveralAtOnce:
-    def test_a_second_process_uses_the_winner_and_measures_nothing(self, tmp_path):
-        (tmp_path / "scale_op.py").write_text(SCALE_OP)
-        assert output(tmp_path / "scale_op.py", "tune") == "numba"
-        assert output(tmp_path / "scale_op.py", "call") == "numba"
-
-    def test_writers_that_know_nothing_of_each_other(self, cache):
-        def write(start):
-            for number in range(start, start + 30):
-                # It also reads the files of the others: half a file would cause a warning.
-                winners().remember(winner(number))
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(write, (0, 10, 20, 30)))
-        assert {int(key, 16) for key in winners().known()} == set(range(60))
-        assert not list(cache.rglob("*.tmp"))
-
-    def test_threads_that_tune_and_call(self, op):
-        actions = [
-            lambda: op.tune(X, outs=OUT),
-            lambda: np.testing.assert_array_equal(op(X, outs=OUT), 2 * X),
-            lambda: np.testing.assert_array_equal(jax.jit(lambda x: op(x, outs=OUT))(X), 2 * X),
-            lambda: op.set_default("cpu", "slow"),
-            lambda: op.explain(X, outs=OUT),
-        ]
-        start = threading.Barrier(len(actions))
-
-        def work(action):
-            start.wait()
-            for _ in range(2):
-                action()
-
-        with ThreadPoolExecutor(len(actions)) as pool:
-            list(pool.map(work, actions))
-        op.tune(X, outs=OUT)
-        assert chosen(op)[0] == "fast"
+@numba.njit
+def other_kernel(x, out):
+    out[:] = x + 1
 
 
-def test_hot_calls_choose_nothing_anew(op, monkeypatch):
-    op(X, outs=OUT)
-    monkeypatch.setattr("bridge.operator.custom_kernel.choose", None)
-    monkeypatch.setattr(WinnerFiles, "read", None)
-    np.testing.assert_array_equal(op(X, outs=OUT), 2 * X)
-
-
-def content(value):
-    return candidate_content.content_of(value, Toolchain())
+def closing_over(value):
+    return lambda outs: value
 
 
 class TestContent:
-    """Candidates and parameters are told apart across processes by their content."""
+    """What tells generators apart across processes."""
 
-    def test_functions_of_libraries_count_by_name(self):
-        for function in (lambda x: jnp.clip(x, 0, 1), lambda x: jax.nn.relu(jnp.float32(x)), jax.vmap, np.clip, len):
-            assert not content(function).startswith(PROCESS_LOCAL)
-        assert content(jnp.clip) != content(jnp.sin)
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        {
+            "bytecode": (lambda outs: jnp.sin, lambda outs: jnp.cos),
+            "a constant": (lambda outs: 1, lambda outs: 2),
+            "an inner function": (lambda outs: lambda x: x + 1, lambda outs: lambda x: x + 2),
+            "a default": (lambda outs, n=1: n, lambda outs, n=2: n),
+            "a closure": (closing_over(1), closing_over(2)),
+            "a kernel": (closing_over(kernel), closing_over(other_kernel)),
+            "a partial": [functools.partial(slow, turns=n) for n in (1, 2)],
+            "a program": (jax.jit(lambda outs: 1), jax.jit(lambda outs: 2)),
+        }.values(),
+    )
+    def test_they_differ_in(self, one, other):
+        assert content_of(one) == content_of(one) != content_of(other)
 
-    def test_what_wraps_a_function_counts_by_it(self):
-        def first(x):
-            return x + 1
-
-        def second(x):
-            return x + 2
-
-        for wrap in (jax.jit, functools.cache, functools.partial, lambda f: functools.partial(f, x=3)):
-            assert content(wrap(first)) == content(wrap(first))
-            assert content(wrap(first)) != content(wrap(second))
-            assert not content(wrap(first)).startswith(PROCESS_LOCAL)
-
-    @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), ((1,), [1]), (OUT, Spec((5,), np.float32))])
-    def test_values_of_different_types_differ(self, one, other):
-        assert content(one) != content(other)
-        assert not content(one).startswith(PROCESS_LOCAL)
-
-    def test_an_object_counts_by_identity(self):
-        assert content(object()) != content(object())
-        assert content(object()).startswith(PROCESS_LOCAL)
+    def test_it_is_the_same_in_every_process(self):
+        program = """
+from bridge.operator.winners import content_of
+from suites.unit.bridge import test_tuning as t
+print(content_of(t.slow), content_of(lambda outs, n: t.kernel if n in {"a", "b", "c"} else t.operator()))
+"""
+        assert output("-c", program) == output("-c", program)
 
 
 PROGRAM = """
 import sys
 import jax
 address, number = sys.argv[1:]
-jax.distributed.initialize(address, 2, int(number))
-import jax.numpy as jnp
+if address:
+    jax.distributed.initialize(address, 2, int(number))
 from bridge import BackendError
-from suites.unit.bridge import test_tuning
-op = test_tuning.tunable()
+from bridge.operator import custom_kernel
+from suites.unit.bridge.test_tuning import X, operator
+custom_kernel.race = None  # a second process measures nothing
 try:
-    op.tune(test_tuning.X)
+    if address:
+        operator().tune(X)
 except BackendError as error:
     print(error)
-print(op.explain(test_tuning.X)["cpu"].backend, op(test_tuning.X).tolist())
+print(operator().explain(X)["cpu"].backend, operator()(X).tolist())
 """
 
 
-def tunable():
-    op = XLACustomKernel("tunable", outs=lambda x: Spec(x.shape, x.dtype))
-    op.def_kernel("slow", "cpu", slow)
-    op.def_kernel("fast", "cpu", fast)
-    return op
-
-
-def test_several_processes_choose_alike():
-    tuned = tunable()
-    assert tuned.tune(X).chosen.backend == "fast"
-    assert tunable().explain(X)["cpu"].backend == "fast"  # as in any other single process
+def test_another_process_uses_the_winner_unless_it_is_one_of_several():
+    assert operator().tune(X).chosen.backend == "fast"
+    assert output("-c", PROGRAM, "", 0).splitlines()[-1] == f"fast {(2 * X).tolist()}"
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda number: output("-c", PROGRAM, address, number), range(2)))
     for number, text in enumerate(found):
-        refused, chosen = text.splitlines()[-2:]
-        assert f"tunable: tune was called in process {number} of 2" in refused
+        refused, answer = text.splitlines()[-2:]
+        assert f"scale: tune was called in process {number} of 2" in refused
         assert "set_default" in refused
-        assert chosen == f"slow {(2 * X).tolist()}"
+        assert answer == f"slow {(2 * X).tolist()}"

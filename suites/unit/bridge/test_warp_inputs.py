@@ -1,8 +1,5 @@
 """jax_kernel: inputs do not change, whatever the kernel does, and a kernel that only reads them gets no copies."""
 
-import contextlib
-from types import MappingProxyType
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +7,8 @@ import pytest
 
 from bridge import SignatureError, jax_kernel
 from bridge.ffi.kernel_call import KERNEL_CALLS
-from bridge.languages.warp.declared_uses import declare_reader, declare_writer
 from bridge.languages.warp.generated import generated
-from bridge.languages.warp.inputs import kernel_uses
-from bridge.languages.warp.uses import READ, WRITE, Uses, uses_of
+from bridge.languages.warp.inputs import UNKNOWN, declare_writes, only_read, uses_of
 from suites.backends.warp import WARP, WARP_TILE
 from suites.backends.warp_blocks import wp
 from suites.cells.grid import grid
@@ -39,13 +34,13 @@ def store_deeply(rows: kernels.MATRIX, value: float):
 
 
 @wp.func
-def row_of(rows: kernels.MATRIX, index: int):
-    return rows[index]
+def row_and_extent(rows: kernels.MATRIX, index: int):
+    return rows[index], rows.shape[0]
 
 
 @wp.func
-def row_and_extent(rows: kernels.MATRIX, index: int):
-    return rows[index], rows.shape[0]
+def row_of(rows: kernels.MATRIX, index: int):
+    return rows[index]
 
 
 @wp.func
@@ -61,284 +56,104 @@ def store_natively(rows: kernels.MATRIX, value: float): ...
 def read_natively(rows: kernels.MATRIX) -> float: ...  # type: ignore[empty-body]
 
 
-def row(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    row = x[i]
-    row[0] = 100.0
-    out[i] = row[1]
-
-
 def alias(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
     y = x
-    y[i, 0] = 100.0
-    out[i] = y[i, 1]
-
-
-def slice_of_rows(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = x[1:3]
-    y[0, i] = 100.0
-    out[i] = y[1, i]
-
-
-def called(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    store_into(x[i], 100.0)
-    out[i] = x[i, 1]
-
-
-def called_deeply(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    store_deeply(x, 100.0)
-    out[i] = x[i, 1]
+    y[wp.tid(), 0] = 100.0
 
 
 def result_of_a_call(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = row_of(x, i)
-    y[0] = 100.0
-    out[i] = y[1]
+    row = row_of(x, wp.tid())
+    row[0] = 100.0
 
 
-def one_of_two_results(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y, n = row_and_extent(x, i)
-    y[0] = 100.0
-    out[i] = y[1] + 0.0 * float(n)
-
-
-def either_array(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = x[0]
-    if i > 1:
-        y = x[1]
-    y[i] = 100.0
-    out[i] = x[i, 1]
+def called_deeply(x: kernels.MATRIX, out: kernels.VECTOR):
+    store_deeply(x, 100.0)
 
 
 def in_a_loop(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = x[0]
+    y = out
     for j in range(x.shape[0]):
-        y[i] = 100.0
-        y = x[j]
-    out[i] = y[1]
-
-
-def struct(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    holder = Holder()
-    holder.rows = x
-    holder.rows[0, i] = 100.0
-    out[i] = x[i, 1]
-
-
-def struct_in_a_call(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    holder = Holder()
-    holder.rows = x
-    store_held(holder, 100.0)
-    out[i] = x[i, 1]
-
-
-def pointer(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = wp.array(ptr=x.ptr, shape=(4,), dtype=float)
-    y[i] = 100.0
-    out[i] = x[i, 1]
-
-
-def native(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    store_natively(x, 100.0)
-    out[i] = x[i, 1]
-
-
-def atomic(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    y = x[i]
-    wp.atomic_add(y, 0, 100.0)
-    out[i] = y[1]
-
-
-def exchange(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    out[i] = wp.atomic_exch(x, i, 0, 100.0)
+        y[wp.tid()] = 100.0
+        if j > 1:
+            y = x[j]
 
 
 def tile(x: kernels.MATRIX, out: kernels.VECTOR):
+    wp.tile_store(x[wp.tid()], wp.tile_ones(shape=4, dtype=float))
+
+
+WRITES = (alias, result_of_a_call, called_deeply, in_a_loop, tile)
+"""Kernels whose code shows that they write to x."""
+
+
+def struct(x: kernels.MATRIX, out: kernels.VECTOR):
+    holder = Holder()
+    holder.rows = x
+    store_held(holder, 100.0)
+    out[wp.tid()] = x[0, 0]
+
+
+def pointer(x: kernels.MATRIX, out: kernels.VECTOR):
+    y = wp.array(ptr=x.ptr, shape=(4,), dtype=float)
+    y[0] = 100.0
+    out[wp.tid()] = y[0]
+
+
+def native(x: kernels.MATRIX, out: kernels.VECTOR):
+    store_natively(x, 100.0)
+    out[wp.tid()] = x[0, 0]
+
+
+def reads_natively(x: kernels.MATRIX, out: kernels.VECTOR):
+    out[wp.tid()] = read_natively(x)
+
+
+MAY_WRITE = {struct: 100, pointer: 100, native: 100, reads_natively: 1}
+"""Kernels whose code does not show that they leave x alone, and what they put into their output."""
+
+
+@pytest.mark.parametrize("function", WRITES)
+def test_a_kernel_that_writes_to_an_input_is_refused(function):
+    kernel = kernels.forward_only(function)
+    message = rf"{function.__name__}\(x, out\): the kernel writes to its input 'x'.*in_out_argnames=\['x'\]"
+    with pytest.raises(SignatureError, match=message):
+        jax.eval_shape(jax_kernel(kernel, launch_dims=4), ROWS)
+    jax.eval_shape(jax_kernel(kernel, num_outputs=2, in_out_argnames=["x"], launch_dims=4), ROWS)
+
+
+@pytest.mark.parametrize("function", MAY_WRITE)
+def test_a_kernel_that_may_write_to_an_input_gets_a_copy(function):
+    call, first = jax_kernel(kernels.forward_only(function), launch_dims=4), MAY_WRITE[function]
+    both = jnp.stack([ROWS, ROWS])
+    for x, run in ((ROWS, call), (ROWS, jax.jit(lambda x: [call(x)[0] + 0 * x[0]])), (both, jax.vmap(call))):
+        before = np.array(x)
+        assert np.all(np.asarray(run(x)[0])[..., 0] == first)
+        np.testing.assert_array_equal(x, before)
+    lowered = jax.jit(call).lower(ROWS)
+    assert "output_operand_aliases" in lowered.as_text()
+    assert [(out.shape, out.dtype) for out in lowered.out_info] == [((4,), np.float32)]
+
+
+def reading(x: kernels.MATRIX, n: int, out: kernels.VECTOR):
     i = wp.tid()
-    row = x[i]
-    wp.tile_store(row, wp.tile_ones(shape=4, dtype=float))
-    out[i] = 1.0
+    total = float(0.0)  # noqa: UP018 - a variable of Warp, not a constant
+    rows = x
+    row, extent = row_and_extent(rows, i)
+    part = x[0:2]
+    for j in range(x.shape[1]):
+        if j < n and len(row) > 0:
+            total += row[j] + part[0, j]
+    total += wp.tile_sum(wp.tile_load(x[i], shape=4))[0]
+    out[i] = total + float(extent)
 
 
-def augmented_row(x: kernels.MATRIX, out: kernels.VECTOR):
-    i = wp.tid()
-    row = x[i]
-    row[0] += 100.0
-    out[i] = row[1]
-
-
-WRITING = [
-    row, alias, slice_of_rows, called, called_deeply, result_of_a_call, one_of_two_results, either_array, in_a_loop,
-    struct, struct_in_a_call, pointer, native, atomic, exchange, tile, augmented_row,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("function", WRITING)
-@pytest.mark.parametrize("way", ["eager", "jit", "vmap", "donated elsewhere"])
-def test_inputs_do_not_change(function, way):
-    call = jax_kernel(kernels.forward_only(function), launch_dims=4)
-    x = jnp.array(ROWS) if way != "vmap" else jnp.stack([ROWS, ROWS])
-    before = np.array(x)
-    run = {
-        "eager": call,
-        "jit": jax.jit(lambda x: (call(x), x + 1)),
-        "vmap": jax.vmap(call),
-        "donated elsewhere": jax.jit(lambda x: call(x)[0] + call(x)[0]),
-    }[way]
-    with contextlib.suppress(SignatureError):  # which a kernel that certainly writes gets
-        jax.block_until_ready(run(x))
-    np.testing.assert_array_equal(x, before)
-
-
-def uncertain():
-    """Kernels whose code does not show that it leaves the input alone; the last one does leave it alone."""
-
-    def reads_natively(x: kernels.MATRIX, out: kernels.VECTOR):
-        out[wp.tid()] = read_natively(x)
-
-    return [(struct, 2.0), (pointer, 2.0), (native, 2.0), (reads_natively, 1.0)]
-
-
-@pytest.mark.parametrize(("function", "first"), uncertain())
-class TestCopies:
-    def call(self, function):
-        return jax_kernel(kernels.forward_only(function), launch_dims=4)
-
-    def test_the_result_is_right(self, function, first):
-        assert self.call(function)(ROWS)[0][0] == first
-
-    def test_the_call_shares_the_copy_and_drops_it(self, function, first):
-        call = self.call(function)
-        lowered = jax.jit(call).lower(ROWS)
-        assert "output_operand_aliases" in lowered.as_text()
-        assert [(out.shape, out.dtype) for out in lowered.out_info] == [((4,), np.float32)]
-
-    def test_every_element_of_a_batch_has_its_own(self, function, first):
-        one = jnp.concatenate([ROWS[None], ROWS[None] + 16])
-        outs = jax.vmap(self.call(function), in_axes=(0,))(one)[0]
-        np.testing.assert_array_equal(outs[:, 0], [first, first + 16])
-
-    def test_a_batch_of_something_else_copies_it_too(self, function, first):
-        inner = self.call(function)
-        outs = jax.vmap(lambda scale: inner(ROWS * scale)[0])(jnp.array([1.0, 2.0]))
-        np.testing.assert_array_equal(outs[:, 0], [first, 2 * first])
-
-
-class TestDeclaredFunctions:
-    """C++ functions of which their author says how they use arrays."""
-
-    def functions(self, text=""):
-        """Functions whose text differs, so that Warp does not take the kernel of another test for the same one."""
-
-        @wp.func_native(f"{text}\nreturn rows.data[i];\n", "\nadj_rows.data[i] += adj_ret;\n")
-        def read(rows: kernels.VECTOR, i: int) -> float: ...  # type: ignore[empty-body]
-
-        adjoint = "\nadj_other.data[i] += adj_rows.data[i];\n"
-
-        @wp.func_native(f"{text}\nrows.data[i] = other.data[i];\n", adjoint, "\nreturn;\n")
-        def write(rows: kernels.VECTOR, other: kernels.VECTOR, i: int): ...
-
-        return read, write
-
-    def uses(self, read, write):
-        @wp.kernel(module="unique")
-        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
-            i = wp.tid()
-            if read(x, i) > 0.0:
-                write(out, y, i)
-
-        return kernel_uses(copy, ("cpu", "cuda"), None)
-
-    def test_a_reader_does_not_write_and_a_writer_writes_to_its_first_array(self):
-        read, write = self.functions()
-        forward = self.uses(declare_reader(read), declare_writer(write)).forward
-        assert [forward.unwritten(name) for name in ("x", "y", "out")] == [True, True, False]
-        assert [forward.written(name) for name in ("x", "y", "out")] == [False, False, True]
-
-    def test_their_adjoints_only_read(self):
-        read, write = self.functions()
-        backward = self.uses(declare_reader(read), declare_writer(write)).backward
-        assert all(backward.unwritten(name) for name in ("x", "y", "out"))
-
-    def test_others_may_do_anything(self):
-        uses = self.uses(*self.functions("// undeclared"))
-        assert not any(each.unwritten(name) for each in (uses.forward, uses.backward) for name in ("x", "y", "out"))
-
-    def test_a_writer_without_a_replay_snippet_writes_again_in_the_adjoint(self):
-        @wp.func_native("\nrows.data[0] = value;\n", "\n")
-        def write_first(rows: kernels.VECTOR, value: float): ...
-
-        declare_writer(write_first)
-
-        @wp.kernel(module="unique")
-        def first(x: kernels.VECTOR, out: kernels.VECTOR):
-            write_first(out, x[wp.tid()])
-
-        uses = kernel_uses(first, ("cpu", "cuda"), None)
-        assert uses.backward.written("out")
-        assert uses.backward.unwritten("x")
-
-    def test_an_input_of_a_writer_is_refused(self):
-        _, write = self.functions()
-        declare_writer(write)
-
-        @wp.kernel(module="unique", enable_backward=False)
-        def overwrite(x: kernels.VECTOR, out: kernels.VECTOR):
-            i = wp.tid()
-            write(x, x, i)
-            out[i] = x[i]
-
-        with pytest.raises(SignatureError, match="writes to its input 'x'"):
-            jax_kernel(overwrite)(ROWS[0])
-
-    @pytest.mark.parametrize("declare", [declare_reader, declare_writer])
-    def test_only_functions_in_cpp_can_be_declared(self, declare):
-        with pytest.raises(TypeError, match=rf"{declare.__name__}: got .*row_of.*, expected what warp.func_native"):
-            declare(row_of)
-
-    def test_gradients_are_right_without_copies(self):
-        read, write = self.functions()
-        declare_reader(read)
-        declare_writer(write)
-
-        @wp.kernel(module="unique")
-        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
-            i = wp.tid()
-            if read(x, i) > 0.0:
-                write(out, y, i)
-
-        call = jax_kernel(copy, num_outputs=1, in_out_argnames=["out"])
-        x, y = jnp.array([1.0, -1.0, 2.0]), jnp.array([3.0, 4.0, 5.0])
-        result, pullback = jax.vjp(lambda y: call(x, y, jnp.zeros(3))[0], y)
-        np.testing.assert_array_equal(result, [3, 0, 5])
-        np.testing.assert_array_equal(pullback(jnp.array([1.0, 2.0, 3.0]))[0], [1, 0, 3])
-
-
-def test_a_copy_has_no_derivative_where_the_outputs_have_none():
-    def counts(x: kernels.VECTOR, out: wp.array(dtype=int)):
-        out[wp.tid()] = int(read_first(x))
-
-    call = jax_kernel(kernels.forward_only(counts))
-    gradient = jax.grad(lambda x: (x * call(x)[0]).sum())(jnp.array([2.0, 3.0]))
-    np.testing.assert_array_equal(gradient, [2, 2])
-
-
-@wp.func_native("""return x.data[0];""")
-def read_first(x: kernels.VECTOR) -> float: ...  # type: ignore[empty-body]
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_a_kernel_that_only_reads_gets_no_copy(platform):
+    made = generated(wp.kernel(reading, module="unique"), platform, None)
+    for backward in (False, True):
+        uses = made.uses(backward=backward)
+        assert only_read(uses["x"])
+    assert made.uses(backward=False)["out"] == {"array_store"}
 
 
 def test_the_adjoint_changes_neither_inputs_nor_results():
@@ -365,27 +180,105 @@ def test_the_adjoint_changes_neither_inputs_nor_results():
     np.testing.assert_array_equal(results[0], [11])
 
 
-def reading(x: kernels.MATRIX, n: int, out: kernels.VECTOR):
-    i = wp.tid()
-    total = float(0.0)  # noqa: UP018 - a variable of Warp, not a constant
-    rows = x
-    row = row_of(rows, i)
-    other, extent = row_and_extent(x, i)
-    part = x[0:2]
-    for j in range(x.shape[1]):
-        if j < n and len(row) > 0:
-            total += row[j] + other[j] + part[0, j]
-    total += wp.tile_sum(wp.tile_load(x[i], shape=4))[0]
-    out[i] = total + float(extent)
+class TestDeclaredFunctions:
+    """C++ functions of which their author says what they write to."""
+
+    @pytest.fixture
+    def functions(self, request):
+        text = f"// {request.node.name}\n"  # Warp takes kernels of one text for the same one
+
+        @wp.func_native(text + "return rows.data[i];", "adj_rows.data[i] += adj_ret;")
+        def read(rows: kernels.VECTOR, i: int) -> float: ...  # type: ignore[empty-body]
+
+        @wp.func_native(text + "rows.data[i] = other.data[i];", "adj_other.data[i] += adj_rows.data[i];", "return;")
+        def write(other: kernels.VECTOR, rows: kernels.VECTOR, i: int): ...
+
+        return read, write
+
+    def kernel(self, read, write):
+        @wp.kernel(module="unique")
+        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
+            i = wp.tid()
+            if read(x, i) > 0.0:
+                write(y, out, i)
+
+        return copy
+
+    @pytest.mark.parametrize("platform", ["cpu", "cuda"])
+    def test_they_write_to_what_is_named_and_their_adjoints_to_nothing(self, functions, platform):
+        read, write = functions
+        for declared in (False, True):
+            if declared:
+                declare_writes(read)
+                declare_writes(write, "rows")
+            made = generated(self.kernel(read, write), platform, None)
+            forward, backward = made.uses(backward=False), made.uses(backward=True)
+            assert [only_read(forward[name]) for name in ("x", "y", "out")] == [declared, declared, False]
+            assert [only_read(backward[name]) for name in ("x", "y", "out")] == [declared] * 3
+            assert (forward["out"] == {"store"}) is declared
+
+    def test_gradients_are_right_without_copies(self, functions):
+        read, write = functions
+        copy = self.kernel(declare_writes(read), declare_writes(write, "rows"))
+        call = jax_kernel(copy, num_outputs=1, in_out_argnames=["out"])
+        x, y = jnp.array([1.0, -1.0, 2.0]), jnp.array([3.0, 4.0, 5.0])
+        result, pullback = jax.vjp(lambda y: call(x, y, jnp.zeros(3))[0], y)
+        np.testing.assert_array_equal(result, [3, 0, 5])
+        np.testing.assert_array_equal(pullback(jnp.array([1.0, 2.0, 3.0]))[0], [1, 0, 3])
+
+    def test_an_input_that_one_writes_to_is_refused(self, functions):
+        write = declare_writes(functions[1], "rows")
+
+        @wp.kernel(module="unique", enable_backward=False)
+        def overwrite(x: kernels.VECTOR, out: kernels.VECTOR):
+            write(x, x, wp.tid())
+
+        with pytest.raises(SignatureError, match="writes to its input 'x'"):
+            jax_kernel(overwrite)(ROWS[0])
 
 
-def test_a_kernel_that_only_reads_gets_no_copy():
-    for backward in (False, True):
-        kernel = wp.kernel(reading, enable_backward=backward, module="unique")
-        uses = kernel_uses(kernel, ("cpu", "cuda"), None)
-        assert uses.forward.unwritten("x")
-        assert uses.backward.unwritten("x") is backward
-        assert uses.forward.written("out")
+SOURCE = """
+static wp::array_t<wp::float32> other_0(
+    wp::array_t<wp::float32> var_a)
+{
+    BODY
+}
+
+extern "C" __launch_bounds__(128, 12) __global__ void k_cuda_kernel_forward(
+    wp::launch_bounds_t<1> dim,
+    wp::array_t<wp::float32> var_x)
+{
+    wp::array_t<wp::float32> var_1;
+    STATEMENT
+}
+"""
+UNCLEAR = [
+    "var_1 = wp::a_function_to_come(var_x);",
+    "*var_x = var_1;",
+    "var_1.field = var_x;",
+    "var_1 = &(var_x.data);",
+    "var_1 = wp::load(\n    var_x);",
+    "var_1 = wp::load(var_x); *var_x = 1;",
+    "var_1 = wp::load(wp::opened(var_x));",
+    "wp::assign(var_1.rows, var_x);",
+    "undefined_0(var_x);",
+]
+
+
+class TestText:
+    """What is read from a source."""
+
+    def uses(self, statement, body="var_2 = wp::view(var_a, 0);\n    return var_2;", native=(), arrays=("x",)):
+        source = SOURCE.replace("STATEMENT", statement).replace("BODY", body)
+        return uses_of(source, arrays, dict.fromkeys(native), backward=False)
+
+    @pytest.mark.parametrize("statement", UNCLEAR)
+    def test_a_statement_of_unknown_effect(self, statement):
+        assert self.uses(statement)["x"] >= UNKNOWN
+
+    @pytest.mark.parametrize("body", ["other_0(var_a);", "return wp::opened(var_a);", "var_1 = *var_a;"])
+    def test_functions_of_unknown_effect(self, body):
+        assert self.uses("other_0(var_x);", body)["x"] >= UNKNOWN
 
 
 def jaxprs_in(parameters):
@@ -401,125 +294,13 @@ def calls_in(jaxpr):
             yield from calls_in(inner)
 
 
-class TestText:
-    """What is read from a source."""
-
-    SOURCE = """
-static wp::array_t<wp::float32> other_0(
-    wp::array_t<wp::float32> var_a)
-{
-    BODY
-}
-
-void k_cuda_kernel_forward(
-    wp::launch_bounds_t<1> dim,
-    wp::array_t<wp::float32> var_x)
-{
-    wp::array_t<wp::float32> var_1;
-    STATEMENT
-}
-"""
-
-    def uses(self, statement, body="", opaque=(), declared=MappingProxyType({})):
-        source = self.SOURCE.replace("STATEMENT", statement).replace("BODY", body)
-        return uses_of(source, ["x"], opaque, declared, backward=False)
-
-    @pytest.mark.parametrize("bounds", ["128", "128, 12"])
-    def test_launch_bounds_are_no_parameters(self, bounds):
-        begin = f'extern "C" __launch_bounds__({bounds}) __global__ void k_cuda'
-        source = self.SOURCE.replace("void k_cuda", begin).replace("STATEMENT", "var_2 = wp::load(var_x);")
-        assert uses_of(source, ["x"], (), {}, backward=False).unwritten("x")
-
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "var_2 = wp::load(var_x);",
-            "var_1 = wp::view(var_x, var_0);\n    var_2 = wp::load(var_1);",
-            "var_1 = &(var_x.shape);",
-            "wp::adj_array_store(var_x, var_0, var_2, adj_x, adj_0, adj_2);",
-            "// wp::array_store(var_x, var_0, var_2);",
-            "var_3 = wp::tile_load<wp::tile_t<float, 4>>(var_x, wp::tile_coord(var_0));",
-        ],
-    )
-    def test_reads(self, statement):
-        assert self.uses(statement).unwritten("x")
-
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "wp::array_store(var_x, var_0, var_2);",
-            "wp::store(&(wp::index(var_x, var_0).component_ref(var_1)), var_2);",
-            "var_1 = var_x;\n    var_3 = wp::atomic_add(var_1, var_0, var_2);",
-            "wp::array_store(var_4, var_0, var_2);\n    var_4 = wp::view(var_x, var_0);",
-            "var_5 = &(wp::index(var_x, var_0));\n    wp::store(var_5, var_2);",
-        ],
-    )
-    def test_writes(self, statement):
-        uses = self.uses(statement)
-        assert uses.written("x")
-        assert not uses.unwritten("x")
-
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "var_1 = wp::a_function_to_come(var_x);",
-            "wp::load(var_x, var_0);",
-            "*var_x = var_1;",
-            "var_x[0] = var_1;",
-            "var_1.field = var_x;",
-            "var_1 = &(var_x.data);",
-            "auto& var_1 = wp::index(var_x, 0);",
-            "if (var_x) {",
-            "var_1 = wp::load(\n    var_x);",
-            "var_1 = wp::load(var_x); *var_x = 1;",
-            "var_1 = wp::load(wp::opened(var_x));",
-            "undefined_0(var_x);",
-            "wp::array_store(var_2, var_0, var_x);",
-            "var_1 = (var_x);",
-        ],
-    )
-    def test_whatever_is_not_known_is_not_shown_to_be_a_read(self, statement):
-        uses = self.uses(statement)
-        assert not uses.unwritten("x")
-        assert not uses.written("x")
-
-    @pytest.mark.parametrize("body", ["other_0(var_a);", "return wp::opened(var_a);", "var_1 = *var_a;"])
-    def test_functions_of_unknown_effect(self, body):
-        assert not self.uses("other_0(var_x);", body).unwritten("x")
-
-    @pytest.mark.parametrize("body", ["return var_a;", "var_2 = wp::view(var_a, 0);\n    return var_2;"])
-    def test_results_of_functions_lead_to_their_arguments(self, body):
-        assert self.uses("var_1 = other_0(var_x);", body).unwritten("x")
-        assert self.uses("var_1 = other_0(var_x);\n    wp::store(var_1, var_0);", body).written("x")
-
-    def test_functions_that_their_user_wrote_in_cpp(self):
-        assert self.uses("other_0(var_x);").unwritten("x")
-        assert not self.uses("other_0(var_x);", opaque=["other_0"]).unwritten("x")
-        assert not self.uses("adj_other_0(var_x);", opaque=["other_0"]).unwritten("x")
-
-    def test_functions_of_declared_use(self):
-        reader, writer = {"other_0": READ}, {"other_0": WRITE}
-        opaque = ["other_0"]
-        for name in ("other_0", "adj_other_0", "replay_other_0"):
-            assert self.uses(f"{name}(var_x);", opaque=opaque, declared=reader).unwritten("x")
-            assert self.uses(f"{name}(var_2, var_x);", opaque=opaque, declared=writer).unwritten("x")
-            assert self.uses(f"{name}(var_x);", opaque=opaque, declared=writer).written("x") is (name == "other_0")
-            assert not self.uses(f"{name}(var_x[0]);", opaque=opaque, declared=reader).unwritten("x")
-
-    def test_a_parameter_that_the_source_does_not_have(self):
-        assert not Uses({}).unwritten("x")
-        assert not uses_of(self.SOURCE, ["y"], (), {}, backward=False).unwritten("y")
-        assert not uses_of(self.SOURCE, ["x"], (), {}, backward=True).unwritten("x")
-        assert not uses_of(self.SOURCE + self.SOURCE, ["x"], (), {}, backward=False).unwritten("x")
-
-
 def test_the_kernels_of_the_operators_get_no_copies():
     cases = {
         (case.operator.name, case.backend.id, case.dtype): case
         for case in grid("cpu", lambda operator: (64,))
         if case.backend in (WARP, WARP_TILE)
     }
-    assert len({name for name, *_ in cases}) >= 30
+    assert len({name for name, *_ in cases}) > 20
     with jax.enable_x64(True):
         for case in cases.values():
             inputs = case.inputs()
@@ -530,13 +311,8 @@ def test_the_kernels_of_the_operators_get_no_copies():
             calls = [call for jaxpr in traced for call in calls_in(jaxpr.jaxpr)]
             assert calls, case.id
             for call in calls:
-                arguments, inputs_count = call.code.options.arguments, len(call.code.signature.inputs)
+                assert call.guards == 0, case.id
+                arguments, inputs_count = call.options.arguments, len(call.signature.inputs)
                 used = {buffer for each in arguments for buffer in (each.buffer, each.adjoint)}
                 # The kernel uses each result: none is the copy of an input.
                 assert used >= {inputs_count + index for index in range(len(call.outputs))}, case.id
-
-
-def test_generation_is_the_same_each_time():
-    first, second = (generated(kernels.scale, "cpu", None) for _ in range(2))
-    assert first.digest == second.digest
-    assert first.kernel is not second.kernel

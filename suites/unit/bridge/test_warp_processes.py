@@ -6,7 +6,6 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import bridge
 from bridge import jax_kernel
@@ -59,25 +58,6 @@ RUN = textwrap.dedent(
     attempt()
     """
 )
-CACHED = textwrap.dedent(
-    """
-    import sys, jax, jax.numpy as jnp
-    from bridge import jax_kernel
-    from suites.unit.bridge import warp_kernels as kernels
-
-    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    events = []
-    jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
-    loss = lambda x: jax_kernel(kernels.logistic, launch_dims=8, output_dims=8)(jnp.full(1, 2.0), x)[0].sum()
-    lowered = jax.jit(jax.grad(loss)).lower(jnp.ones(8))
-    events.clear()
-    gradient = lowered.compile()
-    hits = sum("cache_hits" in event for event in events)
-    print(gradient(jnp.arange(8.0)).tolist(), hits)
-    """
-)
 
 
 def program(x):
@@ -101,17 +81,3 @@ def test_an_exported_program_runs_where_the_same_kernels_are_defined_and_not_bef
         assert "arp kernel" in refused
     assert "which this process has not defined. Call jax_kernel on the same kernel" in another
     assert same == again == str([np.asarray(each).tolist() for each in jax.jit(program)(X)])
-
-
-def test_export_asks_for_the_checks_to_be_disabled():
-    with pytest.raises(ValueError, match="bridge_cpu"):
-        jax.export.export(jax.jit(program), platforms=("cpu",))(X)
-
-
-def test_the_persistent_cache_serves_a_fresh_process(tmp_path):
-    path = tmp_path / "cached.py"
-    path.write_text(CACHED)
-    first, second = (output(path, tmp_path / "cache") for _ in range(2))
-    values = [2.0 * (1 - 2 * x) for x in range(8)]
-    assert first == f"{values} 0"
-    assert second == f"{values} 1"

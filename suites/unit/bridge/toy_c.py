@@ -20,7 +20,6 @@ from typing import Any
 from bridge import KernelCompileError
 from bridge.languages import (
     DEFINITIONS,
-    Built,
     Compiled,
     Definition,
     HostPlan,
@@ -108,10 +107,11 @@ class _C(NativeLanguage[CFunction, NoOptions]):
         program = _program(definition, math.prod(signature.outputs[0].extents))
         library = _compiled(definition.name, program)
 
-        def load() -> Built:
+        def load() -> HostPlan:
             address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
             assert address is not None
-            return Built(HostPlan(definition.name, address, signature.input_sizes, signature.output_sizes), library)
+            sizes = signature.input_sizes, signature.output_sizes
+            return HostPlan(definition.name, address, *sizes, alive=library)
 
         return Compiled(program, load)
 

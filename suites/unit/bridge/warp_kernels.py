@@ -48,34 +48,6 @@ REVERSE = {
 
 
 @forward_only
-def entries(
-    m: wp.array(dtype=wp.types.matrix(shape=(2, 3), dtype=wp.float32)), q: wp.array(dtype=wp.quat), out: MATRIX
-):
-    i = wp.tid()
-    out[i, 0] = m[i][0, 2]
-    out[i, 1] = m[i][1, 0]
-    out[i, 2] = q[i][3]
-
-
-@forward_only
-def index1(x: wp.array(dtype=int), out: wp.array(dtype=int)):
-    i = wp.tid()
-    out[i] = 10 * x[i] + i
-
-
-@forward_only
-def index2(x: wp.array2d(dtype=int), out: wp.array2d(dtype=int)):
-    i, j = wp.tid()
-    out[i, j] = 100 * x[i, j] + 10 * i + j
-
-
-@forward_only
-def index3(x: wp.array3d(dtype=int), out: wp.array3d(dtype=int)):
-    i, j, k = wp.tid()
-    out[i, j, k] = 1000 * x[i, j, k] + 100 * i + 10 * j + k
-
-
-@forward_only
 def index4(x: wp.array4d(dtype=int), out: wp.array4d(dtype=int)):
     i, j, k, m = wp.tid()
     out[i, j, k, m] = 10000 * x[i, j, k, m] + 1000 * i + 100 * j + 10 * k + m
@@ -168,12 +140,6 @@ def tick(address: wp.uint64, x: VECTOR, out: VECTOR):
     out[i] = x[i]
 
 
-@forward_only
-def reciprocals(x: VECTOR, factor: float, out: VECTOR):
-    i = wp.tid()
-    out[i] = x[i] / factor
-
-
 # With a derivative.
 
 
@@ -236,15 +202,6 @@ def reads_output(x: VECTOR64, square: VECTOR64, cube: VECTOR64):
 
 
 @kernel
-def row_squares(x: MATRIX64, out: VECTOR64):
-    row = wp.tid()
-    total = wp.float64(0.0)
-    for column in range(x.shape[1]):
-        total += x[row, column] * x[row, column]
-    out[row] = total
-
-
-@kernel
 def turn(points: wp.array(dtype=wp.vec3d), angle: VECTOR64, axis: wp.vec3d, out: wp.array(dtype=wp.vec3d)):
     i = wp.tid()
     out[i] = wp.quat_rotate(wp.quat_from_axis_angle(axis, angle[0]), points[i])
@@ -255,12 +212,6 @@ def gather(x: VECTOR64, index: INDICES, out: VECTOR64, count: INDICES):
     i = wp.tid()
     out[i] = x[index[i]] * x[index[i]]
     count[i] = index[i] + 1
-
-
-@kernel
-def truncate(x: VECTOR64, out: INDICES):
-    i = wp.tid()
-    out[i] = wp.int32(x[i])
 
 
 # Tiles.

@@ -1,1 +1,0 @@
-"""Chooses the kernel of a call among the registered ones, and explains the choice."""

@@ -1,1 +1,0 @@
-"""Gives the primitive of operators its rules: evaluation, lowering, batching, derivatives and partitioning."""

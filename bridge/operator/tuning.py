@@ -1,0 +1,334 @@
+"""Finds the fastest right backend for one call by measurement, for :meth:`bridge.XLACustomKernel.tune`.
+
+A candidate is checked before it is timed, against the reference and on the very arguments of the call, so a wrong one
+cannot win. The candidates are timed in turn, round by round: a disturbance by other processes meets all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bridge.agreement import REFERENCE_BACKEND, disagreement
+from bridge.errors import BackendError, SignatureError
+from bridge.operator.derivatives import run
+from bridge.operator.operator_call import Candidate, OperatorCall
+from bridge.operator.registry import Snapshot
+
+ROUNDS = 40
+LEAST_ROUNDS = 7
+LIMIT_S = 1.0
+"""Seconds of samples after which a candidate is not timed any more, once it has the least number of rounds."""
+
+SAMPLE_S = 1e-3
+"""The least time that the calls of one sample take together."""
+
+MOST_CALLS = 1 << 16
+
+LOOPED_BELOW_S = 100e-6
+"""If the fastest call takes less, calls are made in a loop inside one program. Dispatching a program takes microseconds
+on a CPU and tens of them on a GPU, which would hide the differences between candidates."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The trial of one candidate.
+
+    Attributes:
+        backend: Its name in a call: ``"backend"`` or ``"backend:configuration"``.
+        status: ``"chosen"``, ``"slower"``, ``"wrong"`` or ``"failed"``.
+        microseconds: Median time of a call; None if it was not timed.
+        p20: 20th percentile, in microseconds.
+        p80: 80th percentile, in microseconds.
+        reason: Why it is wrong or failed, or why the fastest one was not chosen.
+    """
+
+    backend: str
+    status: str
+    microseconds: float | None = None
+    p20: float | None = None
+    p80: float | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        times = "" if self.microseconds is None else f" {self.microseconds:.4g} us ({self.p20:.4g}-{self.p80:.4g})"
+        return f"{self.backend}: {self.status}{times}" + (f", {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of :meth:`bridge.XLACustomKernel.tune`.
+
+    Attributes:
+        operator: The name of the operator.
+        platform: The platform of the arguments.
+        device_kind: The kind of device that the times are from.
+        compared_with: The backend whose results the others have to agree with: ``"jnp"``, or the first registered one.
+        trials: One for each candidate, in order of registration.
+    """
+
+    operator: str
+    platform: str
+    device_kind: str
+    compared_with: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def chosen(self) -> Trial:
+        """The trial of the winner."""
+        return next(trial for trial in self.trials if trial.status == "chosen")
+
+    def __str__(self) -> str:
+        head = f"{self.operator} on {self.platform} ({self.device_kind}), compared with {self.compared_with}"
+        return "\n".join([head, *(f"  {trial}" for trial in self.trials)])
+
+
+def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Device]:
+    """The arguments as arrays on a device, and that device.
+
+    Raises:
+        BackendError: This is one of several processes, which would measure and choose each for itself.
+        SignatureError: An argument is traced or no array, or they lie on several devices.
+    """
+    if jax.process_count() > 1:
+        raise BackendError(
+            f"{name}: tune was called in process {jax.process_index()} of {jax.process_count()}, which might choose "
+            "another kernel than the others, but their programs must be the same. Tune in a single process, and call "
+            "set_default with its choice in all of them."
+        )
+    for index, arg in enumerate(args):
+        if isinstance(arg, jax.core.Tracer | jax.ShapeDtypeStruct):
+            what = f"a traced value ({jax.typeof(arg)})" if isinstance(arg, jax.core.Tracer) else str(arg)
+            raise SignatureError(
+                f"{name}: argument {index} of tune is {what}, expected an array: tuning runs and times the kernels. "
+                "Call tune outside of jax.jit and other transformations; the traced calls of the same shapes use what "
+                "it finds."
+            )
+    arrays = [jnp.asarray(arg) for arg in args]
+    devices = {device for array in arrays or [jnp.zeros(())] for device in array.devices()}
+    if len(devices) != 1:
+        raise SignatureError(
+            f"{name}: the arguments of tune lie on {len(devices)} devices ({', '.join(map(str, devices))}), expected "
+            "one. Tune on the part that one device has."
+        )
+    return arrays, devices.pop()
+
+
+def entrants(
+    snapshot: Snapshot, platform: str, backends: Iterable[str] | None
+) -> tuple[tuple[Candidate, ...], Candidate]:
+    """The candidates to try on a platform, and the one to compare them with.
+
+    Args:
+        snapshot: The kernels that are registered now.
+        platform: The platform of the arguments.
+        backends: Backends, or ``"backend:configuration"``; None for everything.
+
+    Raises:
+        BackendError: The platform has no kernel, or none of the requested ones.
+    """
+    everything = snapshot.of(platform)
+    if not everything:
+        raise BackendError(
+            f"{snapshot.name}: no kernel for platform {platform!r}, where the arguments of tune are (registered: "
+            f"{snapshot.describe()}). Register one with def_kernel, or put the arguments on another device."
+        )
+    reference = snapshot.find(platform, REFERENCE_BACKEND) or everything[0]
+    if backends is None:
+        return everything, reference
+    wanted = list(backends) if isinstance(backends, Iterable) and not isinstance(backends, str) else [backends]
+    unknown = [name for name in wanted if not any(name in (each.backend, each.reference) for each in everything)]
+    if unknown or not wanted:
+        raise BackendError(
+            f"{snapshot.name}: tune was asked for {', '.join(map(repr, unknown)) or 'no backend'}, expected some of "
+            f"those that are registered for {platform!r} (registered: {snapshot.describe()})."
+        )
+    return tuple(each for each in everything if {each.backend, each.reference} & set(wanted)), reference
+
+
+@dataclass
+class _Entrant:
+    """A candidate during the race. It has a problem, or a program and its results.
+
+    Attributes:
+        make: Makes a number of calls, and waits for their results.
+        calls: The number of calls of a sample.
+        samples_s: Seconds of a call: for each sample, the mean over its calls.
+    """
+
+    candidate: Candidate
+    results: list[Any] = field(default_factory=list)
+    problem: tuple[str, str] | None = None
+    make: Callable[[int], Any] = field(init=False)
+    calls: int = 1
+    samples_s: list[float] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Records any exception as the problem of this candidate: a kernel may fail in any way."""
+        try:
+            yield
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            self.problem = "failed", f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+    def sample(self) -> float:
+        start = time.perf_counter()
+        self.make(self.calls)
+        return (time.perf_counter() - start) / self.calls
+
+    def least(self) -> float:
+        """The least of a few samples, which are not kept: another process may interrupt one."""
+        return min(self.sample() for _ in range(3))
+
+    def calibrate(self) -> None:
+        """Finds the number of calls that make a sample."""
+        while self.least() * self.calls < SAMPLE_S and self.calls < MOST_CALLS:
+            self.calls *= 2
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.samples_s) >= LEAST_ROUNDS and sum(self.samples_s) * self.calls >= LIMIT_S
+
+
+def race(
+    call: OperatorCall,
+    tried: Sequence[Candidate],
+    reference: Candidate,
+    default: Candidate | None,
+    args: list[jax.Array],
+    rtol: float | None,
+) -> tuple[Trial, ...]:
+    """Checks and times the candidates; returns a trial for each.
+
+    Args:
+        call: The call, with any choice.
+        tried: The candidates that may win.
+        reference: The candidate that gives the right results.
+        default: The candidate to choose if no other one is clearly faster.
+        args: Arrays on the device.
+        rtol: The relative tolerance of :mod:`bridge.agreement`; None for its default.
+
+    Raises:
+        BackendError: The reference failed, no candidate is right, or a kernel changed its inputs.
+    """
+    before = [np.array(arg) for arg in args]
+    truth = _prepare(call, reference, args)
+    if truth.problem is not None:
+        raise BackendError(
+            f"{call.name}: {reference.reference}, which the others are compared with, failed: {truth.problem[1]}"
+        )
+    checked = []
+    # All results are kept until all are checked. If memory were freed, a kernel that writes nothing could get memory
+    # that still holds the right results.
+    for each in tried:
+        entrant = truth if each == reference else _prepare(call, each, args)
+        if entrant.problem is None:
+            wrong = disagreement(entrant.results, truth.results, [array.size for array in before], rtol)
+            entrant.problem = None if wrong is None or entrant is truth else ("wrong", wrong)
+        if any(np.asarray(arg).tobytes() != old.tobytes() for arg, old in zip(args, before, strict=True)):
+            raise BackendError(
+                f"{call.name}: {each.reference} changed its inputs, which belong to the caller; their contents "
+                "are lost. Give the kernel an output of its own, or an alias."
+            )
+        checked.append(entrant)
+    _time(call, [entrant for entrant in checked if entrant.problem is None], args)
+    if all(entrant.problem for entrant in checked):
+        problems = "; ".join(f"{e.candidate.reference}: {': '.join(e.problem)}" for e in checked if e.problem)
+        raise BackendError(f"{call.name}: no candidate gives a right result ({problems}).")
+    return _judge(checked, default)
+
+
+def _prepare(call: OperatorCall, candidate: Candidate, args: list[jax.Array]) -> _Entrant:
+    """Compiles a candidate and runs it once."""
+    own, entrant = replace(call, choice=(candidate,)), _Entrant(candidate)
+    with entrant.attempt():
+        program = jax.jit(lambda *arrays: run(own, *arrays)).lower(*args).compile()
+
+        def make(calls: int) -> None:
+            for _ in range(calls):
+                jax.block_until_ready(program(*args))
+
+        entrant.make = make
+        entrant.results = list(jax.block_until_ready(program(*args)))
+    return entrant
+
+
+def _time(call: OperatorCall, right: list[_Entrant], args: list[jax.Array]) -> None:
+    """Times candidates in turn."""
+    first_s = []
+    for entrant in right:
+        with entrant.attempt():
+            first_s.append(entrant.least())
+    can_be_looped = not call.has_side_effect and args and args[0].size > 0 and math.prod(call.outputs[0].shape) > 0
+    looped = min(first_s, default=math.inf) < LOOPED_BELOW_S and can_be_looped
+    for entrant in right:
+        with entrant.attempt():
+            if looped:
+                entrant.make = _in_a_loop(replace(call, choice=(entrant.candidate,)), args)
+            entrant.calibrate()
+    for number in range(ROUNDS):
+        shift = number % max(1, len(right))
+        for entrant in right[shift:] + right[:shift]:
+            if entrant.problem is None and not entrant.is_done:
+                with entrant.attempt():
+                    entrant.samples_s.append(entrant.sample())
+
+
+def _in_a_loop(call: OperatorCall, args: list[jax.Array]) -> Callable[[int], Any]:
+    """Makes calls one after the other inside one program.
+
+    XLA must make every call, in order, with the same arguments. So each iteration replaces an element of the first
+    argument by an element of the first result if the number of the iteration is ``never``. That does not happen, but
+    XLA cannot know it: ``never`` is an argument of the program. The barrier keeps XLA from computing only that element.
+    """
+
+    def program(calls: Any, never: Any, *arrays: Any) -> list[Any]:
+        def body(number: Any, carried: tuple[list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
+            given, results = jax.lax.optimization_barrier((carried[0], run(call, *carried[0])))
+            place = (0,) * given[0].ndim
+            other = results[0].reshape(-1)[0]
+            other = (other.real if jnp.iscomplexobj(other) else other).astype(given[0].dtype)
+            changed = given[0].at[place].set(jnp.where(number == never, other, given[0][place]))
+            return [changed, *given[1:]], results
+
+        empty = [jnp.zeros(spec.shape, spec.dtype) for spec in call.outputs]
+        carried: tuple[list[Any], list[Any]] = jax.lax.fori_loop(0, calls, body, (list(arrays), empty))
+        return carried[1]
+
+    never = np.int32(-1)
+    compiled = jax.jit(program).lower(np.int32(1), never, *args).compile()
+    return lambda calls: jax.block_until_ready(compiled(np.int32(calls), never, *args))
+
+
+def _judge(checked: list[_Entrant], default: Candidate | None) -> tuple[Trial, ...]:
+    """The trials of all entrants. The fastest right one is chosen, or the default if no other is clearly faster.
+
+    A candidate is clearly faster if its 80th percentile is below the 20th percentile of the default.
+    """
+    times: dict[Candidate, Any] = {
+        each.candidate: [float(t) for t in np.quantile(each.samples_s, (0.5, 0.2, 0.8)) * 1e6]
+        for each in checked
+        if each.problem is None
+    }
+    fastest = min(times, key=lambda each: times[each][0])
+    chosen = fastest
+    if default is not None and default in times and times[default][1] <= times[fastest][2]:
+        chosen = default
+    trials = []
+    for entrant in checked:
+        each = entrant.candidate
+        status, reason = entrant.problem or ("chosen" if each == chosen else "slower", None)
+        if each == fastest != chosen:
+            reason = "not clearly faster than the default"
+        median, p20, p80 = times.get(each, (None, None, None))
+        trials.append(Trial(each.reference, status, median, p20, p80, reason))
+    return tuple(trials)

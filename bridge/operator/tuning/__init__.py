@@ -1,1 +1,0 @@
-"""Finds the fastest right backend for a call by measurement, and remembers it for later calls."""

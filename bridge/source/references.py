@@ -1,0 +1,44 @@
+"""Finds what a Python function takes from outside, one level deep, for errors and for the winners of tuning."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import types
+from typing import Any
+
+import jax
+
+
+def python_function(value: Any) -> types.FunctionType | None:
+    """The Python function in a value: itself, or what Numba, Warp or ``jax.jit`` made the value from."""
+    candidates = (value, *(getattr(value, name, None) for name in ("py_func", "func", "__wrapped__")))
+    return next((each for each in candidates if isinstance(each, types.FunctionType)), None)
+
+
+def references(function: types.FunctionType) -> dict[str, Any]:
+    """The values that a function takes from its globals and its closure, by name."""
+    code = function.__code__
+    # Not all of co_names: attributes are among them.
+    named = [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
+    found = {name: function.__globals__[name] for name in named if name in function.__globals__}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            found[name] = cell.cell_contents
+    return found
+
+
+def array_hint(kernel: types.FunctionType) -> str:
+    """A last line for the error of a compiler: the JAX array that a kernel, or a function that it calls, refers to.
+
+    Empty if there is none. Compilers do not know JAX arrays, so their own text seldom tells what is wrong.
+    """
+    called = [each for each in map(python_function, references(kernel).values()) if each is not None]
+    for function in (kernel, *called):
+        for name, value in references(function).items():
+            if isinstance(value, jax.Array):
+                return (
+                    f"\n{function.__name__} refers to the JAX array {name!r}, which compiled code cannot use. Make it "
+                    "a parameter of the kernel, before the outputs, and pass it in the call."
+                )
+    return ""

@@ -1,0 +1,163 @@
+"""Checks the rules that an author declares for an operator, under JAX's transformations and on meshes."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from bridge import (
+    DifferentiationError,
+    SignatureError,
+    XLACustomKernel,
+    export_checks,
+    numba_kernel,
+)
+from suites.unit.bridge import kernels
+
+Spec = jax.ShapeDtypeStruct
+A = jax.random.normal(jax.random.key(0), (16, 5))
+X = jnp.arange(5.0)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    """Its devices are many, with a GPU or without."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+@pytest.fixture
+def matvec():
+    """A @ x, linear in both, on Numba and in jnp."""
+    op = XLACustomKernel("matvec", outs=lambda A, x: Spec(A.shape[:1], A.dtype))
+    op.def_numba_kernel(lambda outs: numba_kernel(kernels.product, outs[0]))
+    op.def_jnp_kernel(lambda outs: lambda A, x: A @ x)
+    op.def_transpose(0, lambda cotangents, x, outs: jnp.outer(cotangents[0], x))
+    op.def_transpose(1, lambda cotangents, A, outs: A.T @ cotangents[0])
+    return op
+
+
+@pytest.fixture
+def square():
+    """x**2 for floats, and n + 1 for integers beside it."""
+    op = XLACustomKernel("square", outs=lambda x, n: [Spec(x.shape, x.dtype), Spec(n.shape, n.dtype)])
+    op.def_jnp_kernel(lambda outs: lambda x, n: (x**2, n + 1))
+    return op
+
+
+N = jnp.arange(3)
+V = jnp.arange(3.0)
+
+
+def close(got, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), got, expected)
+
+
+def test_a_compiled_operator_is_its_kernel(matvec):
+    """So it costs the same in a loop, however often it is called."""
+
+    def program(function):
+        text = jax.jit(lambda A, x: jax.lax.fori_loop(0, 9, lambda i, x: A.T @ function(A, x), x)).lower(A, X).compile()
+        instructions = re.sub(r", metadata=\{[^}]*\}|%?[\w.-]*(jit|fori|custom|call)[\w.-]*", "", text.as_text())
+        return sorted(re.findall(r"= (\S+ [\w-]+)\(", instructions)), re.findall(r"key = (-?\d+)", text.as_text())
+
+    assert program(matvec) == program(numba_kernel(kernels.product, Spec((16,), A.dtype)))
+
+
+class TestTranspose:
+    def test_forward_mode_and_second_derivatives(self, matvec):
+        check_grads(lambda A, x: jnp.tanh(matvec(A, x)), (A, X), order=2, modes=("fwd", "rev"), atol=0.1, rtol=0.1)
+
+    @pytest.mark.parametrize("axes", [(None, 0), (2, 1)])
+    def test_vmap_of_grad_of_vmap(self, matvec, axes):
+        shapes = [list(A.shape), list(X.shape)]
+        for shape, axis in zip(shapes, axes, strict=True):
+            if axis is not None:
+                shape.insert(axis, 3)
+        many = [jax.random.normal(jax.random.key(1), (2, *shape)) for shape in shapes]
+
+        def gradient(product):
+            def loss(A, x):
+                return (jax.vmap(product, axes)(A, x) ** 2).sum()
+
+            return jax.vmap(jax.grad(loss, (0, 1)))(*many)
+
+        close(gradient(matvec), gradient(jnp.matmul))
+
+    def test_an_operand_that_is_not_linear_is_named(self, square):
+        square.def_transpose(1, lambda cotangents, x, outs: None)
+        with pytest.raises(DifferentiationError, match="square was differentiated along operand 0"):
+            jax.grad(lambda x: square(x, N)[0].sum())(V)
+
+    def test_a_cotangent_of_the_wrong_shape_is_refused(self, matvec):
+        matvec.def_transpose(1, lambda cotangents, A, outs: cotangents[0])
+        with pytest.raises(SignatureError, match=r"operand 1 returned float32\[16\], expected float32\[5\]"):
+            jax.grad(lambda x: matvec(A, x).sum())(X)
+
+
+class TestVjp:
+    def test_reverse_mode_with_integer_operands_and_results(self, square):
+        seen = []
+
+        def backward(x, cotangents, outs):
+            seen.append(cotangents[1])
+            return 2 * x * cotangents[0], None
+
+        square.def_vjp(lambda x, n, outs: (square(x, n), x), backward)
+        close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
+        close(jax.jit(jax.vmap(jax.grad(lambda x: square(x, N)[0].sum())))(jnp.ones((2, 3))), 2 * jnp.ones((2, 3)))
+        assert seen
+        assert set(seen) == {None}
+
+    def test_rules_that_return_something_else_are_refused(self, square):
+        square.def_vjp(lambda x, n, outs: square(x, n)[0], lambda x, cotangents, outs: (x, None))
+        with pytest.raises(SignatureError, match=r"the forward rule of def_vjp returned \w+, expected a pair"):
+            jax.grad(lambda x: square(x, N)[0].sum())(V)
+        square.def_vjp(lambda x, n, outs: (square(x, n), x), lambda x, cotangents, outs: x)
+        with pytest.raises(SignatureError, match="returned 1 gradients, expected one for each of the 2 arguments"):
+            jax.grad(lambda x: square(x, N)[0].sum())(V)
+
+
+class TestJvp:
+    def test_both_modes(self, square):
+        square.def_jvp(lambda primals, tangents, outs: (square(*primals), [2 * primals[0] * tangents[0], None]))
+        close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
+        results, tangents = jax.jvp(lambda x: square(x, N), (V,), (jnp.ones(3),))
+        close(results[0], V**2)
+        close(tangents[0], 2 * V)
+        assert tangents[1].dtype == jax.dtypes.float0
+
+    def test_a_rule_with_too_few_tangents_is_refused(self, square):
+        square.def_jvp(lambda primals, tangents, outs: (square(*primals), [tangents[0]]))
+        with pytest.raises(SignatureError, match="returned 1 tangents, expected one for each of the 2 results"):
+            jax.jvp(lambda x: square(x, N), (V,), (V,))
+
+
+class TestBatching:
+    def test_a_declared_rule_replaces_the_native_batch(self, matvec):
+        seen = []
+
+        def rule(extent, is_batched, A, x, outs):
+            seen.append((extent, is_batched, A.shape, x.shape, outs[0].shape))
+            return jnp.einsum("...ij,...j->...i", A, x) * jnp.ones((extent, 1))
+
+        matvec.def_batching(rule)
+        many = jnp.stack([X, X + 1], axis=1)
+        close(jax.vmap(matvec, (None, 1))(A, many), jnp.stack([A @ X, A @ (X + 1)]))
+        assert seen == [(2, (False, True), (16, 5), (2, 5), (16,))]
+
+    def test_results_without_the_batch_are_refused(self, matvec):
+        matvec.def_batching(lambda extent, is_batched, A, x, outs: jnp.ones(16))
+        with pytest.raises(SignatureError, match=r"the batching rule returned float32\[16\], but outs declares"):
+            jax.vmap(matvec, (None, 0))(A, jnp.ones((2, 5)))
+
+
+class TestPartitioning:
+    def test_on_one_device_and_exported_it_is_a_plain_call(self, matvec):
+        matvec.def_partitioning("b i, i -> b", split="b")
+        assert "CustomSPMDPartitioning" not in jax.jit(matvec).lower(A, X).as_text()
+        exported = jax.export.export(jax.jit(matvec), platforms=("cpu",), disabled_checks=export_checks())(A, X)
+        close(exported.call(A, X), A @ X)

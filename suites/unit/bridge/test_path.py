@@ -1,0 +1,78 @@
+"""What an engineer reads to follow one call of a kernel under ``jax.vmap``: how many files, and which forms it has."""
+
+import inspect
+import json
+import re
+import textwrap
+
+import jax
+import numpy as np
+import pytest
+
+import bridge
+from bridge.ffi.kernel_call import KERNEL_CALLS, Call
+from bridge.languages import Compiled, Definition
+from suites.unit.bridge import kernels
+from suites.unit.processes import output
+from suites.unit.structure.house import PROJECT
+
+MOST = {"first": 30, "later": 24}
+"""Files whose functions run between a kernel and its result. The first kernel of a process compiles the handler too."""
+
+PROGRAM = textwrap.dedent(
+    """
+    import inspect, json, os, sys
+    import jax, jax.numpy as jnp, numba
+    import bridge
+
+    root, entered = os.path.dirname(bridge.__file__), set()
+
+    def note(frame, event, argument):
+        code = frame.f_code
+        # The bodies of modules and classes, which run when they are imported, are not optimized.
+        if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(root):
+            entered.add(os.path.relpath(code.co_filename, root))
+
+    def run(factor):
+        @numba.njit
+        def scale(x, out):
+            for i in range(x.size):
+                out[i] = factor * x[i]
+
+        return jax.vmap(bridge.numba_kernel(scale, jax.ShapeDtypeStruct((4,), jnp.float32)))(jnp.ones((3, 4)))
+
+    bridge.numba_kernel  # loads the language, whose modules run functions of their own
+    if sys.argv[1] == "later":
+        run(3)
+    sys.setprofile(note)
+    result = run(2)
+    sys.setprofile(None)
+    assert (result == 2).all()
+    print(json.dumps(sorted(entered)))
+    """
+)
+
+
+@pytest.mark.parametrize("kernel", MOST)
+def test_a_call_is_followed_through_few_files(tmp_path, kernel):
+    entered = json.loads(output("-c", PROGRAM, kernel, KERNEL_BRIDGE_CACHE_DIR=str(tmp_path)))
+    print(len(entered), *entered, sep="\n")
+    assert 5 < len(entered) <= MOST[kernel]
+
+
+def test_a_kernel_has_the_five_forms_that_contributors_read_about():
+    vector = jax.ShapeDtypeStruct((3,), np.float32)
+    wrapper = bridge.numba_kernel(kernels.double, vector)
+    (equation,) = jax.make_jaxpr(wrapper)(vector).eqns[0].params["jaxpr"].eqns
+    call = equation.params["call"]
+    forms = {"Definition": call.definition, "Compiled": call.compiled("cpu"), "Call": call, "KernelCall": call}
+    page = (PROJECT / "docs/contributing.md").read_text(encoding="utf-8")
+    section = page.partition("## From a kernel to a bound call")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\d\. ", section, re.MULTILINE)) == 5
+    for name, form in forms.items():
+        assert f"`{name}`" in section
+        assert name in {kind.__name__ for kind in type(form).__mro__}
+    for file in re.findall(r"`(bridge/\w+/\w+\.py)`", section):
+        assert any(inspect.getfile(kind).endswith(file) for kind in (Definition, Compiled, Call))
+    assert equation.primitive in KERNEL_CALLS
+    assert re.findall(r"in (\d+)\b", section) == [str(MOST["later"]), str(MOST["first"])]
