@@ -36,7 +36,7 @@ BRAINEVENT = register_backend(
         expected="a function of JAX arrays that returns a function without arguments",
         cure="The function that it returns computes the results.",
         takes_any_callable=True,
-        library=Library("brainevent", "brainevent", ("brainevent",), 'python -m pip install "kernel-bridge[peers]"'),
+        library=Library("brainevent", "brainevent", ("brainevent",), 'python -m pip install "brainevent>=0.2.1"'),
     )
 )
 
@@ -59,14 +59,6 @@ def brainevent_csr_binary_matvec(data: Any, indices: Any, indptr: Any, spikes: A
 
     matrix = brainevent.CSR((data, indices, indptr), shape=(indptr.size - 1, spikes.size))
     return _called(lambda spikes: matrix @ brainevent.BinaryArray(spikes), spikes)
-
-
-def brainevent_csr_binary_rmatvec(data: Any, indices: Any, indptr: Any, spikes: Any, y: Any) -> Callable[[], Any]:
-    """``y`` plus the product of spikes and a sparse matrix in CSR form, which adds up the rows with a spike."""
-    import brainevent
-
-    matrix = brainevent.CSR((data, indices, indptr), shape=(spikes.size, y.size))
-    return _called(lambda spikes, y: y + brainevent.BinaryArray(spikes) @ matrix, spikes, y)
 
 
 @functools.cache

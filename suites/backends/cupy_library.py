@@ -137,17 +137,17 @@ CUPY = register_backend(
             "CuPy",
             "cupy",
             ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-            'python -m pip install "kernel-bridge[peers-cuda13]" (or peers-cuda12)',
+            'python -m pip install "cupy-cuda13x>=13.6" (or cupy-cuda12x)',
         ),
     )
 )
 
 
-def cupy_matvec(A: Any, x: Any) -> Callable[[], Any]:
-    """``A @ x`` by cuBLAS; integers by a kernel of CuPy's own."""
+def cupy_matmul(A: Any, x: Any) -> Callable[[], Any]:
+    """``A @ x`` of a vector or a matrix x, by cuBLAS; integers by a kernel of CuPy's own."""
     import cupy
 
-    out = cupy.empty(A.shape[0], A.dtype)
+    out = cupy.empty((A.shape[0], *x.shape[1:]), A.dtype)
     return lambda: cupy.matmul(A, x, out=out)
 
 
@@ -161,11 +161,6 @@ def cupy_cumsum(x: Any) -> Callable[[], Any]:
 def cupy_sum(x: Any) -> Callable[[], Any]:
     """The sum by CUB's reduction."""
     return lambda: x.sum(dtype=x.dtype, keepdims=True)
-
-
-def cupy_max(x: Any) -> Callable[[], Any]:
-    """The largest element by CUB's reduction."""
-    return lambda: x.max(keepdims=True)
 
 
 def cupy_softmax(x: Any) -> Callable[[], Any]:

@@ -41,7 +41,7 @@ def _host_backend(id_: str, name: str) -> Backend:
         cure="The function that it returns computes the results.",
         missing_dtypes={"bfloat16": f"{name} has no bfloat16"},
         takes_any_callable=True,
-        library=Library(name, id_, (id_,), 'python -m pip install "kernel-bridge[suites]"'),
+        library=Library(name, id_, (id_,), f"python -m pip install {id_}"),
     )
 
 
@@ -83,9 +83,9 @@ def numpy_reduction(function: Callable[..., Any]) -> Callable[..., Callable[[], 
     return prepare
 
 
-def numpy_matvec(A: Any, x: Any) -> Callable[[], Any]:
-    """``A @ x`` by the BLAS that NumPy was built with, on all of its threads."""
-    out = np.empty(A.shape[0], A.dtype)
+def numpy_matmul(A: Any, x: Any) -> Callable[[], Any]:
+    """``A @ x`` of a vector or a matrix x, by the BLAS that NumPy was built with, on all of its threads."""
+    out = np.empty((A.shape[0], *x.shape[1:]), A.dtype)
     return lambda: np.matmul(A, x, out=out)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 
-from bridge.languages.copying import call_of
 from suites.backends.kernel import AtLeast, Derivative, Kernel
 
 
@@ -78,7 +77,7 @@ def jax_kernel_function(given: Any) -> JaxKernel | None:
     if isinstance(given, JaxKernel):
         return given if callable(given.function) else None
     with_rule = isinstance(given, jax.custom_vjp | jax.custom_jvp)
-    if with_rule or (isinstance(given, _JITTED) and call_of(given) is None):
+    if with_rule or (isinstance(given, _JITTED) and not hasattr(given, "made_by")):
         return JaxKernel(given)
     return None
 

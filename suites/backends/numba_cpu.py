@@ -14,7 +14,7 @@ from numba.core.registry import CPUDispatcher
 from numba.np.numpy_support import as_dtype
 
 from bridge import numba_kernel
-from bridge.signature.call_options import check_aliases
+from bridge.signature.arguments import check_aliases
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
 from suites.backends.numba_bounds import with_bounds_checks
@@ -30,7 +30,6 @@ from suites.backends.numba_cpu_blocks import (
     blocked_squares,
     blocked_sum,
     copy_to,
-    index_of_largest,
     is_csr,
     largest_element,
     multiply,
@@ -58,7 +57,6 @@ __all__ = [
     "blocked_sum",
     "copy_to",
     "exponential",
-    "index_of_largest",
     "is_csr",
     "largest_element",
     "multiply",

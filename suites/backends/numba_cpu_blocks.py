@@ -8,7 +8,6 @@ import numpy as np
 from suites.backends.numba_cpu_lanes import (
     add_products,
     either_mask,
-    equal_lanes,
     first_lane,
     lane_count,
     larger_lanes,
@@ -73,7 +72,7 @@ def block_squares(x, center):
 
 @numba.njit
 def blocked_sum(x):
-    """Sum in blocks. Its chain of roundings is :func:`suites.numerics.blocked_sums.blocked_terms`."""
+    """Sum in blocks of :data:`BLOCK` terms."""
     total = x.dtype.type(0)
     for start in range(0, x.size, BLOCK):
         total += block_sum(x[start : start + BLOCK])
@@ -189,8 +188,7 @@ def short_dots(A, x, first, last, out):
     """Inner products of the rows from ``first`` up to ``last`` of A with x, of at most :data:`BLOCK` elements.
 
     A term passes through at most one addition for each set of lanes before it, one for the two sums of a row that has
-    two, and one for each halving of the lanes, so :func:`suites.numerics.blocked_sums.blocked_terms` bounds its
-    roundings.
+    two, and one for each halving of the lanes.
     """
     row = first
     if A.size <= IN_FIRST_CACHE * lane_count(x):
@@ -261,21 +259,3 @@ def _dots_of_two(A, x, first, last, out):
             d = add_products(d, load_first_lanes(q, whole + width, rest - width, zero), last_end)
         out[row], out[other] = sum_of_lanes(a + b), sum_of_lanes(c + d)
         row += 2
-
-
-@numba.njit
-def index_of_largest(x):
-    """The index of the largest element of a non-empty vector, or of NaN if there is one; the first of several."""
-    width = lane_count(x)
-    if x.size <= width:
-        # Lanes without an element hold the first one. They come after it, so they are never chosen.
-        lanes = load_first_lanes(x, 0, x.size, x[0])
-        nan = first_lane(nan_lanes(lanes, lanes))
-        return nan if nan < width else first_lane(equal_lanes(lanes, largest_lane(lanes)))
-    largest = largest_element(x)
-    for start in range(0, x.size, width):
-        lanes = load_first_lanes(x, start, x.size - start, x[0])
-        index = first_lane(equal_lanes(lanes, largest) if largest == largest else nan_lanes(lanes, lanes))
-        if index < min(width, x.size - start):
-            return start + index
-    return 0

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, overload, register_model
 
-__all__ = ["add_products", "lane_count", "load_first_lanes", "roots", "store_first_lanes", "zero_lanes"]
+__all__ = ["add_products", "lane_count", "load_first_lanes", "store_first_lanes", "zero_lanes"]
 
 LANES_BYTES = 64
 """Size of the lanes: the widest registers of x86."""
@@ -205,17 +205,6 @@ def nan_lanes(typingctx, a, b):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def equal_lanes(typingctx, a, number):  # type: ignore[no-untyped-def]
-    """The lanes that are equal to a number."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        compare = builder.fcmp_ordered if isinstance(a.dtype, types.Float) else builder.icmp_signed
-        return _bits(builder, compare("==", args[0], in_all(builder, args[1], a.count)), a.count)
-
-    return _Mask(a.count)(a, a.dtype), codegen
-
-
-@intrinsic
 def first_lane(typingctx, mask):  # type: ignore[no-untyped-def]
     """The first of the lanes in a mask; the number of lanes if there is none."""
 
@@ -249,17 +238,6 @@ def add_products(typingctx, total, a, b):  # type: ignore[no-untyped-def]
         return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
 
     return total(total, total, total), codegen
-
-
-@intrinsic
-def roots(typingctx, a):  # type: ignore[no-untyped-def]
-    """The square root of each of lanes of floats."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        prototype = ir.FunctionType(args[0].type, [args[0].type])
-        return builder.call(cgutils.get_or_insert_function(builder.module, prototype, f"llvm.sqrt.{_suffix(a)}"), args)
-
-    return a(a), codegen
 
 
 @intrinsic

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numba.extending import intrinsic, overload
 
-from bridge.source.language_rules import declare_arithmetic
 from suites.backends.numba_cpu_lanes import Lanes, in_all, kept_within
 
 _DEGREES = {"float32": 6, "float64": 11}
@@ -28,9 +27,6 @@ def exponential(x):  # type: ignore[no-untyped-def]
     once more. There is no branch and no call, so LLVM vectorises a loop of it.
     """
     raise NotImplementedError("for kernels only")
-
-
-declare_arithmetic(exponential)
 
 
 @dataclass(frozen=True)

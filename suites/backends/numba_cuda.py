@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from bridge import numba_cuda_callable, numba_cuda_kernel
-from bridge.signature.call_options import check_aliases
+from bridge.signature.arguments import check_aliases
 from suites.backends.atomic_operations import has_atomics
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
@@ -27,7 +27,6 @@ from suites.backends.numba_cuda_blocks import (
     device,
     kernel,
     load,
-    maximum,
     partial_count,
     quotient,
     roomy_kernel,
@@ -115,7 +114,6 @@ __all__ = [
     "let_next_begin",
     "load",
     "loads_of",
-    "maximum",
     "neighbour_tile",
     "neighbour_tiles",
     "neighbours",

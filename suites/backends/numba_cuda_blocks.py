@@ -140,51 +140,7 @@ def quotient(dividend, divisor):
     return dividend / divisor
 
 
-def maximum(a, b):
-    """The larger of two values of one type; NaN if one of them is NaN.
-
-    In float32 it is one instruction. From a choice between two values, an assembler may make a branch, with a store on
-    each side. A warp whose threads differ then stores twice.
-    """
-    return a if a > b or a != a else b
-
-
 if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
-    from llvmlite import ir
-    from numba.cuda import types
-
-    from suites.backends.numba_cuda_architectures import is_at_least
-
-    _MAX_NAN_CAPABILITY = 80
-    """Since when ``max.NaN`` exists: PTX ISA, "max"."""
-
-    @cuda.extending.intrinsic
-    def _maximum(typing_context, a, b):
-        def generate(context, builder, signature, args):
-            first, second = args
-            number = first.type
-            with builder.if_else(is_at_least(builder, _MAX_NAN_CAPABILITY)) as (new, old):
-                with new:
-                    kind = ir.FunctionType(number, [number, number])
-                    chosen = builder.asm(kind, "max.NaN.f32 $0, $1, $2;", "=f,f,f", args, side_effect=False)
-                    end_of_new = builder.basic_block
-                with old:
-                    is_larger = builder.fcmp_ordered(">", first, second)
-                    is_first = builder.or_(is_larger, builder.fcmp_unordered("uno", first, first))
-                    compared = builder.select(is_first, first, second)
-                    end_of_old = builder.basic_block
-            result = builder.phi(number)
-            result.add_incoming(chosen, end_of_new)
-            result.add_incoming(compared, end_of_old)
-            return result
-
-        return types.float32(types.float32, types.float32), generate
-
-    @cuda.extending.overload(maximum)
-    def _overload_maximum(a, b):
-        if str(a) == str(b) == "float32":
-            return lambda a, b: _maximum(a, b)
-        return lambda a, b: a if a > b or a != a else b
 
     @cuda.extending.overload(widened)
     def _widened(value):

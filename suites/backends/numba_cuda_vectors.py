@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from bridge.source.language_rules import declare_touched
 from suites.backends.numba_cuda_blocks import LOADS, THREADS, cuda, device, widened
 
 NEIGHBOURS = LOADS
@@ -93,12 +92,6 @@ def store_single_neighbours(out, i, values):
 
 
 # So the bridge finds out that kernels which use them may work in place.
-declare_touched(aligned)
-declare_touched(neighbours, NEIGHBOURS)
-declare_touched(neighbours_once, NEIGHBOURS)
-declare_touched(single_neighbours, NEIGHBOURS)
-declare_touched(store_neighbours, NEIGHBOURS, writes=True)
-declare_touched(store_single_neighbours, NEIGHBOURS, writes=True)
 
 if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
     from llvmlite import ir

@@ -9,14 +9,12 @@ import numpy as np
 
 from suites.backends.brainevent_library import (
     brainevent_csr_binary_matvec,
-    brainevent_csr_binary_rmatvec,
     brainevent_csr_matvec,
     brainevent_csr_rmatvec,
 )
 from suites.backends.cupy_library import (
     cupy_cumsum,
-    cupy_matvec,
-    cupy_max,
+    cupy_matmul,
     cupy_softmax,
     cupy_sum,
     cusparse_csr_matmat,
@@ -25,7 +23,7 @@ from suites.backends.cupy_library import (
 )
 from suites.backends.host_libraries import (
     numpy_into,
-    numpy_matvec,
+    numpy_matmul,
     numpy_reduction,
     scipy_csr_product,
     scipy_csr_transposed_product,
@@ -34,9 +32,8 @@ from suites.backends.host_libraries import (
 )
 
 SUM = {"numpy": numpy_reduction(np.sum), "cupy": cupy_sum}
-MAX = {"numpy": numpy_reduction(np.max), "cupy": cupy_max}
 CUMSUM = {"numpy": numpy_into(np.cumsum), "cupy": cupy_cumsum}
-MATVEC = {"numpy": numpy_matvec, "cupy": cupy_matvec}
+MATVEC = MATMUL = {"numpy": numpy_matmul, "cupy": cupy_matmul}
 SIGMOID = {"scipy": scipy_sigmoid}
 SOFTMAX = {"scipy": scipy_softmax, "cupy": cupy_softmax}
 CSR_MATVEC = {"scipy": scipy_csr_product, "cupy": cusparse_csr_matvec, "brainevent": brainevent_csr_matvec}
@@ -47,4 +44,3 @@ CSR_RMATVEC = {
 }
 CSR_MATMAT = {"scipy": scipy_csr_product, "cupy": cusparse_csr_matmat}
 CSR_BINARY_MATVEC = {"scipy": scipy_csr_product, "brainevent": brainevent_csr_binary_matvec}
-CSR_BINARY_RMATVEC = {"scipy": scipy_csr_transposed_product, "brainevent": brainevent_csr_binary_rmatvec}

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from bridge import jax_kernel
-from bridge.languages.warp.compiled import has_adjoint
+from bridge.languages.warp.generated import has_adjoint
 from suites.backends.atomic_operations import has_atomics
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
@@ -34,7 +34,6 @@ from suites.backends.warp_blocks import (
     kernel_with,
     part_count,
     per_stream_tile,
-    per_tile,
     quotient,
     scalar,
     tile_count,
@@ -69,7 +68,6 @@ __all__ = [
     "on_gpu",
     "part_count",
     "per_stream_tile",
-    "per_tile",
     "quotient",
     "scalar",
     "stream",

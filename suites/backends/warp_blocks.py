@@ -69,11 +69,6 @@ def blocks(count: int, threads: int = TILE_THREADS) -> dict[str, Any]:
     return {"launch_dims": (count, threads), "block_dim": threads}
 
 
-def per_tile(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-    """The launch of one block per tile of the first output. All outputs have its shape."""
-    return {**blocks(tile_count(math.prod(outs[0].shape))), "output_dims": outs[0].shape}
-
-
 def per_stream_tile(inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
     """The launch of one block per tile of an element-wise kernel. All outputs have one shape."""
     tiles = -(-math.prod(outs[0].shape) // STREAM_TILE)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bridge.languages.warp.declared_uses import declare_reader, declare_writer
+from bridge.languages.warp.inputs import declare_writes
 from suites.backends.warp_blocks import scalar, wp
 from suites.backends.warp_vectors import FOUR, snippet_for
 
@@ -243,9 +243,9 @@ def rows_of(dtype: str) -> Rows:
 
     return Rows(
         kind,
-        declare_reader(load),
-        declare_reader(load_or_least),
-        declare_writer(store),
+        declare_writes(load),
+        declare_writes(load_or_least),
+        declare_writes(store, "row"),
         powers,
         total,
         largest,

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bridge.languages.warp.declared_uses import declare_reader, declare_writer
+from bridge.languages.warp.inputs import declare_writes
 from suites.backends.warp_blocks import scalar, wp
 
 FOUR = 4
@@ -224,6 +224,8 @@ def vectors_of(dtype: str, width: int = FOUR) -> Vectors:
     @wp.func_native(words(_STORE_WITHIN), words(_ADJOINT_OF_STORE_WITHIN), _NO_STORE)
     def store_within(x: array, i: int, whole: bool, values: kind): ...
 
-    readers, writers = map(declare_reader, (load, aligned, load_within)), map(declare_writer, (store, store_within))
-    (load, aligned, load_within), (store, store_within) = readers, writers
+    for reader in (load, aligned, load_within):
+        declare_writes(reader)
+    for writer in (store, store_within):
+        declare_writes(writer, "x")
     return Vectors(kind, load, store, aligned, load_within, store_within)

@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 
-from bridge.languages.copying import call_of
 from suites.errors import OperatorError
 
 
@@ -24,10 +23,8 @@ def arguments_of(given: Any, function: Callable[..., Any]) -> dict[str, Any] | N
     Returns:
         The arguments that were passed; None if the object is no wrapper, or another function made it.
     """
-    call = call_of(given)
-    if call is None or call[0] is not function:
-        return None
-    return dict(inspect.signature(function).bind(*call[1], **call[2]).arguments)
+    maker, args, keywords = getattr(given, "made_by", (None, (), {}))
+    return dict(inspect.signature(function).bind(*args, **keywords).arguments) if maker is function else None
 
 
 def outs_function(outs: Any) -> Callable[..., Any] | None:

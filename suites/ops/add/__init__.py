@@ -1,0 +1,3 @@
+"""The operator add."""
+
+from suites.ops.add.operator import OPERATOR as OPERATOR

@@ -1,0 +1,61 @@
+"""add: ``out[i] = x[i] + y[i]``. The example to copy: what an operator is, beside its kernels."""
+
+import jax
+import numpy as np
+
+from suites import (
+    ErrorCase,
+    Failure,
+    Gradient,
+    Operator,
+    WarpKernel,
+    total_bytes,
+    value_errors,
+    values,
+    vectors,
+)
+from suites.backends import cuda_raw, pallas
+from suites.ops.add import numba_cpu, numba_cuda, warp
+
+
+def _edges(dtype):
+    return {name: (vector, vector[::-1].copy()) for name, vector in vectors(dtype).items()}
+
+
+def _sample(dtype, size, seed):
+    random = np.random.default_rng(seed)
+    return values(dtype, size, random), values(dtype, size, random)
+
+
+OPERATOR = Operator(
+    name="add",
+    version=1,
+    outputs=lambda x, y: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
+    reference=lambda x, y: [x + y],
+    kernels={
+        "numba": numba_cpu.add,
+        "numba_parallel": numba_cpu.add_parallel,
+        "numba_cuda": numba_cuda.add_cuda,
+        "warp": WarpKernel(warp.add_warp, warp.launch),
+        "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
+        "pallas": pallas.elementwise(lambda x, y: [x + y]),
+    },
+    dtypes=("float32", "float64", "int32", "int64", "float16"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.zeros(4, np.float32), np.zeros(3, np.float32)),
+            {
+                "jnp": Failure(TypeError, "incompatible shapes"),
+                **value_errors("add: x and y must have one length"),
+            },
+        ),
+    ),
+    gradient=Gradient(inputs=(0, 1)),
+    bytes_read=total_bytes,
+    bytes_written=lambda x, y: total_bytes(x),
+    flops=lambda x, y: x.size,
+    elementwise=True,
+)

@@ -1,0 +1,3 @@
+"""The operator attention."""
+
+from suites.ops.attention.operator import OPERATOR as OPERATOR

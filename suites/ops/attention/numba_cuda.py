@@ -1,0 +1,89 @@
+"""The kernel of attention in Numba-CUDA."""
+
+import math
+
+import numpy as np
+
+from suites.backends.numba_cuda import THREADS, WARP, cuda, device, kernel, shuffle_from, shuffle_xor
+
+QUERIES = THREADS // WARP
+"""Queries of a block: one for each warp."""
+
+MOST = 128
+"""The most features of a head."""
+
+
+@device
+def sum_of_warp(value):
+    reach = WARP // 2
+    while reach > 0:
+        value += shuffle_xor(value, reach)
+        reach //= 2
+    return value
+
+
+@device
+def largest_of_warp(value):
+    reach = WARP // 2
+    while reach > 0:
+        value = max(value, shuffle_xor(value, reach))
+        reach //= 2
+    return value
+
+
+@kernel
+def attention_cuda(q, k, v, out):
+    """A warp has a query of a head, and takes 32 keys at a time: a key for each lane, then a feature for each lane.
+
+    Shared memory holds the query, and what is added up. Each lane reads and writes its own features of the latter.
+    """
+    query = cuda.shared.array((QUERIES, MOST), out.dtype)
+    mine = cuda.shared.array((QUERIES, MOST), out.dtype)
+    length, width = np.uint64(q.shape[0]), np.uint64(q.shape[2])
+    lane, warp, h = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockIdx.y)
+    own = np.uint64(cuda.blockIdx.x) * np.uint64(QUERIES) + warp
+    i = min(own, length - np.uint64(1))  # beyond the last query, warps repeat its work and write nothing
+    nothing = out.dtype.type(0)
+    d = lane
+    while d < width:
+        query[warp, d], mine[warp, d] = q[i, h, d], nothing
+        d += np.uint64(WARP)
+    cuda.syncthreads()
+    scale = out.dtype.type(1) / math.sqrt(out.dtype.type(q.shape[2]))
+    largest, total = out.dtype.type(-np.inf), nothing
+    first = np.uint64(0)
+    while first <= i:  # the same for all lanes of a warp
+        j = first + lane
+        score = out.dtype.type(-np.inf)
+        if j <= i:
+            score = nothing
+            for feature in range(width):
+                score += query[warp, feature] * k[j, h, feature]
+            score *= scale
+        now = max(largest, largest_of_warp(score))
+        fade, weight = math.exp(largest - now), math.exp(score - now)
+        largest, total = now, total * fade + sum_of_warp(weight)
+        d = lane
+        while d < width:
+            mine[warp, d] *= fade
+            d += np.uint64(WARP)
+        count = min(i + np.uint64(1) - first, np.uint64(WARP))
+        for key in range(count):
+            each = shuffle_from(weight, key)
+            d = lane
+            while d < width:
+                mine[warp, d] += each * v[first + np.uint64(key), h, d]
+                d += np.uint64(WARP)
+        first += np.uint64(WARP)
+    if own < length:
+        d = lane
+        while d < width:
+            out[i, h, d] = mine[warp, d] / total
+            d += np.uint64(WARP)
+
+
+def launch(inputs, outs):
+    length, heads, width = outs[0].shape
+    if width > MOST:
+        raise ValueError(f"attention: a head has {width} features, expected at most {MOST}")
+    return {"grid": (-(-length // QUERIES), heads), "block": (WARP, QUERIES)}

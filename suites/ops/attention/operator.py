@@ -1,0 +1,79 @@
+"""attention: each query takes the mean of the values up to its place, weighted by the softmax of its scores.
+
+``out[i, h]`` is the sum of ``w[j] * v[j, h]`` over j from 0 to i, where w is the softmax of the scores
+``q[i, h] . k[j, h] / sqrt(width)``, for position i and head h: causal attention, ``jax.nn.dot_product_attention``.
+Nominal size is the size of q. No kernel keeps the scores in memory; each takes the keys one after the other.
+"""
+
+import math
+
+import jax
+import numpy as np
+
+from suites import CudaKernel, Domain, Operator, Sizes, WarpCallable, total_bytes, values
+from suites.ops.attention import numba_cpu, numba_cuda, warp
+
+WIDTH = 32
+"""Features of a head in a sample."""
+
+
+def _reference(q, k, v):
+    (out,) = jax.nn.dot_product_attention(q[None], k[None], v[None], is_causal=True)
+    return [out]
+
+
+def _call(dtype, length, heads, width, random):
+    count = length * heads * width
+    return tuple(values(dtype, count, random).reshape(length, heads, width) for _ in range(3))
+
+
+def _sample(dtype, size, seed):
+    """A sequence is as long as all heads of a position are wide, or longer."""
+    heads = max(1, math.isqrt(size) // WIDTH)
+    return _call(dtype, max(1, size // (heads * WIDTH)), heads, WIDTH, np.random.default_rng(seed))
+
+
+def _edges(dtype):
+    shapes = {
+        "no_positions": (0, 2, 8),
+        "one": (1, 1, 1),
+        "odd": (37, 3, 5),
+        "wide": (5, 1, 128),
+        "long": (257, 1, 3),
+    }
+    random = np.random.default_rng(6)
+    cases = {name: _call(dtype, *shape, random) for name, shape in shapes.items()}
+    q, k, v = _call(dtype, 40, 2, 8, random)
+    return cases | {"sharp": (10 * q, k, v), "equal_keys": (q, np.ones_like(k), v)}
+
+
+def _flops(q, k, v):
+    return 2 * q.size * (q.shape[0] + 1)
+
+
+OPERATOR = Operator(
+    name="attention",
+    outputs=lambda q, k, v: [jax.ShapeDtypeStruct(q.shape, q.dtype)],
+    reference=_reference,
+    kernels={
+        "numba": numba_cpu.attention,
+        "numba_parallel": numba_cpu.attention_parallel,
+        "numba_cuda": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
+        "warp": WarpCallable(warp.attention_of_rows, calls=1),
+    },
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    domains={name: Domain(least=-30, most=30) for name in "qkv"},  # XLA multiplies masked values with zero
+    gradient=None,  # its derivative is a kernel of its own
+    bytes_read=total_bytes,
+    bytes_written=lambda q, k, v: total_bytes(q),
+    flops=_flops,
+    sizes=Sizes(
+        large=20_003,
+        quick=(4096, 2**18),
+        full=(4096, 2**16, 2**18),
+        cuda_quick=(4096, 2**20),
+        cuda_full=(4096, 2**20, 2**22),
+    ),
+)

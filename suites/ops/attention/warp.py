@@ -1,0 +1,41 @@
+"""The kernel of attention in Warp."""
+
+import functools
+
+import bridge
+from suites.backends.warp import blocks, scalar, wp
+
+THREADS = 32
+"""Threads that share the features of a head."""
+
+
+@functools.cache
+def attention_warp(dtype, width):
+    """A block for each query of a head of ``width`` features, which takes the keys one after the other."""
+    element = scalar(dtype)
+    matrix, scale = wp.array2d(dtype=element), element(width**-0.5)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def attention(q: matrix, k: matrix, v: matrix, heads: int, out: matrix):
+        row = wp.tid()
+        query = wp.tile_load(q[row], shape=width) * scale
+        mean = wp.tile_zeros(shape=width, dtype=element)
+        largest, total = element(-wp.inf), element(0)
+        for j in range(row % heads, row + 1, heads):
+            score = wp.tile_sum(wp.tile_map(wp.mul, query, wp.tile_load(k[j], shape=width)))[0]
+            now = wp.max(largest, score)
+            fade, weight = wp.exp(largest - now), wp.exp(score - now)
+            mean = mean * fade + wp.tile_load(v[j], shape=width) * weight
+            total = total * fade + weight
+            largest = now
+        wp.tile_store(out[row], mean * (element(1) / total))
+
+    return attention
+
+
+def attention_of_rows(inputs, outs):
+    """Passes positions and heads as rows of one matrix."""
+    length, heads, width = outs[0].shape
+    rows, shape = length * heads, (length * heads, width)
+    call = bridge.jax_kernel(attention_warp(str(outs[0].dtype), width), **blocks(rows, THREADS), output_dims=shape)
+    return lambda *arrays: call(*(each.reshape(shape) for each in arrays), heads)[0].reshape(outs[0].shape)

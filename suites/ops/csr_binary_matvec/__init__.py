@@ -1,0 +1,3 @@
+"""The operator csr_binary_matvec."""
+
+from suites.ops.csr_binary_matvec.operator import OPERATOR as OPERATOR

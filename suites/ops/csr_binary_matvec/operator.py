@@ -1,0 +1,69 @@
+"""csr_binary_matvec: for each row of a sparse matrix in CSR form, the sum of the weights of the neurons that spiked.
+
+This is the product of the matrix and a vector of spikes. Nominal size is the number of non-zeros. Precondition: as for
+csr_matvec.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Gathers,
+    Gradient,
+    Operator,
+    Sizes,
+    WarpKernel,
+    csr_sample,
+    total_bytes,
+    value_errors,
+)
+from suites.backends import peers
+from suites.backends.numba_cuda import csr_rows_of
+from suites.backends.warp import zeros
+from suites.ops.csr_binary_matvec import numba_cpu, numba_cuda, warp
+from suites.ops.csr_binary_matvec.samples import edges, spikes_of
+
+
+def _reference(data, indices, indptr, spikes):
+    rows = jnp.repeat(jnp.arange(indptr.size - 1), jnp.diff(indptr), total_repeat_length=data.size)
+    active = jnp.where(spikes[indices], data, jnp.zeros_like(data))
+    return [jax.ops.segment_sum(active, rows, indptr.size - 1, indices_are_sorted=True)]
+
+
+OPERATOR = Operator(
+    name="csr_binary_matvec",
+    version=1,
+    outputs=lambda data, indices, indptr, spikes: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
+    reference=_reference,
+    kernels={
+        "numba": numba_cpu.csr_binary_matvec,
+        "numba_parallel": numba_cpu.csr_binary_matvec_parallel,
+        "numba_cuda": CudaKernel(
+            numba_cuda.csr_binary_matvec_cuda,
+            numba_cuda.WITH_TABLE.launch_or(csr_rows_of),
+            select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_binary_matvec_cuda),
+        ),
+        "warp": WarpKernel(warp.csr_binary_matvec_warp, warp.launch, initial=zeros, atomic=True),
+    },
+    peers=peers.CSR_BINARY_MATVEC,
+    dtypes=("float32", "float64"),
+    sample=csr_sample(spikes_of),
+    edges=edges,
+    errors=(
+        ErrorCase(
+            "unequal_lengths",
+            lambda: (np.ones(5, np.float32), np.zeros(4, np.int32), np.array([0, 5], np.int32), np.ones(3, bool)),
+            {"jnp": Failure(ValueError, "Incompatible (types|shapes)"), **value_errors(numba_cpu.LENGTHS)},
+        ),
+    ),
+    gradient=Gradient(inputs=(0,), sizes=(2100,)),
+    bytes_read=total_bytes,
+    bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
+    flops=lambda data, indices, indptr, spikes: data.size,
+    gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, spikes: spikes),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
+)

@@ -1,0 +1,3 @@
+"""The operator csr_matvec."""
+
+from suites.ops.csr_matvec.operator import OPERATOR as OPERATOR

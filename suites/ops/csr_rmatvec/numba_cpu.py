@@ -1,0 +1,44 @@
+"""Kernels of csr_rmatvec in Numba, for CPUs."""
+
+import numba
+import numpy as np
+
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, is_csr, rows_of_part
+
+LENGTHS = "csr_rmatvec: data and indices must have one length, indptr one more element than x"
+
+
+@numba.njit
+def scatter_rows(data, indices, indptr, x, out, first, last):
+    """Adds the rows from ``first`` up to ``last`` to ``out``."""
+    for row in range(np.uint64(first), np.uint64(last)):
+        factor = x[row]
+        for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])):
+            out[np.uint32(indices[k])] += data[k] * factor
+
+
+@numba.njit
+def csr_rmatvec(data, indices, indptr, x, y, out):
+    if not is_csr(data, indices, indptr, x.size):
+        raise ValueError(LENGTHS)
+    copy_to(out, y)
+    scatter_rows(data, indices, indptr, x, out, 0, x.size)
+
+
+@numba.njit(parallel=True)
+def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
+    """Each part of the rows has its own accumulator, so that no two threads share an element.
+
+    There are at most as many parts as non-zeros per column. So the accumulators take no more work than the non-zeros.
+    """
+    parts = min(numba.get_num_threads(), data.size // max(y.size, 1))
+    if data.size < ONE_THREAD_BELOW or parts < 2:
+        csr_rmatvec(data, indices, indptr, x, y, out)
+    else:
+        if not is_csr(data, indices, indptr, x.size):
+            raise ValueError(LENGTHS)
+        partials = np.zeros((parts, y.size), y.dtype)
+        for part in numba.prange(parts):
+            first, last = rows_of_part(indptr, part, parts)
+            scatter_rows(data, indices, indptr, x, partials[part], first, last)
+        add_partials(y, partials, out)

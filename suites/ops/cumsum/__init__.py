@@ -1,0 +1,3 @@
+"""The operator cumsum."""
+
+from suites.ops.cumsum.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator depthwise_conv."""
+
+from suites.ops.depthwise_conv.operator import OPERATOR as OPERATOR

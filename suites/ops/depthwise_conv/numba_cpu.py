@@ -1,0 +1,30 @@
+"""Kernels of depthwise_conv in Numba, for CPUs."""
+
+import numba
+
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+
+
+@numba.njit(fastmath={"contract"})
+def convolve(x, taps, out):
+    """Adds a tap times the shifted channel at a time: neighbours are neighbours in vector registers."""
+    out[:] = 0
+    for k in range(taps.size):
+        shift = taps.size - 1 - k
+        for t in range(shift, x.size):
+            out[t] += taps[k] * x[t - shift]
+
+
+@numba.njit
+def depthwise_conv(x, taps, out):
+    for c in range(x.shape[0]):
+        convolve(x[c], taps[c], out[c])
+
+
+@numba.njit(parallel=True)
+def depthwise_conv_parallel(x, taps, out):
+    if x.size < ONE_THREAD_BELOW:
+        depthwise_conv(x, taps, out)
+    else:
+        for c in numba.prange(x.shape[0]):
+            convolve(x[c], taps[c], out[c])

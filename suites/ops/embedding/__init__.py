@@ -1,0 +1,3 @@
+"""The operator embedding."""
+
+from suites.ops.embedding.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator histogram."""
+
+from suites.ops.histogram.operator import OPERATOR as OPERATOR

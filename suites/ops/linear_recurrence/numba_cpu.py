@@ -1,0 +1,47 @@
+"""Kernels of linear_recurrence in Numba, for CPUs."""
+
+import numba
+
+from suites.backends.numba_cpu import ONE_THREAD_BELOW
+
+CACHE_LINE = 16
+"""The fewest channels of a thread: with fewer, two threads would write to one line of a cache."""
+
+
+@numba.njit
+def step(a, b, before, after):
+    """One step of all channels."""
+    for c in range(after.size):
+        after[c] = a[c] * before[c] + b[c]
+
+
+@numba.njit
+def steps_of(a, b, initial, out, first, last):
+    """All steps of the channels from ``first`` up to ``last``."""
+    if out.shape[0]:
+        step(a[0, first:last], b[0, first:last], initial[first:last], out[0, first:last])
+    for t in range(1, out.shape[0]):
+        step(a[t, first:last], b[t, first:last], out[t - 1, first:last], out[t, first:last])
+
+
+@numba.njit
+def linear_recurrence(a, b, initial, out):
+    if a.shape != b.shape or a.shape[1] != initial.size:
+        raise ValueError("linear_recurrence: a and b must have one shape, and initial an element for each column")
+    steps_of(a, b, initial, out, 0, initial.size)
+
+
+@numba.njit(parallel=True)
+def linear_recurrence_parallel(a, b, initial, out):
+    """Each thread has its own channels: sharing the steps of a channel would take twice the work."""
+    parts = min(numba.get_num_threads(), initial.size // CACHE_LINE)
+    if out.size < ONE_THREAD_BELOW or parts < 2:
+        linear_recurrence(a, b, initial, out)
+    else:
+        if a.shape != b.shape or a.shape[1] != initial.size:
+            raise ValueError("linear_recurrence: a and b must have one shape, and initial an element for each column")
+        lines = initial.size // CACHE_LINE
+        for part in numba.prange(parts):
+            first = lines * part // parts * CACHE_LINE
+            last = lines * (part + 1) // parts * CACHE_LINE if part + 1 < parts else initial.size
+            steps_of(a, b, initial, out, first, last)

@@ -1,0 +1,3 @@
+"""The operator matmul."""
+
+from suites.ops.matmul.operator import OPERATOR as OPERATOR

@@ -1,0 +1,69 @@
+"""matmul: the product of two matrices; nominal size is the size of the first, and samples are square."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suites import CudaKernel, ErrorCase, Failure, Operator, Sizes, WarpKernel, total_bytes, value_errors, values
+from suites.backends import peers
+from suites.ops.matmul import numba_cpu, numba_cuda, warp
+
+
+def _call(dtype, rows, depth, columns, random):
+    A, B = values(dtype, rows * depth, random), values(dtype, depth * columns, random)
+    return A.reshape(rows, depth), B.reshape(depth, columns)
+
+
+def _sample(dtype, size, seed):
+    side = math.isqrt(size)
+    return _call(dtype, side, side, side, np.random.default_rng(seed))
+
+
+def _edges(dtype):
+    shapes = {
+        "no_rows": (0, 3, 5),
+        "no_depth": (3, 0, 5),
+        "one": (1, 1, 1),
+        "one_row": (1, 70, 131),
+        "one_column": (131, 70, 1),
+        "odd": (33, 67, 65),
+        "deep": (3, 1031, 2),
+    }
+    random = np.random.default_rng(6)
+    cases = {name: _call(dtype, *shape, random) for name, shape in shapes.items()}
+    A, B = _call(dtype, 5, 7, 9, random)
+    A[2, 3], B[1, 4] = np.nan, np.inf
+    return cases | {"nan_and_inf": (A, B)}
+
+
+OPERATOR = Operator(
+    name="matmul",
+    outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype)],
+    reference=lambda A, B: [jnp.matmul(A, B, precision="highest")],
+    kernels={
+        "numba": numba_cpu.matmul,
+        "numba_parallel": numba_cpu.matmul_parallel,
+        "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
+        "warp": WarpKernel(warp.matmul_warp, warp.launch),
+    },
+    peers=peers.MATMUL,
+    dtypes=("float32", "float64"),
+    sample=_sample,
+    edges=_edges,
+    errors=(
+        ErrorCase(
+            "unequal_depths",
+            lambda: (np.zeros((3, 4), np.float32), np.zeros((5, 2), np.float32)),
+            {"jnp": Failure(TypeError, "contracting dimension"), **value_errors(numba_cpu.DEPTHS)},
+        ),
+    ),
+    gradient=None,  # it is two more products, which a rule around the kernel would call
+    bytes_read=total_bytes,
+    bytes_written=lambda A, B: A.shape[0] * B.shape[1] * A.dtype.itemsize,
+    flops=lambda A, B: 2 * A.size * B.shape[1],
+    sizes=Sizes(
+        full=(1024, 4096, 2**16, 2**20), cuda_quick=(4096, 2**20, 2**22), cuda_full=(4096, 2**16, 2**20, 2**22, 2**24)
+    ),
+)

@@ -1,0 +1,3 @@
+"""The operator matvec."""
+
+from suites.ops.matvec.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator nbody."""
+
+from suites.ops.nbody.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator quantise."""
+
+from suites.ops.quantise.operator import OPERATOR as OPERATOR

@@ -1,0 +1,32 @@
+"""Kernels of rms_norm in Numba, for CPUs."""
+
+import math
+
+import numba
+
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, blocked_squares
+
+EPSILON = 1e-6
+
+
+@numba.njit(error_model="numpy")
+def norm_row(x, weight, out):
+    one, zero = x.dtype.type(1), x.dtype.type(0)
+    scale = one / math.sqrt(blocked_squares(x, zero) / x.dtype.type(x.size) + x.dtype.type(EPSILON))
+    for j in range(x.size):
+        out[j] = x[j] * scale * weight[j]
+
+
+@numba.njit
+def rms_norm(x, weight, out):
+    for i in range(x.shape[0]):
+        norm_row(x[i], weight, out[i])
+
+
+@numba.njit(parallel=True)
+def rms_norm_parallel(x, weight, out):
+    if x.size < ONE_THREAD_BELOW:
+        rms_norm(x, weight, out)
+    else:
+        for i in numba.prange(x.shape[0]):
+            norm_row(x[i], weight, out[i])

@@ -1,0 +1,37 @@
+"""The kernel of rms_norm in Warp."""
+
+import functools
+
+from suites.backends.warp import block_of, blocks, scalar, thread_of_block, wp
+from suites.backends.warp_rows import threads_for
+from suites.ops.rms_norm.numba_cpu import EPSILON
+
+
+@functools.cache
+def rms_norm_warp(dtype):
+    """A block for each row."""
+    element = scalar(dtype)
+    matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
+
+    # The loop is in a function of its own: the adjoint of a kernel does not know the result of a loop in it.
+    @wp.func
+    def squares_of_share(x: vector, lane: int):
+        total = element(0)
+        for j in range(lane, x.shape[0], wp.block_dim()):
+            total += x[j] * x[j]
+        return total
+
+    @wp.kernel(module="unique")
+    def rms_norm(x: matrix, weight: vector, out: matrix):
+        row, lane = block_of(wp.tid()), thread_of_block()
+        squares = wp.tile_sum(wp.tile(squares_of_share(x[row], lane)))[0]
+        scale = element(1) / wp.sqrt(squares / element(x.shape[1]) + element(EPSILON))
+        for j in range(lane, x.shape[1], wp.block_dim()):
+            out[row, j] = x[row, j] * scale * weight[j]
+
+    return rms_norm
+
+
+def launch(inputs, outs):
+    rows, columns = outs[0].shape
+    return {**blocks(rows if columns else 0, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}

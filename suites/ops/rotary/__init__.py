@@ -1,0 +1,3 @@
+"""The operator rotary."""
+
+from suites.ops.rotary.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator scatter_add."""
+
+from suites.ops.scatter_add.operator import OPERATOR as OPERATOR

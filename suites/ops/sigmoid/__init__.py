@@ -1,0 +1,3 @@
+"""The operator sigmoid."""
+
+from suites.ops.sigmoid.operator import OPERATOR as OPERATOR

@@ -1,0 +1,35 @@
+"""Kernels of sigmoid in Warp."""
+
+import functools
+
+from suites.backends.warp import quotient as warp_quotient
+from suites.backends.warp import scalar, stream, wp
+
+
+@functools.cache
+def sigmoid_warp(dtype):
+    element = scalar(dtype)
+    # In half precision the exponential of 12 overflows.
+    wider = wp.float32 if dtype == "float16" else element
+
+    @wp.kernel(module="unique")
+    def sigmoid(x: wp.array(dtype=element), out: wp.array(dtype=element)):
+        i = wp.tid()
+        out[i] = element(wider(1) / (wider(1) + wp.exp(-wider(x[i]))))
+
+    return sigmoid
+
+
+@functools.cache
+def sigmoid_tiles(dtype):
+    element = scalar(dtype)
+
+    @wp.func
+    def logistic_of(x: element):
+        return element(1) / (element(1) + wp.exp(-x))
+
+    @wp.func
+    def logistic_in_float32(x: element):
+        return element(warp_quotient(wp.float32(1), wp.float32(1) + wp.exp(-wp.float32(x))))
+
+    return stream(logistic_of if dtype == "float64" else logistic_in_float32, dtype, 1)

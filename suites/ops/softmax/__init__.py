@@ -1,0 +1,3 @@
+"""The operator softmax."""
+
+from suites.ops.softmax.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator split_sign."""
+
+from suites.ops.split_sign.operator import OPERATOR as OPERATOR

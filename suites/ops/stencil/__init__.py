@@ -1,0 +1,3 @@
+"""The operator stencil."""
+
+from suites.ops.stencil.operator import OPERATOR as OPERATOR

@@ -1,0 +1,3 @@
+"""The operator sum."""
+
+from suites.ops.sum.operator import OPERATOR as OPERATOR

@@ -1,0 +1,14 @@
+"""Kernels of sum in Numba-CUDA."""
+
+from suites.backends.numba_cuda import THREADS, add_up_parts, add_up_sums, cuda, partial_count
+
+
+def total_cuda(x, out, stream):
+    """Two passes, because the bits of a sum by atomic additions would vary from call to call."""
+    blocks = partial_count(x.size)
+    if blocks == 1:
+        add_up_sums[1, THREADS, stream](x, out)
+    else:
+        partials = cuda.device_array(blocks, dtype=x.dtype)
+        add_up_parts[blocks, THREADS, stream](x, partials)
+        add_up_sums[1, THREADS, stream](partials, out)

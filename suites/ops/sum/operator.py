@@ -1,0 +1,32 @@
+"""sum: ``out[0] = x[0] + x[1] + ...``."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suites import CudaCallable, Gradient, Operator, Sizes, WarpCallable, total_bytes, values, vectors
+from suites.backends import peers
+from suites.ops.sum import numba_cpu, numba_cuda, warp
+
+OPERATOR = Operator(
+    name="sum",
+    version=1,
+    outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
+    reference=lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)],
+    kernels={
+        "numba": numba_cpu.total,
+        "numba_parallel": numba_cpu.total_parallel,
+        "numba_cuda_callable": CudaCallable(numba_cuda.total_cuda),
+        "numba_cuda_replay": CudaCallable(numba_cuda.total_cuda),
+        "warp": WarpCallable(warp.total_warp, calls=2),
+    },
+    peers=peers.SUM,
+    dtypes=("float32", "float64", "int32", "int64"),
+    sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
+    edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
+    gradient=Gradient(inputs=(0,)),
+    bytes_read=total_bytes,
+    bytes_written=lambda x: x.dtype.itemsize,
+    flops=lambda x: x.size,
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
+)
