@@ -1,8 +1,9 @@
-"""Holds kernels that are broken on purpose, to prove that the checks catch them.
+"""Holds kernels that are broken on purpose, to prove that the checks catch them, and right ones that none may refuse.
 
-Each module holds the mutants of one backend in ``MUTANTS``. A mutant is a good operator with one kernel replaced by a
-broken one, and is tested like any other operator: ``python -m suites mutants`` runs every check on every mutant and
-prints which check caught which.
+A module for each kernel language has its broken kernels in ``MUTANTS``, each with the mistake in words and the checks
+of which one must catch it. ``nox -s mutants`` runs every check on all of them, and prints which check caught which. The
+right kernels are in :mod:`suites.mutants.right_kernels`, :mod:`suites.mutants.right_cuda_kernels` and
+:mod:`suites.mutants.ways`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Makes a mutant from a good operator and a broken kernel."""
+"""Declares a broken kernel: an operator with one mistake, and the checks of which one must catch it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from suites.backends.backend import Backend
-from suites.backends.kernel import Kernel
 from suites.declare.operator import Operator
 
 
@@ -17,31 +17,54 @@ class Mutant:
     Attributes:
         operator: The operator, with the broken kernel as its only kernel.
         backend: The backend whose kernel is broken.
-        fault: What is wrong with it, in a few words.
+        fault: The mistake, in a few words.
+        caught_by: The names of the checks of which one must catch it.
     """
 
     operator: Operator
     backend: Backend
     fault: str
+    caught_by: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """Such as ``add~unwritten_tail``."""
+        """Such as ``sum~kept_total``, or ``at_4096`` for an operator that no good kernel has."""
         return self.operator.name
 
 
-def mutant(of: Operator, name: str, backend: Backend, kernel: Kernel, fault: str, **changes: Any) -> Mutant:
-    """A mutant of a good operator.
+def table(backend: Backend) -> tuple[list[Mutant], Callable[..., Any]]:
+    """Returns the list of a module's mutants, and the decorator that adds a kernel to it.
 
-    Args:
-        of: The good operator.
-        name: The name of the fault, in an id.
-        backend: The backend whose kernel is replaced.
-        kernel: The broken kernel, as an operator declares it for that backend.
-        fault: What is wrong with it, in a few words.
-        **changes: Other fields of the operator. By default it has only the first of its ``dtypes`` and no ``errors``: a
-            kernel that also lacks the checks of its inputs would have two faults.
+    The decorator takes a good operator, or only a reference; the check that must catch the kernel, or several; and the
+    mistake in words. ``make`` turns the decorated object into what an operator declares. Further keywords are fields of
+    the operator. By default it has one dtype, no derivative and no inputs to refuse; and edge cases only if the check
+    ``edges`` must catch it.
     """
-    changes = {"dtypes": of.dtypes[:1], "errors": ()} | changes
-    operator = replace(of, name=f"{of.name}~{name}", kernels={backend: kernel}, tested=(backend,), **changes)
-    return Mutant(operator, backend, fault)
+    mutants: list[Mutant] = []
+
+    def broken(
+        of: Operator | Callable[..., Any], caught_by: str | Sequence[str], fault: str, *, make: Any = lambda it: it,
+        backend: Backend = backend, name: str = "", **fields: Any,
+    ) -> Any:  # fmt: skip
+        def add(kernel: Any) -> Any:
+            checks = (caught_by,) if isinstance(caught_by, str) else tuple(caught_by)
+            kept: dict[str, Any] = {"gradient": None} | ({} if "edges" in checks else {"edges": _no_edges}) | fields
+            own = name or getattr(kernel, "func", getattr(kernel, "py_func", kernel)).__name__
+            kernels = {backend: make(kernel)}
+            if isinstance(of, Operator):
+                kept = {"dtypes": of.dtypes[:1], "errors": ()} | kept
+                operator = replace(of, name=f"{of.name}~{own}", kernels=kernels, tested=(backend,), **kept)
+            else:
+                kept = {"dtypes": ("float32",), "tested": (backend,)} | kept
+                operator = Operator(name=own, reference=of, kernels=kernels, **kept)
+            mutants.append(Mutant(operator, backend, fault, checks))
+            return kernel
+
+        return add
+
+    return mutants, broken
+
+
+def _no_edges(dtype: str) -> dict[str, Any]:
+    """Saves checks of inputs that show nothing."""
+    return {}

@@ -1,96 +1,111 @@
-"""Each mutant is an operator with one kernel, which builds: what catches it is a check, not a compiler."""
+"""Each broken kernel is caught by the check that it names, and no check refuses a right one."""
 
 import re
-from types import SimpleNamespace
 
-import jax
 import pytest
 
+from bridge.languages.cuda_cpp import define
+from reports import Status
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
-from suites.backends.cuda_raw import NO_CUDA_CORE
+from suites.backends.cuda_raw import NO_CUDA_CORE, RawKernel
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
-from suites.cells.selection import SelectionError
-from suites.mutants import mutants
-from suites.numerics.precision import precision
-from suites.ops import operators
-from suites.sessions.commands import command_line
+from suites.cells import catalogue
+from suites.checks.drawn import session_choices
+from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.judging.reasons import status_of
+from suites.checks.register import check_named, checks
+from suites.mutants import mutants, right_kernels
 from suites.unit.suites.ptx import launches_of, ptx_of
+
+CUDA = (CudaKernel, CudaCallable, RawKernel)
 
 
 def kernel_of(mutant):
     return mutant.operator.kernels[mutant.backend]
 
 
-ON_CPU = [mutant for mutant in mutants().values() if "cpu" in mutant.backend.platforms]
-ON_CUDA = [mutant for mutant in mutants().values() if isinstance(kernel_of(mutant), CudaKernel | CudaCallable)]
-IN_CPP = [mutant for mutant in mutants().values() if mutant.backend is Backend.CUDA_RAW]
+ON_CPU = [
+    each
+    for each in mutants().values()
+    if kernel_of(each).unsupported("cpu") is None and "cpu" in each.backend.platforms
+]
+
+
+ON_CUDA = [each for each in mutants().values() if each not in ON_CPU and isinstance(kernel_of(each), CUDA)]
+
+UNNEEDED = {"eager", "scan"}
+"""The checks that no broken kernel of the table needs: another check finds what they find."""
 
 
 def named(chosen):
     return pytest.mark.parametrize("mutant", chosen, ids=lambda mutant: mutant.name)
 
 
-@named(mutants().values())
-def test_a_mutant_is_a_good_operator_with_one_broken_kernel(mutant):
-    good, found, fault = mutant.name.partition("~")
-    assert found
-    assert re.fullmatch(r"[a-z][a-z0-9_]*", fault)
-    assert list(mutant.operator.kernels) == [mutant.backend] == list(mutant.operator.tested)
-    assert mutant.operator.kernels[mutant.backend] is not operators()[good].kernels.get(mutant.backend)
-    assert set(mutant.operator.dtypes) <= set(operators()[good].dtypes)
-    assert 10 < len(mutant.fault) < 90
-    assert not mutant.fault.endswith(".")
+@pytest.fixture(scope="module")
+def status_by():
+    """Returns a function that makes a check of an operator's kernels, and returns how the first one that fails ends."""
+    catalogue.use(["suites.mutants", "suites.mutants.right_kernels"])
+    session_choices.use_profile("full")
+    session_choices.use_seed(1)
+
+    def make(operator, name):
+        cells = (cell.values[0] for cell in check_named(name).cells.cells("cpu") if not cell.marks)
+        cases = [each for each in cells if each.operator is operator and each.backend is not Backend.JNP]
+        for case in cases:
+            evidence = Evidence()
+            try:
+                check_named(name).test(case, evidence)
+                evidence.finish()
+            except CheckFailed as failed:
+                return failed.verdict.status
+            except Exception as error:
+                return status_of(error)
+        return Status.PASSED if cases else Status.UNCHECKED
+
+    yield make
+    catalogue.use([])
+    session_choices.use_profile("quick")
 
 
-def test_every_kind_of_kernel_has_mutants():
-    broken = {mutant.backend for mutant in mutants().values()}
-    assert broken >= {Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
-    assert broken >= {Backend.NUMBA_CUDA, Backend.NUMBA_CUDA_CALLABLE, Backend.CUDA_RAW}
-
-
-def test_mutants_of_one_backend_have_faults_of_their_own():
-    faults = [(mutant.backend, mutant.fault) for mutant in mutants().values()]
-    assert len(set(faults)) == len(faults)
+def test_the_table_names_checks_and_says_what_is_wrong():
+    known = {check.name for check in checks()}
+    for mutant in mutants().values():
+        assert set(mutant.caught_by) <= known, mutant.name
+        assert 10 < len(mutant.fault) < 90
+        assert not mutant.fault.endswith(".")
+    assert len({mutant.fault for mutant in mutants().values()}) > 0.9 * len(mutants())
+    named = {name for mutant in mutants().values() for name in mutant.caught_by}
+    assert known - named == UNNEEDED
 
 
 @pytest.mark.filterwarnings("ignore:.* never writes to its output")
 @named(ON_CPU)
-def test_mutant_for_the_cpu_builds(mutant):
-    operator = mutant.operator
-    for dtype in operator.dtypes:
-        inputs = operator.sample(dtype, operator.sizes.check[-1], 0)
-        with precision(dtype):
-            jax.jit(operator.build(mutant.backend, inputs)).lower(*inputs)
+def test_a_broken_kernel_is_caught_by_the_check_that_it_names(mutant, status_by):
+    found = {name: status_by(mutant.operator, name) for name in mutant.caught_by}
+    assert any(status.wrong for status in found.values()), found
 
 
-@pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 @named(ON_CUDA)
-def test_numba_cuda_mutant_compiles(mutant, monkeypatch):
-    launches = launches_of(mutant.operator, kernel_of(mutant), mutant.operator.dtypes[0], monkeypatch)
+def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
+    declared = kernel_of(mutant)
+    if mutant.backend is Backend.CUDA_RAW:
+        if NO_CUDA_CORE is not None:
+            pytest.skip(str(NO_CUDA_CORE))
+        content, *_ = define(declared.source, declared.name(mutant.operator.dtypes[0]), ()).compile("sm_90")
+        assert content.startswith(b"\x7fELF")
+        return
+    if cuda_kernels.MISSING is not None:
+        pytest.skip(str(cuda_kernels.MISSING))
+    launches = launches_of(mutant.operator, declared, mutant.operator.dtypes[0], monkeypatch)
     assert launches
     for dispatcher, arrays, readonly in launches:
-        ptx = ptx_of(dispatcher, arrays, readonly, (9, 0))
-        assert re.search(r"st\.global|red\.|atom\.", ptx)
+        assert re.search(r"st\.global|red\.|atom\.", ptx_of(dispatcher, arrays, readonly, (9, 0)))
 
 
-@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
-@named(IN_CPP)
-def test_mutant_in_cpp_compiles(mutant):
-    from bridge.languages.cuda_cpp import define
-
-    name = kernel_of(mutant).name(mutant.operator.dtypes[0])
-    content, *_ = define(kernel_of(mutant).source, name, ()).compile("sm_90")
-    assert content.startswith(b"\x7fELF")
-
-
-@pytest.mark.parametrize(
-    ("given", "limit"), [([], 100.0), (["--profile", "deep"], 300.0), (["--profile", "deep", "--timeout", "7"], 7.0)]
-)
-def test_a_mutant_that_waits_forever_is_given_up(monkeypatch, given, limit):
-    def validate(selection, workers, **options):
-        raise SelectionError(f"limit {workers.timeout_s}")
-
-    monkeypatch.setattr("suites.sessions.validate_command.validate", validate)
-    with pytest.raises(SelectionError, match=f"limit {limit}"):
-        command_line._mutants(command_line.parser().parse_args(["mutants", *given], SimpleNamespace(pytest=[])))
+@pytest.mark.parametrize("operator", right_kernels.OPERATORS, ids=lambda operator: operator.name)
+def test_no_check_refuses_a_right_kernel(operator, status_by):
+    names = ("drawn", "edges") if operator.edges(operator.dtypes[0]) else ("drawn",)
+    names += ("repeat", "endurance", "threads") if operator.name == "counted" else ()  # into an array of rank 0
+    found = {name: status_by(operator, name) for name in names}
+    assert set(found.values()) == {Status.PASSED}, found

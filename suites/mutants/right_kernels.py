@@ -17,35 +17,6 @@ def op(name, reference, kernel, backend="numba", **more):
     OPERATORS.append(Operator(name=name, reference=reference, kernels={backend: kernel}, **more))
 
 
-@numba.njit
-def cube(x, out):
-    for i in range(x.size):
-        out[i] = x[i] * x[i] * x[i]
-
-
-op("cube", lambda x: x**3, cube)
-
-
-@numba.njit
-def relu(x, out):
-    for i in range(x.size):
-        out[i] = max(x[i], x.dtype.type(0)) if x[i] == x[i] else x[i]
-
-
-op("relu", lambda x: jnp.maximum(x, 0), relu)
-
-
-@numba.njit
-def dot(x, y, out):
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        total += x[i] * y[i]
-    out[0] = total
-
-
-op("dot", lambda x, y: jnp.dot(x, y)[None], dot)
-
-
 @numba.njit(fastmath=True)
 def fast_sum(x, out):
     total = x.dtype.type(0)
@@ -66,65 +37,6 @@ def parallel_sum(x, out):
 
 
 op("parallel_sum", lambda x: jnp.sum(x, keepdims=True), parallel_sum, "numba_parallel")
-
-
-@numba.njit
-def kahan(x, out):
-    total = x.dtype.type(0)
-    rest = x.dtype.type(0)
-    for i in range(x.size):
-        total2 = total + x[i]
-        if abs(total) >= abs(x[i]):
-            rest += (total - total2) + x[i]
-        else:
-            rest += (x[i] - total2) + total
-        total = total2
-    out[0] = total + rest if rest == rest else total
-
-
-op("kahan", lambda x: jnp.sum(x, keepdims=True), kahan)
-
-
-@numba.njit
-def cumulative(x, out):
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        total += x[i]
-        out[i] = total
-
-
-op("cumulative", lambda x: jnp.cumsum(x), cumulative)
-
-
-@numba.njit
-def softmax(x, out):
-    top = x[0]
-    for i in range(x.size):
-        top = max(top, x[i])
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        out[i] = math.exp(x[i] - top)
-        total += out[i]
-    for i in range(x.size):
-        out[i] /= total
-
-
-op("softmax", lambda x: jax.nn.softmax(x), softmax)
-
-
-@numba.njit
-def logaddexp(x, y, out):
-    for i in range(x.size):
-        a, b = max(x[i], y[i]), min(x[i], y[i])
-        if np.isnan(x[i]) or np.isnan(y[i]):
-            out[i] = np.nan
-        elif a == b:
-            out[i] = a + x.dtype.type(math.log(2.0))
-        else:
-            out[i] = a + math.log1p(math.exp(b - a))
-
-
-op("logaddexp", lambda x, y: jnp.logaddexp(x, y), logaddexp)
 
 
 @numba.njit
@@ -211,25 +123,6 @@ op("matmul", lambda a, b: a @ b, matmul, sample=matmul_sample)
 
 
 @numba.njit
-def layer_norm(x, out):
-    n = x.size
-    mean = x.dtype.type(0)
-    for i in range(n):
-        mean += x[i]
-    mean /= n
-    var = x.dtype.type(0)
-    for i in range(n):
-        var += (x[i] - mean) ** 2
-    var /= n
-    scale = 1 / math.sqrt(var + x.dtype.type(1e-5))
-    for i in range(n):
-        out[i] = (x[i] - mean) * scale
-
-
-op("layer_norm", lambda x: (x - jnp.mean(x)) / jnp.sqrt(jnp.mean((x - jnp.mean(x)) ** 2) + 1e-5), layer_norm)
-
-
-@numba.njit
 def sorted_(x, out):
     out[:] = np.sort(x)
 
@@ -261,6 +154,18 @@ def threshold(x, out):
 op("threshold", lambda x: (x * 2 + 1 > 0).astype(jnp.int32), threshold)
 
 
+@numba.njit(parallel=True)
+def counted(x, out):
+    count = 0
+    for i in numba.prange(x.size):
+        if x[i] > 0.5:
+            count += 1
+    out[()] = count
+
+
+op("counted", lambda x: jnp.sum(x > 0.5, dtype=jnp.int32), counted, "numba_parallel")
+
+
 @numba.njit
 def invert(x, out):
     for i in range(x.size):
@@ -280,77 +185,12 @@ op("flip_bits", lambda x: ~x, flip_bits, dtypes=("uint8", "int32", "int64", "uin
 
 
 @numba.njit
-def average(x, y, out):
-    for i in range(x.size):
-        out[i] = (x[i] & y[i]) + ((x[i] ^ y[i]) >> 1)
-
-
-op("average", lambda x, y: (x & y) + ((x ^ y) >> 1), average, dtypes=("int32", "uint8"))
-
-
-@numba.njit
-def int_sum(x, out):
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        total += x[i]
-    out[0] = total
-
-
-op("int_sum", lambda x: jnp.sum(x, keepdims=True, dtype=x.dtype), int_sum, dtypes=("int32", "int64"))
-
-
-@numba.njit(error_model="numpy")
-def divide(x, y, out):
-    for i in range(x.size):
-        out[i] = x[i] / y[i]
-
-
-op("divide", lambda x, y: x / y, divide)
-
-
-@numba.njit
 def gelu(x, out):
     for i in range(x.size):
         out[i] = 0.5 * x[i] * (1 + math.erf(x[i] / math.sqrt(2.0)))
 
 
 op("gelu", lambda x: 0.5 * x * (1 + jax.scipy.special.erf(x / np.sqrt(2.0).astype(x.dtype))), gelu)
-
-
-@numba.njit
-def sigmoid(x, out):
-    for i in range(x.size):
-        out[i] = 1 / (1 + math.exp(-x[i]))
-
-
-op("sigmoid", lambda x: 1 / (1 + jnp.exp(-x)), sigmoid)
-
-
-@numba.njit
-def root(x, out):
-    for i in range(x.size):
-        out[i] = np.sqrt(x[i])
-
-
-op("root", lambda x: jnp.sqrt(x), root)
-
-
-@numba.njit
-def logarithm(x, out):
-    for i in range(x.size):
-        out[i] = np.log(x[i])
-
-
-op("logarithm", lambda x: jnp.log(x), logarithm)
-
-
-@numba.njit
-def horner(x, out):
-    for i in range(x.size):
-        out[i] = 1 + x[i] * (2 + x[i] * (3 + x[i] * 4))
-
-
-op("horner", lambda x: 1 + x * (2 + x * (3 + x * 4)), horner)
 
 
 @numba.njit
@@ -382,17 +222,6 @@ op("complex_abs", lambda x: jnp.abs(x), magnitude, dtypes=("complex64", "complex
 
 
 @numba.njit
-def norm(x, out):
-    total = x.dtype.type(0)
-    for i in range(x.size):
-        total += x[i] * x[i]
-    out[0] = math.sqrt(total)
-
-
-op("norm", lambda x: jnp.sqrt(jnp.sum(x * x, keepdims=True)), norm)
-
-
-@numba.njit
 def decay(v, i_in, v_out, spike):
     for k in range(v.size):
         new = v[k] * v.dtype.type(0.9) + i_in[k]
@@ -408,24 +237,6 @@ def decay_reference(v, i_in):
 
 
 op("decay", decay_reference, decay)
-
-
-@numba.njit
-def negate(x, out):
-    for i in range(x.size):
-        out[i] = -x[i]
-
-
-op("negate", lambda x: -x, negate)
-
-
-@numba.njit
-def clamp(x, out):
-    for i in range(x.size):
-        out[i] = x[i] if np.isnan(x[i]) else min(max(x[i], x.dtype.type(-1)), x.dtype.type(1))
-
-
-op("clamp", lambda x: jnp.clip(x, -1, 1), clamp)
 
 
 @numba.njit
@@ -453,15 +264,6 @@ def warp_saxpy(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out
 
 
 op("warp_saxpy", lambda x, y: 2 * x + y, warp_saxpy, "warp", dtypes=("float32",))
-
-
-@wp.kernel
-def warp_sqrt(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
-    i = wp.tid()
-    out[i] = wp.sqrt(wp.abs(x[i]) + 1.0)
-
-
-op("warp_sqrt", lambda x: jnp.sqrt(jnp.abs(x) + 1), warp_sqrt, "warp", dtypes=("float32",))
 
 
 @wp.kernel

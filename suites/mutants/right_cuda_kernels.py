@@ -109,7 +109,7 @@ def saxpy(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.
     out[i] = 2.0 * x[i] + y[i]
 
 
-op("warp_saxpy", lambda x, y: 2 * x + y, saxpy, "warp", dtypes=("float32",), gradient=Gradient({0: 2, 1: 2}))
+op("warp_saxpy", lambda x, y: 2 * x + y, saxpy, "warp", dtypes=("float32",), gradient=Gradient(inputs=(0, 1)))
 
 
 @wp.kernel
@@ -118,7 +118,7 @@ def square(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp.float32)):
     out[i] = x[i] * x[i]
 
 
-op("warp_square", lambda x: x * x, square, "warp", dtypes=("float32",), gradient=Gradient({0: 3}))
+op("warp_square", lambda x: x * x, square, "warp", dtypes=("float32",), gradient=Gradient(inputs=(0,)))
 op(
     "raw_exp",
     lambda x: jnp.exp(x),
