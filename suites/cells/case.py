@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,7 +17,8 @@ from suites.backends.backend import Backend
 from suites.cells import repeated_inputs
 from suites.declare.error_case import ErrorCase
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.precision import precision
 
 SEED = 20_260
 """Seed of all sample inputs."""
@@ -33,7 +36,7 @@ class Case:
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
         mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
-            :mod:`suites.bench.both_directions`.
+            :mod:`suites.bench.timed_selection`.
         cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
 
@@ -104,6 +107,25 @@ class Case:
         if self.size:
             return sample(self.operator, self.dtype, self.size, SEED)
         return edges_of(self.operator, self.dtype)[str(self.variant)]
+
+    def samples(self, count: int, size: int | None = None) -> list[Inputs]:
+        """Returns several samples of one size, by default the size of the case."""
+        return [self.operator.sample(self.dtype, size or self.size, SEED + seed) for seed in range(count)]
+
+    def build(self, inputs: Inputs) -> Callable[..., Any]:
+        """Returns the callable of the backend for inputs of these shapes and dtypes."""
+        return self.operator.build(self.backend, inputs)
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[None]:
+        """Has JAX compute on the device of the case, in the precision of its dtype."""
+        with precision(self.dtype), jax.default_device(self.device):
+            yield
+
+
+def stacked(elements: Sequence[Sequence[Array]]) -> list[Array]:
+    """Returns the arrays of several elements, stacked along a first axis: the operands of a batch."""
+    return [np.stack(column) for column in zip(*elements, strict=True)]
 
 
 @functools.lru_cache(maxsize=4)

@@ -93,28 +93,21 @@ def check(platform: str) -> None:
         return
     for operator in operators().values():
         try:
-            verify(operator)
+            verify(operator, platform)
         except OperatorError as error:
             raise CatalogueError(str(error)) from error
-    reasons = {operator.name: _why_not(operator, platform) for operator in operators().values()}
-    if all(reasons.values()):
-        said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise CatalogueError(
-            f"no operator has a kernel that can run on {platform} ({said}). Choose another device, or declare one."
-        )
-
-
-def _why_not(operator: Operator, platform: str) -> str | None:
-    """Returns why no kernel of an operator can run on a platform, or None if one can in some dtype."""
-    reasons: list[str] = []
-    for backend in operator.backends():
-        if backend is Backend.JNP or (operator.tested is not None and backend not in operator.tested):
-            continue
-        found = [operator.unsupported(backend, platform, dtype) for dtype in operator.dtypes]
-        if None in found:
-            return None
-        reasons += [reason for reason in found if reason is not None]
-    return ", ".join(dict.fromkeys(reasons)) or "only its reference is tested"
+    reasons = []
+    for operator in operators().values():
+        for backend in operator.kernels if operator.tested is None else operator.tested:
+            for dtype in operator.dtypes if backend is not Backend.JNP else ():
+                reason = operator.unsupported(backend, platform, dtype)
+                if reason is None:
+                    return
+                reasons.append(f"{operator.name}: {reason}")
+    said = "; ".join(dict.fromkeys(reasons)) or "only references are tested"
+    raise CatalogueError(
+        f"no operator has a kernel that can run on {platform} ({said}). Choose another device, or declare one."
+    )
 
 
 def _imported(source: str) -> ModuleType:

@@ -18,7 +18,6 @@ class Table:
 
     Attributes:
         cells: Makes the pytest parameters of every cell on a platform, ``cpu`` or ``cuda``.
-        deep_cells: Makes the cells of the deep profile; None if they are the cells of the full one.
         at_sizes: Makes the parameters at sizes that the user names; None if the sizes of the table are fixed.
         full_only: Variants that the quick profile leaves out.
         quick_without_twins: Whether the quick profile leaves out parallel kernels that have a serial twin: the same
@@ -26,7 +25,6 @@ class Table:
     """
 
     cells: Callable[[str], list[Any]]
-    deep_cells: Callable[[str], list[Any]] | None = None
     at_sizes: Callable[[str, tuple[int, ...]], list[Any]] | None = None
     full_only: frozenset[str] = frozenset()
     quick_without_twins: bool = False
@@ -36,8 +34,7 @@ class Table:
         if self.at_sizes is not None and selection.sizes:
             cells = self.at_sizes(selection.device, selection.sizes)
         else:
-            deep = self.deep_cells if selection.profile == "deep" else None
-            cells = (deep or self.cells)(selection.device)
+            cells = self.cells(selection.device)
         own = [cell for cell in cells if selection.has(cell.values[0])]
         return self.quick(own) if selection.profile == "quick" else own
 

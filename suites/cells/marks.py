@@ -7,41 +7,27 @@ fails if the limitation no longer holds.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import pytest
 
 from suites.cells.case import Case
-from suites.declare.limitation import Limitation
 
 
-def as_parameter(case: Case, limitations: Sequence[Limitation] = ()) -> Any:
-    """Returns the pytest parameter of a case.
-
-    Args:
-        case: The case.
-        limitations: Known limitations besides the operator's own, such as limitations of its gradient.
-    """
+def as_parameter(case: Case) -> Any:
+    """Returns the pytest parameter of a case."""
     reason = why_skipped(case)
     if reason:
         return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)])
-    known = _known((*case.operator.limitations, *limitations), case)
-    marks = [_must_fail(limitation) for limitation in known if not limitation.checks]
-    return pytest.param(case, id=case.id, marks=marks)
+    edge = case.variant if not case.size else None
+    known = [each for each in case.operator.limitations if each.applies(case.backend, case.dtype, edge)]
+    return pytest.param(case, id=case.id, marks=[pytest.mark.xfail(reason=each.reason, strict=True) for each in known])
 
 
 def as_skip(case: Case, reason: str) -> Any:
     """Returns the parameter of a case that cannot exist anywhere: a skip with the reason."""
     return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=why_skipped(case) or reason)])
-
-
-def marks_of_check(case: Case, check: str) -> list[pytest.MarkDecorator]:
-    """Returns the marks of limitations that name this check; the parameter of the case carries the others."""
-    if why_skipped(case):
-        return []
-    return [_must_fail(known) for known in _known(case.operator.limitations, case) if check in known.checks]
 
 
 def why_skipped(case: Case) -> str | None:
@@ -62,12 +48,3 @@ def no_device(platform: str, error: Exception) -> str:
     """Says in one line that JAX has no device of a platform, and what to do."""
     cure = "the extras cuda12 and cuda13 install JAX for it" if platform == "cuda" else "choose another --device"
     return f"no {platform} device: {str(error).splitlines()[0]} ({cure})"
-
-
-def _known(limitations: Sequence[Limitation], case: Case) -> list[Limitation]:
-    edge = case.variant if not case.size else None
-    return [limitation for limitation in limitations if limitation.applies(case.backend, case.dtype, edge)]
-
-
-def _must_fail(limitation: Limitation) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(reason=limitation.reason, strict=True)

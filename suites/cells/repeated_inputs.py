@@ -2,7 +2,7 @@
 
 Truth for 2**26 elements takes minutes of NumPy. Inputs above :data:`REPEATED_ABOVE` elements therefore repeat with an
 odd period, which shares no factor with the extents of blocks and warps. A result is right everywhere if it is right in
-the first period and equal in all others; :mod:`suites.checks.judging.repetition` judges it so.
+the first period and equal in all others; :mod:`suites.checks.judging.cell_verdict` judges it so.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def repeats(operator: Operator, size: int) -> bool:
 
 
 def sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
-    """Returns the operator's sample; a large one repeats the sample of one period in the shapes asked for."""
+    """Returns the operator's sample; a large one repeats the sample of one period as vectors."""
     if not repeats(operator, size):
         return operator.sample(dtype, size, seed)
     period = operator.sample(dtype, PERIOD, seed)
     # An array of one element at any size is a parameter, such as a threshold or a time constant.
-    return tuple(array if array.size == 1 else np.resize(array, operator.shape(size)) for array in period)
+    return tuple(array if array.size == 1 else np.resize(array, size) for array in period)

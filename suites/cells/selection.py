@@ -26,6 +26,7 @@ class Selection:
         sizes: Nominal sizes.
         modes: Of a timing: ``forward``, ``forward+backward``.
         peers: Whether functions of other libraries are timed beside the kernels.
+        part: The number of a part of the cells, from 1, and the number of parts; None for all cells.
     """
 
     sources: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class Selection:
     sizes: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
     peers: bool = False
+    part: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, options: Any, prefix: str = "") -> Selection:
@@ -60,6 +62,7 @@ class Selection:
             sizes=names("size"),
             modes=names("mode"),
             peers=bool(getattr(options, f"{prefix}peers", False)),
+            part=getattr(options, f"{prefix}part", None),
         )
 
     def arguments(self) -> list[str]:
@@ -74,10 +77,11 @@ class Selection:
             ("mode", self.modes),
         ):
             found += [part for value in values for part in (f"--kb-{option}", str(value))]
+        found += ["--kb-part", part_text(self.part)] if self.part else []
         return [*found, "--kb-peers"] if self.peers else found
 
     def by_option(self) -> dict[str, list[str]]:
-        """Returns the values by option, without the device and the profile, as the header of a run holds them."""
+        """Returns the values by option, without device, profile and part, as the header of a run holds them."""
         found = {
             "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
             "size": self.sizes, "mode": self.modes, "peers": ("yes",) if self.peers else (),
@@ -104,5 +108,11 @@ class Selection:
             ("mode", self.modes),
         ):
             words += [f"--{option} {value}" for value in values]
+        words += [f"--part {part_text(self.part)}"] if self.part else []
         words += ["--peers"] if self.peers else []
         return " ".join([*words, f"--device {self.device}"])
+
+
+def part_text(part: tuple[int, int]) -> str:
+    """Returns a part as it is typed: ``3/8``."""
+    return "/".join(map(str, part))

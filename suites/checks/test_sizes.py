@@ -1,24 +1,110 @@
-"""Checks a kernel at many sizes: powers of two, multiples of blocks, their neighbours, and random ones."""
+"""Checks a kernel at many sizes: powers of two, multiples of blocks, their neighbours, random and large ones."""
 
-from suites.cells.case import SEED, Case
-from suites.cells.tables.calls import KERNELS
-from suites.checks.drawn.depth import depth
-from suites.checks.drawn.many_sizes import small_sizes
-from suites.checks.drawn.session_seed import session_seed
-from suites.checks.judging.cell_verdict import judge_kernel
+import functools
+import time
+
+import jax
+import numpy as np
+
+from reports import Status
+from suites.cells import repeated_inputs
+from suites.cells.case import SEED, Case, sample
+from suites.cells.tables.calls import KERNELS, LARGE_SAMPLES
+from suites.checks.drawn.drawn_inputs import filled, is_parameter
+from suites.checks.drawn.many_sizes import large_sizes, small_sizes, vast_size, work
+from suites.checks.drawn.session_choices import depth, session_seed
+from suites.checks.judging.cell_verdict import judge_kernel, poisoned_program
 from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.register import check
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Inputs, specs
+
+MOST_CALL_S = 30.0
+"""How long a call may take; sizes at which it would take longer are not tried."""
+
+LEAST_BLAMED_S = 0.1
+"""A shorter call says nothing about growth: loading code and a busy machine take as long."""
 
 
 @check(
     "sizes",
     sees="errors at some sizes alone: powers of two, multiples of 8 or of a block, one more or less, random ones",
     cells=KERNELS,
-    order=35,
 )
 def test_every_size_is_right(case: Case, evidence: Evidence) -> None:
     operator = case.operator
-    for size in small_sizes(operator.name, depth()):
-        inputs = operator.sample(case.dtype, size, SEED)
-        verdict = judge_kernel(operator, case.backend, inputs, case.device)
+    for size in small_sizes(operator, depth()):
+        verdict = judge_kernel(operator, case.backend, operator.sample(case.dtype, size, SEED), case.device)
         evidence.require(verdict, f"size {size} (seed {session_seed()})")
+
+
+@check(
+    "large",
+    sees="parallel parts, second passes and capped grids, which small inputs never reach; indices of 16 to 22 bits; "
+    "a time that grows faster than the work",
+    cells=LARGE_SAMPLES,
+)
+def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
+    operator = case.operator
+    evidence.require(judge_kernel(operator, case.backend, case.inputs(), case.device), whole=True)
+    if not case.in_first_dtype or case.size != operator.sizes.large:
+        return
+    seconds = {size: _seconds(case, size) for size in (operator.sizes.check[-1], case.size)}
+    for size in large_sizes(operator, case.dtype, depth()):
+        if not _is_fast(case, evidence, seconds, size):
+            break
+        verdict = judge_kernel(operator, case.backend, _whole(operator, case.dtype, size), case.device)
+        evidence.require(verdict, f"size {size} (seed {session_seed()})")
+        seconds[size] = _seconds(case, size)
+    vast = vast_size(operator, case.dtype, case.device) if depth() and case.platform == "cuda" else None
+    if vast is not None:
+        inputs = repeated_inputs.sample(operator, case.dtype, vast, SEED)
+        evidence.require(judge_kernel(operator, case.backend, inputs, case.device), f"size {vast}")
+
+
+def _seconds(case: Case, size: int) -> float:
+    """How long the faster of two calls takes."""
+    inputs = sample(case.operator, case.dtype, size, SEED)
+    with case.placed():
+        program = poisoned_program(case.operator, case.backend, specs(inputs), case.device)
+        arguments, outs = jax.device_put(list(inputs)), case.operator.outputs(*inputs)
+        moments = [time.perf_counter()]
+        for byte in POISONS:
+            run_poisoned(program, outs, arguments, byte)
+            moments.append(time.perf_counter())
+    return float(np.diff(moments).min())
+
+
+def _is_fast(case: Case, evidence: Evidence, seconds: dict[int, float], size: int) -> bool:
+    """Whether a call of this size will take no longer than allowed, by the times of smaller ones.
+
+    It fails the check where the time grows by a higher power of the size than the work of the reference. The growth is
+    that from a size of at most a fourth: the times of neighbouring sizes differ by noise alone.
+    """
+    last = max(seconds)
+    before = max((each for each in seconds if each <= last / 4), default=None)
+    if before is None or size <= last or seconds[last] < LEAST_BLAMED_S:
+        return True
+    power = max(1.0, np.log(seconds[last] / seconds[before]) / np.log(last / before))
+    if seconds[last] * (size / last) ** power <= MOST_CALL_S:
+        return True
+    needed = np.log(work(case.operator, case.dtype, last) / work(case.operator, case.dtype, before))
+    expected = float(needed / np.log(last / before))
+    if power > expected + 0.3:
+        evidence.fail(
+            Status.TIMEOUT,
+            f"too slow: a call of size {last} takes {seconds[last]:.2g} s, and the time grows with the power "
+            f"{power:.1f} of the size, the work of the reference with {expected:.1f}",
+        )
+    return False
+
+
+@functools.lru_cache(maxsize=6)  # the sizes of a full session, which each backend takes in turn
+def _whole(operator: Operator, dtype: str, size: int) -> Inputs:
+    """Whole numbers in place of floats: their sums are exact, so that a term that a kernel leaves out shows."""
+    inputs = sample(operator, dtype, size, SEED)
+    if repeated_inputs.repeats(operator, size):
+        return inputs
+    names = ["whole" if array.dtype.kind == "f" and not is_parameter(array, inputs) else None for array in inputs]
+    return filled(operator, inputs, names, np.random.default_rng(SEED))

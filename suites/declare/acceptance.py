@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
-from bridge.languages.copying import call_of
 from suites.backends.backend import Backend
 from suites.backends.custom_kernel import custom_kernel
 from suites.backends.jax_kernels import jax_kernel_function
@@ -53,7 +52,7 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
 def refuse_kernel(where: str, reference: Any) -> None:
     """Raises an OperatorError if the reference is a kernel: it must be a function of JAX arrays."""
     name = getattr(reference, "name", None) or getattr(reference, "__name__", "a kernel")
-    if custom_kernel(reference) is not None or call_of(reference) is not None:
+    if custom_kernel(reference) is not None or hasattr(reference, "made_by"):
         raise OperatorError(
             f"{where} is {name}, which calls a kernel of the bridge, expected a function of JAX's arrays: a kernel "
             "proves nothing about itself. Write it with jax.numpy, or pass an XLACustomKernel with a jnp kernel to "

@@ -6,28 +6,11 @@ An error names the operator and the field. It is raised when the function is fir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from suites.declare import fields
 
 Given = Callable[..., Any]
-
-
-class Declared(Protocol):
-    """The fields of an operator that the defaults of other fields follow from."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def reference(self) -> Callable[..., Any]: ...
-    @property
-    def outputs(self) -> Callable[..., Any]: ...
-    @property
-    def truth(self) -> Callable[..., Any]: ...
-    @property
-    def sample(self) -> Callable[[str, int, int], Any]: ...
-    @property
-    def tolerance(self) -> float | None: ...
 
 
 class Answer:
@@ -46,7 +29,7 @@ class Answer:
     field = ""
     takes = "the inputs"
 
-    def __init__(self, operator: Declared, given: Given | None):
+    def __init__(self, operator: Any, given: Given | None):
         self.operator = operator
         given = given.given if isinstance(given, Answer) else given
         self.given = None if given is None else fields.function(self.where, given, self.takes)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from reports import Status
+from bridge import SignatureError
 from suites.backends.backend import Backend
+from suites.declare.input_answers import default_hint
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
-from suites.numerics.verdict import judge
+
+_OTHER_RANK = ("tuple index out of range", "built-in function getitem", "built-in function setitem", "unpack")
+"""Words of Numba's errors about an array of fewer dimensions than a kernel uses."""
 
 
-def verify(operator: Operator) -> None:
+def verify(operator: Operator, platform: str = "cpu") -> None:
     """Calls the functions of an operator in each of its dtypes, and compares their results with each other.
 
     Raises:
-        OperatorError: A function raises, or its results do not fit the results of another function.
+        OperatorError: A function raises, or its results do not fit the results of another function. Or no kernel that
+            can run on the platform takes the default inputs.
     """
-    _check_limitations(operator)
     for dtype in operator.dtypes:
         size = operator.sizes.check[0]
         with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
@@ -37,13 +40,7 @@ def verify(operator: Operator) -> None:
                 "that follow from the size alone, so that samples can be batched."
             )
         with _telling(operator, "edges"):
-            edges = operator.edges(dtype)
-        for name, case in edges.items():
-            if len(case) != len(inputs):
-                raise OperatorError(
-                    f"{operator.name}: edges({dtype!r})[{name!r}] has {len(case)} inputs, expected {len(inputs)} as in "
-                    "the sample."
-                )
+            operator.edges(dtype)
         _check_domains(operator, inputs)
         _compare_outputs(operator, inputs)
         for work in ("bytes_read", "bytes_written", "flops"):
@@ -51,26 +48,7 @@ def verify(operator: Operator) -> None:
                 getattr(operator, work)(*inputs)
         _check_gradient(operator, inputs)
     _refuse_kernels_in_reference(operator)
-    _refuse_truth_that_accepts_zeros(operator)
-
-
-def _check_limitations(operator: Operator) -> None:
-    gradient = operator.gradient
-    limitations = [each for each in (*operator.limitations, *(gradient.limitations if gradient else ())) if each.edges]
-    if not limitations:
-        return
-    with _telling(operator, "edges"):
-        known = {name for dtype in operator.dtypes for name in operator.edges(dtype)}
-    known |= {case.name for case in operator.errors}
-    for limitation in limitations:
-        for name in limitation.edges:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, 1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise OperatorError(
-                    f"{operator.name}: a limitation names the edge case {name!r}, which there is not.{hint} Known are "
-                    f"{', '.join(sorted(known)) or 'none'}."
-                )
+    _refuse_default_inputs(operator, platform)
 
 
 def _check_domains(operator: Operator, inputs: Inputs) -> None:
@@ -101,18 +79,16 @@ def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
     if _types(true) != _types(declared):
         raise OperatorError(
             f"{operator.name}: truth has {_listed(true)}, expected {_listed(declared)} as in outputs. The dtype that "
-            "suites.bounded gets is that of the output, not of the wide value."
+            "suites.Expected gets is that of the output."
         )
 
 
 def _check_gradient(operator: Operator, inputs: Inputs) -> None:
     floats = [index for index, array in enumerate(inputs) if array.dtype.kind == "f"]
-    gradient = operator.gradient
-    field = "terms" if gradient and gradient.terms else "inputs"
-    for index in (gradient.terms or gradient.inputs or ()) if gradient else ():
-        if index >= len(inputs) or (inputs and floats and index not in floats):
+    for index in (operator.gradient.inputs or ()) if operator.gradient and floats else ():
+        if index not in floats:
             raise OperatorError(
-                f"{operator.name}: gradient.{field} has input {index}, expected one of the inputs of floats: {floats}."
+                f"{operator.name}: gradient.inputs has input {index}, expected one of the inputs of floats: {floats}."
             )
 
 
@@ -130,30 +106,28 @@ def _refuse_kernels_in_reference(operator: Operator) -> None:
             )
 
 
-def _refuse_truth_that_accepts_zeros(operator: Operator) -> None:
-    """Refuses a declared truth or tolerance whose margin is so wide that a result of zeros is right.
-
-    An output that is zero nearly everywhere, or nearly zero beside its terms, says nothing; another sample may.
-    """
-    if operator.derives_truth and operator.tolerance is None:
-        return
-    for dtype in operator.dtypes:
-        accepted = []
-        for size in operator.sizes.check:
-            with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
-                inputs = operator.sample(dtype, size, 0)
-            with _telling(operator, "truth"):
-                truth = operator.truth(*inputs)
-            zeros = [np.zeros(each.value.shape, each.dtype) for each in truth.outputs]
-            ones = [np.ones(each.value.shape, each.dtype) for each in truth.outputs]
-            wrong = (judge(zeros, truth), judge(ones, truth))
-            accepted.append(all(verdict.status is Status.PASSED for verdict in wrong) and any(map(np.size, zeros)))
-        if all(accepted):
-            what = "truth" if operator.tolerance is None else f"tolerance {operator.tolerance:g}"
-            raise OperatorError(
-                f"{operator.name}: {what} accepts zeros as well as ones for every sample in {dtype}, expected a margin "
-                "that only right results keep. Lower it, or leave it out to have it derived from the reference."
-            )
+def _refuse_default_inputs(operator: Operator, platform: str) -> None:
+    """Refuses an operator with default inputs that none of its kernels takes, by a trial call of each."""
+    dtype = operator.dtypes[0]
+    inputs = operator.sample(dtype, operator.sizes.check[1 % len(operator.sizes.check)], 0)
+    hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
+    refusals = []
+    for backend in operator.kernels if hint else ():
+        if operator.unsupported(backend, platform, dtype) is not None:
+            continue
+        try:
+            with precision(dtype):
+                jax.eval_shape(operator.build(backend, inputs), *inputs)
+            return
+        except Exception as error:
+            text = str(error)
+            if not isinstance(error, SignatureError) and not any(sign in text for sign in _OTHER_RANK):
+                return  # another fault, which the checks will tell
+            refusals.append(f"{backend.id}: {' '.join(text.split())[:200]}")
+            vector = re.search(r"\((\d+),\) of each element", text)
+            hint = hint.replace('"m n"', f'"n {vector[1]}"') if vector else hint
+    if refusals:
+        raise OperatorError(f"{operator.name}: no kernel takes the default inputs ({'; '.join(refusals)}): {hint}.")
 
 
 @contextlib.contextmanager
@@ -165,7 +139,10 @@ def _telling(operator: Operator, field: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = (str(error).strip() or "without a message").splitlines()[0]
-        raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {said}") from error
+        count = getattr(operator.sample, "count", None) or 0
+        hint = default_hint(operator.sample, input_names(operator.reference, count)) if field == "reference" else ""
+        hint = f". {hint[0].upper()}{hint[1:]}." if hint else ""
+        raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {said}{hint}") from error
 
 
 def _types(structs: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:

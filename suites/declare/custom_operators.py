@@ -124,8 +124,8 @@ def _kernels(where: str, custom: XLACustomKernel, parameters: Mapping[str, Any])
 
 def _references(registered: Any, platform: str, backend: str) -> list[str]:
     """How calls name a backend: alone for its default configuration, and with each other configuration."""
-    others = list(registered.configurations.get(platform, {}).get(backend, {}))[1:]
-    return [backend, *(f"{backend}:{configuration}" for configuration in others)]
+    own = [each.reference for each in registered.candidates if (each.platform, each.backend) == (platform, backend)]
+    return [backend, *own[1:]]
 
 
 def _columns(reference: str, platforms: list[str]) -> list[Backend]:

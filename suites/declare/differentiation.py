@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from suites.backends.backend import Backend
 from suites.backends.kernel import Derivative, Kernel
-from suites.declare.gradient import Gradient
 from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
 
 
-class Differentiated(Protocol):
-    """The fields of an operator that decide on its derivatives."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def reference(self) -> Any: ...
-    @property
-    def outputs(self) -> Any: ...
-    @property
-    def sample(self) -> Any: ...
-    @property
-    def sizes(self) -> Any: ...
-    @property
-    def dtypes(self) -> Sequence[Any]: ...
-    @property
-    def kernels(self) -> Mapping[Any, Any]: ...
-    @property
-    def gradient(self) -> Gradient | None: ...
-
-
-def why_no_gradient(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
     """Why the derivative of a backend's callable is not checked in a dtype, or None if it is."""
     gradient = operator.gradient
     if gradient is None:
@@ -46,8 +24,6 @@ def why_no_gradient(operator: Differentiated, backend: Backend, dtype: str) -> s
         return f"{operator.name} has no {backend.id} kernel of real floats in {dtype}"
     if dtype not in (gradient.dtypes or operator.dtypes):
         return f"its derivative is declared for {', '.join(map(str, gradient.dtypes or ()))} alone"
-    if not gradient.is_derived:
-        return None if backend is Backend.JNP else _without_rules(operator, backend, dtype)
     if backend is Backend.JNP:
         # XLA's own derivative shows an error of the reference; without a kernel that has one, nothing depends on it.
         reasons = [_without_rules(operator, each, dtype) for each in operator.kernels]
@@ -57,7 +33,7 @@ def why_no_gradient(operator: Differentiated, backend: Backend, dtype: str) -> s
     return found or _underivable(operator, dtype)
 
 
-def why_no_tangents(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+def why_no_tangents(operator: Any, backend: Backend, dtype: str) -> str | None:
     """Why the derivative in forward mode is not checked, or None if it is."""
     kernel = operator.kernels.get(backend)
     if operator.gradient is None or kernel is None or np.dtype(dtype).kind != "f":
@@ -73,7 +49,7 @@ def why_no_tangents(operator: Differentiated, backend: Backend, dtype: str) -> s
     return _underivable(operator, dtype)
 
 
-def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> list[int]:
+def differentiated_inputs(operator: Any, inputs: Sequence[Any]) -> list[int]:
     """The indices of the inputs that have a derivative; empty if there are none.
 
     Args:
@@ -83,8 +59,6 @@ def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> li
     gradient = operator.gradient
     if gradient is None:
         return []
-    if gradient.terms is not None:
-        return list(gradient.terms)
     floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
     found = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
     for own in _derivatives(operator):
@@ -93,19 +67,19 @@ def differentiated_inputs(operator: Differentiated, inputs: Sequence[Any]) -> li
     return found
 
 
-def _derivatives(operator: Differentiated) -> list[Derivative | None]:
+def _derivatives(operator: Any) -> list[Derivative | None]:
     """The derivatives of all kernels, in the first dtype: the inputs that they have one in are the same in all."""
     return [_derivative(operator, kernel, operator.dtypes[0]) for kernel in operator.kernels.values()]
 
 
-def _without_rules(operator: Differentiated, backend: Backend, dtype: str) -> str | None:
+def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
     gradient = operator.gradient
     assert gradient is not None
     if gradient.backends is not None:
         return None if backend in gradient.backends else f"its derivative is not declared for {backend.id}"
-    if not gradient.is_derived and backend.has_adjoints:
-        return None
     own = _derivative(operator, operator.kernels[backend], dtype)
+    if own is None and gradient.inputs is not None and backend.has_adjoints:
+        return None  # only its author knows of the adjoints of a function around kernels
     return None if own is not None and own.reverse else _no_derivative(backend)
 
 
@@ -113,7 +87,7 @@ def _no_derivative(backend: Backend) -> str:
     return f"{backend.id} kernels have no derivative of their own (def_vjp gives an operator one)"
 
 
-def _derivative(operator: Differentiated, kernel: Kernel, dtype: str) -> Derivative | None:
+def _derivative(operator: Any, kernel: Kernel, dtype: str) -> Derivative | None:
     inputs = _smallest(operator, dtype)
     try:
         return kernel.derivative(inputs, operator.outputs(*inputs))
@@ -121,7 +95,7 @@ def _derivative(operator: Differentiated, kernel: Kernel, dtype: str) -> Derivat
         return None
 
 
-def _smallest(operator: Differentiated, dtype: str) -> Any:
+def _smallest(operator: Any, dtype: str) -> Any:
     return operator.sample(dtype, operator.sizes.check[0], 0)
 
 
@@ -129,7 +103,7 @@ _known: dict[tuple[int, str], tuple[Any, str | None]] = {}
 """What is known of references, by their identity and a dtype. Each is kept with its answer, so that it lives on."""
 
 
-def _underivable(operator: Differentiated, dtype: str) -> str | None:
+def _underivable(operator: Any, dtype: str) -> str | None:
     """Why no derivative of the reference can be taken, or None if one can."""
     key = id(operator.reference), dtype
     if key not in _known or _known[key][0] is not operator.reference:
@@ -137,7 +111,7 @@ def _underivable(operator: Differentiated, dtype: str) -> str | None:
     return _known[key][1]
 
 
-def _try(operator: Differentiated, dtype: str) -> str | None:
+def _try(operator: Any, dtype: str) -> str | None:
     inputs = _smallest(operator, dtype)
     indices = differentiated_inputs(operator, inputs)
     if not indices:

@@ -107,28 +107,24 @@ class Domain:
     def fitted(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
         """Returns drawn values with others in place of the elements outside of the domain.
 
-        Values inside stay as they are. The order of outsiders is kept where that is possible: a number below a limit is
-        reflected at it, and between two limits numbers wrap around.
+        Integers wrap around between the limits. In place of others come the sample's.
 
         Args:
             drawn: Values of any kind, in the dtype and shape of the sample.
-            sample: A sample of this input, whose elements take the place of those that cannot be moved inside.
+            sample: A sample of this input.
             inputs: The inputs of the call, or anything with their shapes.
         """
         if self.fixed or not drawn.size:
             return sample
-        kind = drawn.dtype
-        with np.errstate(all="ignore"):
-            if kind.kind in "iu":
-                fitted = self._fitted_integers(drawn, inputs)
-            elif kind.name in FLOATS:
-                fitted = self._fitted_floats(drawn, sample, inputs)
-            else:
-                fitted = np.where(np.isfinite(drawn), drawn, sample) if kind.kind == "c" and self.finite else drawn
-            if not self.zero:
-                others = np.where(_is_zero(sample), self._instead_of_zero(kind, inputs), sample)
-                fitted = np.where(_is_zero(fitted), others, fitted)
-        fitted = fitted.astype(kind, copy=False)
+        fitted = drawn
+        if drawn.dtype.kind in "iu":
+            least, most = self.limits(drawn.dtype, inputs)
+            if least > most:
+                raise OperatorError(f"Domain: no integer is from {least} to {most}, but an element is needed.")
+            if most - least < 2**62:
+                wrapped = (np.mod(drawn.astype(np.int64), most - least + 1) + least).astype(drawn.dtype)
+                fitted = np.where((drawn < least) | (drawn > most), wrapped, drawn)
+        fitted = np.where(self._is_outside(fitted, inputs), sample, fitted).astype(drawn.dtype, copy=False)
         if self.distinct and np.unique(fitted).size < fitted.size:
             ranks = np.argsort(np.argsort(fitted, axis=None, kind="stable"), kind="stable")
             fitted = np.sort(sample, axis=None)[ranks].reshape(sample.shape)
@@ -136,80 +132,27 @@ class Domain:
 
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:
         """Returns what of an array is outside of the domain, in a few words; None if nothing is."""
-        if self.fixed:
+        if self.fixed or not array.size:
             return None
         if self.distinct and np.unique(array).size < array.size:
             return "equal elements"
-        same = self.fitted(array, array, inputs)
-        # A sample that is outside stands for itself; NaN, infinity and zero show that.
-        differs = ~((same == array) | ((same != same) & (array != array)))
-        if self.finite or self._is_limited:
-            differs |= np.asarray(array != array)
-        if self.finite and array.dtype.kind in "fc":
-            differs |= ~np.isfinite(array)
-        if not differs.any():
-            return None
-        if self.ascending and array.size and (np.diff(array, axis=-1) < 0).any():
+        if self.ascending and (np.diff(array, axis=-1) < 0).any():
             return "elements that are not in ascending order"
-        return f"the value {array.reshape(-1)[int(differs.reshape(-1).argmax())]!s}"
+        wrong = self._is_outside(array, inputs)
+        return f"the value {array.reshape(-1)[int(wrong.reshape(-1).argmax())]!s}" if wrong.any() else None
 
-    @property
-    def _is_limited(self) -> bool:
-        return not (self.least is None and self.most is None and self.below is None)
-
-    def _fitted_integers(self, drawn: Array, inputs: Sequence[Any]) -> Array:
-        least, most = self.limits(drawn.dtype, inputs)
-        if least > most:
-            raise OperatorError(f"Domain: no integer is from {least} to {most}, but an element is needed.")
-        info = np.iinfo(drawn.dtype)
-        if least <= info.min and most >= info.max:
-            return drawn
-        outside = (drawn < least) | (drawn > most)
-        span = most - least + 1
-        wide = np.uint64 if drawn.dtype.kind == "u" else np.int64
-        inside = np.where(outside, 0, drawn).astype(wide)
-        if span <= np.iinfo(wide).max:
-            inside = np.where(outside, np.mod(drawn.astype(wide), wide(span)) + wide(least), inside)
-        else:  # a span of more than half of all values: only negative ones or the ends are outside
-            inside = np.where(outside, np.clip(drawn, least, most), inside)
-        fitted: Array = inside.astype(drawn.dtype)
-        return fitted
-
-    def _fitted_floats(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
-        info = finfo(drawn.dtype)
-        least, most = self.limits(drawn.dtype, inputs)
-        fitted = drawn.astype(np.float64)
-        if self._is_limited:
-            if np.isfinite(least) and np.isfinite(most):
-                beyond = np.isfinite(fitted) & ((fitted < least) | (fitted > most))
-                fitted = np.where(beyond, least + np.mod(fitted - least, most - least or 1.0), fitted)
-            elif np.isfinite(least):
-                fitted = np.where(fitted < least, least + (least - fitted), fitted)
-            elif np.isfinite(most):
-                fitted = np.where(fitted > most, most - (fitted - most), fitted)
-            fitted = np.where(np.isnan(fitted), sample.astype(np.float64), np.clip(fitted, least, most))
-        if self.finite:
-            limited = np.clip(fitted, -float(info.max), float(info.max))
-            fitted = np.where(np.isfinite(drawn), limited, sample.astype(np.float64))
-        if self.normal:
-            tiny = float(info.tiny)
-            small = (np.abs(fitted) < tiny) & (fitted != 0)
-            fitted = np.where(small, np.copysign(tiny, fitted), fitted)
-        unchanged = (fitted == drawn) | (np.isnan(fitted) & np.isnan(drawn))
-        rounded = fitted.astype(drawn.dtype)
-        # Rounding to the dtype may have left the domain by one step.
-        if self._is_limited:
-            low, high = rounded.astype(np.float64) < least, rounded.astype(np.float64) > most
-            rounded = np.where(low, np.nextafter(rounded, np.asarray(np.inf, rounded.dtype)), rounded)
-            rounded = np.where(high, np.nextafter(rounded, np.asarray(-np.inf, rounded.dtype)), rounded)
-        return np.where(unchanged, drawn, rounded).astype(drawn.dtype)
-
-    def _instead_of_zero(self, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
-        least, most = self.limits(dtype, inputs) if dtype.kind in "iuf" else (0, 1)
-        return next((each for each in (1, most, least) if each and least <= each <= most and np.isfinite(each)), 1)
-
-
-def _is_zero(array: Array) -> Array:
-    """True where a number is zero, or becomes zero where subnormal numbers are flushed."""
-    zero: Array = np.abs(array) < float(finfo(array.dtype).tiny) if array.dtype.name in FLOATS else array == 0
-    return zero
+    def _is_outside(self, array: Array, inputs: Sequence[Any]) -> Array:
+        """True where an element is none of the values of the domain."""
+        outside, is_float = np.zeros(array.shape, bool), array.dtype.name in FLOATS
+        with np.errstate(all="ignore"):
+            if (self.least, self.most, self.below) != (None, None, None) and (is_float or array.dtype.kind in "iu"):
+                least, most = self.limits(array.dtype, inputs)
+                outside |= ~((array >= least) & (array <= most))
+            if self.finite and (is_float or array.dtype.kind == "c"):
+                outside |= ~np.isfinite(array)
+            tiny = (np.abs(array) < float(finfo(array.dtype).tiny)) if is_float else array == 0
+            if self.normal:
+                outside |= tiny & (array != 0)
+            if not self.zero:
+                outside |= tiny  # a subnormal number becomes zero where it is flushed
+        return outside

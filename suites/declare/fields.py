@@ -122,15 +122,6 @@ def whole_number(where: str, given: Any, cure: str = "") -> int:
     return int(given)
 
 
-def texts(where: str, given: Any, what: str) -> tuple[str, ...]:
-    """Returns strings, from several or a single one."""
-    several = (given,) if isinstance(given, str) else _sequence(where, given, what)
-    for each in several:
-        if not isinstance(each, str):
-            raise OperatorError(f"{where} has {_shown(each)}, expected the names of {what}.")
-    return several
-
-
 def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
     """Returns objects of one class, from several or a single one."""
     several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")

@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from suites.declare import fields
-from suites.declare.answer import Answer, Declared, Given
+from suites.declare.answer import Answer, Given
 from suites.declare.given_inputs import described, inputs_of, inputs_of_dtype
+from suites.declare.shapes import InputShape, example, sample_of, shapes_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Array, Inputs
-from suites.numerics.edges import values
+from suites.numerics.edges import values, vectors
 from suites.numerics.precision import precision
+
+SPECIAL = ("empty", "one", "nan", "both_infs", "minus_zero", "subnormal", "huge")
+"""The edge cases of a default sample, by their names in :func:`suites.numerics.edges.vectors`."""
 
 
 class Sample(Answer):
     """Returns a tuple of NumPy arrays; the default is a vector of random numbers for each input of the reference.
 
     Attributes:
-        count: How many inputs the default sample has; None if the author declares a sample.
+        count: How many vectors the default sample has; None if the author declares a sample or shapes.
+        shapes: The declared shapes; empty if there are none.
     """
 
     field = "sample"
     takes = "a dtype, a size and a seed"
 
-    def __init__(self, operator: Declared, given: Given | None):
+    def __init__(self, operator: Any, given: Given | None):
         super().__init__(operator, given)
         reference: Any = operator.reference
-        self.count = _input_count(self.where, reference.given) if self.given is None else None
+        self.count = None
+        self.shapes: tuple[InputShape, ...] = ()
+        if self.given is None and operator.shapes is not None:
+            self.shapes = shapes_of(f"{operator.name}: shapes", operator.shapes)
+        elif self.given is None:
+            self.count = _input_count(self.where, reference.given)
 
     def __call__(self, dtype: str, size: int, seed: int) -> Inputs:
+        if self.shapes:
+            call = f"{self.operator.name}: shapes, of {dtype} and size {size}"
+            return inputs_of_dtype(call, dtype, sample_of(self.shapes, dtype, size, seed))
         if self.given is None:
             random = np.random.default_rng(seed)
             return tuple(_drawn(dtype, size, random) for _ in range(self.count or 0))
@@ -43,7 +56,7 @@ class Sample(Answer):
 
 
 class Edges(Answer):
-    """Returns the inputs of each edge case; the default is special values for a default sample, and none otherwise."""
+    """Returns the inputs of each edge case; the default sample has empty ones and special values."""
 
     field = "edges"
     takes = "a dtype"
@@ -51,7 +64,9 @@ class Edges(Answer):
     def __call__(self, dtype: str) -> Mapping[str, Inputs]:
         if self.given is None:
             sample: Any = self.operator.sample
-            return self._special(dtype, sample.count) if sample.count else {}
+            found = {name: vector for name, vector in vectors(dtype).items() if name in SPECIAL}
+            cases = {name: tuple(np.roll(each, i) for i in range(sample.count or 0)) for name, each in found.items()}
+            return {name: inputs for name, inputs in cases.items() if inputs and self._fits(inputs)}
         call = f"{self.where}({dtype!r})"
         with precision(dtype):
             cases = self.given(dtype)
@@ -66,42 +81,36 @@ class Edges(Answer):
             for name, inputs in cases.items()
         }
 
-    def _special(self, dtype: str, count: int) -> Mapping[str, Inputs]:
-        cases = {
-            name: tuple(np.roll(vector, index) for index in range(count))
-            for name, vector in special_vectors(dtype).items()
-        }
-        return {name: inputs for name, inputs in cases.items() if self._has_truth(inputs)}
-
-    def _has_truth(self, inputs: Inputs) -> bool:
-        """Whether the reference takes these inputs, and an error bound is known for a result.
-
-        It may refuse empty ones: an empty vector has no maximum. Nothing is known of a quotient of subnormal numbers,
-        which XLA's threads flush to zero.
-        """
+    def _fits(self, inputs: Inputs) -> bool:
+        """Whether the domains allow these inputs, and the reference takes them: an empty vector has no mean."""
+        domains = [self.operator.domain_of(index) for index in range(len(inputs))]
+        if any(domain.outside(array, inputs) for domain, array in zip(domains, inputs, strict=True)):
+            return False
         try:
             outputs = self.operator.truth(*inputs).outputs
         except Exception:
             return False
-        return any(each.margin is None or not each.value.size or np.isfinite(each.margin).any() for each in outputs)
+        if not inputs[0].size:
+            return all(np.isfinite(each.value).all() for each in outputs)
+        # Nothing is known of a quotient of subnormal numbers, which XLA's threads flush to zero.
+        return any(each.margin is None or np.isfinite(each.margin).any() for each in outputs)
 
 
-def special_vectors(dtype: str) -> dict[str, Array]:
-    """Vectors on which a kernel that is right on ordinary numbers may still go wrong."""
-    kind = np.dtype(dtype)
-    cases = {"empty": np.zeros(0, kind), "one": np.ones(1, kind)}
-    if kind.kind != "f":
-        return cases  # integers overflow and divide in each language's own way
-    info: Any = np.finfo(kind)
-    small = info.smallest_subnormal
-    special = {
-        "nan": [1, np.nan, -2, 3, np.nan, 4],
-        "infinities": [np.inf, 1, -np.inf, 2, -3, np.inf],
-        "signed_zeros": [-0.0, 0.0, -0.0, -0.0, 0.0, 0.0],
-        "subnormal": [small, -small, info.tiny / 2, small * 3, -info.tiny / 4, small * 5],
-        "largest": [info.max, -info.max, info.max, info.max, -info.max, info.max],
-    }
-    return cases | {name: np.array(vector, kind) for name, vector in special.items()}
+def default_hint(sample: Any, names: Sequence[str]) -> str:
+    """Says what the default inputs are, and how to declare others; empty where an author declares them.
+
+    Args:
+        sample: The ``sample`` of an operator.
+        names: The names of its inputs.
+    """
+    if not isinstance(sample, Sample) or not sample.count:
+        return ""
+    dtype = sample.operator.dtypes[0]
+    several = f"inputs {', '.join(names[:-1])} and {names[-1]} are" if len(names) > 1 else f"input {names[0]} is"
+    return (
+        f"the default {several} {dtype}[33]; if other ranks or dtypes are meant, declare sample= or shapes=, for "
+        f"example {example(sample.count)}"
+    )
 
 
 def _drawn(dtype: str, size: int, random: np.random.Generator) -> Array:

@@ -28,6 +28,7 @@ from suites.declare.input_answers import Edges, Sample
 from suites.declare.input_names import input_names
 from suites.declare.limitation import Limitation
 from suites.declare.result_answers import Outputs, Reference, TruthOf
+from suites.declare.shapes import domain_of, shapes_of
 from suites.declare.sizes import Sizes
 from suites.declare.work_answers import BytesRead, BytesWritten, Flops
 from suites.errors import OperatorError
@@ -36,6 +37,8 @@ from suites.numerics.error_model import Truth
 
 _ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
 """The fields that are functions. The default of each follows from fields that come before it."""
+
+DTYPES = ("float32", "float64")
 
 MOST_TOLERANCE = 0.1
 """The largest tolerance: with more, results that have not one right digit would pass."""
@@ -67,10 +70,13 @@ class Operator:
             :mod:`suites.numerics.error_model`. The default is derived from the reference, see
             :mod:`suites.numerics.derived`.
         tolerance: A relative error that is accepted instead of a derived bound. Only for a derived truth.
-        dtypes: The dtypes it is defined for, or their names.
+        dtypes: The dtypes it is defined for, or their names. The default is float32 and float64; or, if shapes names
+            the dtype of each input, the first of these.
         sample: Takes the name of a dtype, a nominal size and a seed. Returns typical inputs. The default is a vector of
             that size for each parameter of the reference that has no default: normal numbers, integers from 0 to 99, or
             mixed booleans. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype has 64 bits.
+        shapes: The shapes of the default sample, a text for each input, such as ``("m n", "n")``, see
+            :mod:`suites.declare.shapes`. The default is one axis for each input.
         domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
             them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
             an extent, see :mod:`suites.declare.guessed_domain`.
@@ -89,11 +95,7 @@ class Operator:
             reference; an adjoint that Warp generates, and that is wrong, is then only reported.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
-            inputs. Large inputs of such an operator may repeat themselves, see :mod:`suites.checks.judging.repetition`.
-        shape: Takes the nominal size. Returns the shape of the long inputs of an elementwise operator.
-        after_csr: For an operator whose first inputs are ``data``, ``indices``, ``indptr`` of a CSR matrix. Takes a
-            dtype, the numbers of rows and columns, and a generator. Returns the other inputs. With it, checks draw
-            sparse structures as well.
+            inputs. Large inputs of such an operator may repeat, see :mod:`suites.cells.repeated_inputs`.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
         peers: Functions of other libraries that compute the same, by the backend of the library or its name, such as
             ``{"numpy": numpy_into(np.cumsum)}``. They are timed beside the kernels when ``bench --peers`` asks for
@@ -111,8 +113,9 @@ class Operator:
     outputs: Callable[..., list[jax.ShapeDtypeStruct]] = _DEFAULT
     truth: Callable[..., Truth] = _DEFAULT
     tolerance: float | None = None
-    dtypes: Sequence[Any] = ("float32", "float64")
+    dtypes: Sequence[Any] = _DEFAULT
     sample: Callable[[str, int, int], Inputs] = _DEFAULT
+    shapes: Sequence[str] | None = None
     domains: Mapping[str | int, Domain] = field(default_factory=dict)
     edges: Callable[[str], Mapping[str, Inputs]] = _DEFAULT
     bytes_read: Callable[..., int] = _DEFAULT
@@ -126,8 +129,6 @@ class Operator:
     gradient: Gradient | None = field(default_factory=Gradient.assumed)
     batchable: bool = True
     elementwise: bool = False
-    shape: Callable[[int], tuple[int, ...]] = lambda size: (size,)
-    after_csr: Callable[[str, int, int, np.random.Generator], Inputs] | None = None
     tested: Sequence[Any] | None = None
     peers: Mapping[Any, Any] = field(default_factory=dict)
 
@@ -135,13 +136,14 @@ class Operator:
         fields.name("Operator: name", self.name, also=".~")
         kernels = self._accepted_kernels()
         self._set(peers=self._accepted_peers())
-        self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self.dtypes))
+        self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self._default_dtypes()))
         self._set(errors=fields.instances(f"{self.name}: errors", self.errors, ErrorCase))
         self._set(limitations=fields.instances(f"{self.name}: limitations", self.limitations, Limitation))
         names = [case.name for case in self.errors]
         if len(set(names)) < len(names):
             raise OperatorError(f"{self.name}: errors has two cases of one name: {', '.join(names)}. Rename one.")
         refuse_kernel(f"{self.name}: reference", self.reference)
+        self._check_shapes()
         for answer in _ANSWERS:
             self._set(**{answer.field: answer(self, getattr(self, answer.field))})
         self._check_others()
@@ -175,6 +177,21 @@ class Operator:
                 )
         return {each: accepted(f"{where}[{each.id!r}]", each, call) for each, call in peers.items()}
 
+    def _default_dtypes(self) -> Any:
+        """The declared dtypes; without them, those that shapes names for each input, or the two floats of JAX."""
+        if self.dtypes is not None:
+            return self.dtypes
+        named = [each.dtype for each in shapes_of(f"{self.name}: shapes", self.shapes)] if self.shapes else [None]
+        return DTYPES if None in named else named[0]
+
+    def _check_shapes(self) -> None:
+        if self.shapes is None:
+            return
+        if getattr(self.sample, "given", self.sample) is not None:
+            raise OperatorError(f"{self.name}: shapes is for the default sample. Leave sample or shapes out.")
+        self._set(shapes=(self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes))
+        shapes_of(f"{self.name}: shapes", self.shapes)
+
     def _check_others(self) -> None:
         fields.whole_number(f"{self.name}: version", self.version)
         if not isinstance(self.sizes, Sizes):
@@ -198,10 +215,6 @@ class Operator:
                 )
             if getattr(self.truth, "given", None) is not None:
                 raise OperatorError(f"{self.name}: tolerance is for a derived truth. Leave one of the two out.")
-        fields.function(f"{self.name}: shape", self.shape, "the nominal size")
-        if self.after_csr is not None:
-            arguments = "a dtype, numbers of rows and columns, and a generator"
-            fields.function(f"{self.name}: after_csr", self.after_csr, arguments)
         if self.tested is not None:
             self._set(tested=fields.backends(f"{self.name}: tested", self.tested))
             without = [backend.id for backend in self.tested or () if backend not in self.backends()]
@@ -237,10 +250,13 @@ class Operator:
             declared[index] = domain
         # A default sample draws integers of 0 to 99 whatever their meaning, so it suggests nothing.
         suggests = getattr(self.sample, "given", None) is not None
+        shapes = shapes_of(f"{self.name}: shapes", self.shapes) if self.shapes is not None else ()
         return tuple(
             declared[index]
             if index in declared
-            else guessed(index, self.sample, self.outputs, self.reference, dtype, sizes)
+            else domain_of(shapes, index)
+            if shapes
+            else guessed(index, self.sample, self.outputs, dtype, sizes)
             if suggests
             else Domain()
             for index in range(count)

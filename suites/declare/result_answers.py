@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites.declare.answer import Answer, Declared, Given
+from suites.declare.answer import Answer, Given
 from suites.declare.given_inputs import described
 from suites.errors import OperatorError
 from suites.numerics.derived import derived_truth
@@ -22,7 +22,7 @@ class Reference(Answer):
     field = "reference"
     takes = "JAX's arrays"
 
-    def __init__(self, operator: Declared, given: Given | None):
+    def __init__(self, operator: Any, given: Given | None):
         super().__init__(operator, given)
         if self.given is None:
             raise OperatorError(f"{self.where} is None, expected a function of {self.takes}.")
@@ -48,7 +48,7 @@ class Outputs(Answer):
 
     field = "outputs"
 
-    def __init__(self, operator: Declared, given: Given | None):
+    def __init__(self, operator: Any, given: Given | None):
         super().__init__(operator, given)
         self._known: dict[Any, list[jax.ShapeDtypeStruct]] = {}
 
@@ -85,13 +85,10 @@ class TruthOf(Answer):
         if self.given is None:
             return derived_truth(self.operator.reference, inputs, self.operator.tolerance)
         found = self.given(*inputs)
-        if isinstance(found, Truth):
-            return found
-        several = (found,) if isinstance(found, Expected) else found
-        if isinstance(several, tuple | list) and several and all(isinstance(each, Expected) for each in several):
-            return Truth(tuple(several))
-        raise OperatorError(
-            f"{self.where} returned {described(found)}, expected suites.exact(value) or "
-            "suites.bounded(value, dtype, ...) for each output, in a suites.Truth. Leave it out to have it derived "
-            "from the reference."
-        )
+        truth = found if isinstance(found, Truth) else Truth((found,))
+        if not truth.outputs or not all(isinstance(each, Expected) for each in truth.outputs):
+            raise OperatorError(
+                f"{self.where} returned {described(found)}, expected suites.exact(value) or suites.Expected(value, "
+                "dtype, margin), several of them in a suites.Truth. Leave it out to have it derived from the reference."
+            )
+        return truth

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from suites.declare.answer import Answer, Declared
+from suites.declare.answer import Answer
 from suites.declare.given_inputs import described
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
@@ -19,15 +18,18 @@ def total_bytes(*arrays: Any) -> int:
     return sum(int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize for array in arrays)
 
 
-class Work(Answer):
-    """Returns a number of bytes or operations as an int."""
+class Flops(Answer):
+    """Returns the operations of a call as an int; the default is None, unknown."""
 
-    default: Callable[[Declared, Inputs], int | None]
+    field = "flops"
+
+    def default(self, inputs: Inputs) -> int | None:
+        """Returns what a call takes if the author declares nothing."""
+        return None
 
     def __call__(self, *inputs: Any) -> int | None:
         if self.given is None:
-            work: int | None = type(self).default(self.operator, inputs)
-            return work
+            return self.default(inputs)
         found = self.given(*inputs)
         if found is None and self.field == "flops":
             return None
@@ -37,33 +39,21 @@ class Work(Answer):
         return math.ceil(float(found))
 
 
-class BytesRead(Work):
+class BytesRead(Flops):
     """Returns the bytes that a call reads; the default is all inputs."""
 
     field = "bytes_read"
 
-    @staticmethod
-    def default(operator: Declared, inputs: Inputs) -> int:
-        """The bytes of all inputs."""
+    def default(self, inputs: Inputs) -> int:
+        """Returns the bytes of all inputs."""
         return total_bytes(*inputs)
 
 
-class BytesWritten(Work):
+class BytesWritten(Flops):
     """Returns the bytes that a call writes; the default is all outputs."""
 
     field = "bytes_written"
 
-    @staticmethod
-    def default(operator: Declared, inputs: Inputs) -> int:
-        """The bytes of all outputs."""
-        return total_bytes(*operator.outputs(*inputs))
-
-
-class Flops(Work):
-    """Returns the operations of a call; the default is None, unknown."""
-
-    field = "flops"
-
-    @staticmethod
-    def default(operator: Declared, inputs: Inputs) -> None:
-        """Unknown."""
+    def default(self, inputs: Inputs) -> int:
+        """Returns the bytes of all outputs."""
+        return total_bytes(*self.operator.outputs(*inputs))

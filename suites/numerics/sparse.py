@@ -84,8 +84,3 @@ def special_csr(dtype: str) -> dict[str, Matrix]:
         data = vectors(dtype)[name]
         found[name] = data, np.arange(data.size, dtype=np.int32), np.array([0, 1, 1, data.size], np.int32)
     return found
-
-
-def most_in_one_place(indices: Array) -> int:
-    """How often the most frequent index occurs, such as the number of non-zeros in the fullest column."""
-    return int(np.bincount(indices).max(initial=0))

@@ -27,12 +27,14 @@ class Verdict:
         reason: The error in words; None if they passed.
         accuracy: How far results are off; None if shapes or dtypes are wrong.
         judged: The elements that were judged. An output without elements counts as one that was judged.
+        note: What a reader of a verdict that passed should know; None if nothing.
     """
 
     status: Status
     reason: str | None
     accuracy: Accuracy | None
     judged: int = 1
+    note: str | None = None
 
 
 def judge(results: list[Array], truth: Truth) -> Verdict:
@@ -51,6 +53,9 @@ def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
         return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
     return [comparison.problem > 0 for comparison in _comparisons(results, truth)]
 
+
+OUTSIDE = 1
+"""The index of a value outside of its bound."""
 
 _PROBLEMS = (
     "",
@@ -72,10 +77,6 @@ class _Comparison:
     ulp: Array
     unknown: Array
 
-    def where(self, mask: Array, other: _Comparison) -> _Comparison:
-        mine, others = ((each.problem, each.share, each.ulp, each.unknown) for each in (self, other))
-        return _Comparison(*(np.where(mask, theirs, ours) for ours, theirs in zip(mine, others, strict=True)))
-
 
 def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | None:
     if len(results) != len(outputs):
@@ -90,12 +91,7 @@ def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | 
 
 
 def _comparisons(results: list[Array], truth: Truth) -> list[_Comparison]:
-    first = [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
-    if truth.undecided is None:
-        return first
-    second = [_compare(got, expected) for got, expected in zip(results, truth.alternative, strict=True)]
-    other = truth.undecided & _all_right(second) & ~_all_right(first)
-    return [a.where(other, b) for a, b in zip(first, second, strict=True)]
+    return [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:
@@ -117,12 +113,15 @@ def _compare(got: Array, expected: Expected) -> _Comparison:
         ulp = difference / np.spacing(np.maximum(np.abs(truth), info.tiny).astype(got.real.dtype))
         fits = np.isfinite(truth) & ~(np.abs(truth) + margin > info.max)
         if is_complex:
-            right_infinity = ~np.isfinite(got) & ~np.isfinite(truth) | np.isinf(got) & ~fits
+            right_infinity = ~np.isfinite(got) & ~fits  # inf - inf in a part is NaN
             nan = np.isnan(got) & ~right_infinity
         else:
             # An infinity is right if a result within the margin may overflow.
             right_infinity = np.isinf(got) & (np.sign(got) == np.sign(truth)) & ~fits & ~np.isnan(truth)
             nan = np.isnan(got) != np.isnan(truth)
+        if expected.overflows is not None:
+            right_infinity |= expected.overflows & ~np.isfinite(got)
+            nan &= ~right_infinity
         infinite = (np.isinf(got) | ~np.isfinite(truth)) & ~right_infinity & (is_complex | ~np.isnan(truth))
         settled = right_infinity | unknown | (np.isnan(got) & np.isnan(truth))
         zero = np.zeros(got.shape, bool)
@@ -135,11 +134,6 @@ def _compare(got: Array, expected: Expected) -> _Comparison:
         share = np.where(settled, 0.0, np.where(problem > 1, np.inf, share)).astype(np.float64)
         ulp = np.where(settled, 0.0, np.where(problem > 2, np.inf, ulp)).astype(np.float64)
     return _Comparison(problem, share, ulp, unknown)
-
-
-def _all_right(comparisons: list[_Comparison]) -> Array:
-    right: Array = np.logical_and.reduce([comparison.problem == 0 for comparison in comparisons])
-    return right
 
 
 def _severity(comparison: _Comparison) -> tuple[int, float]:
@@ -168,13 +162,26 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
         for number, each in enumerate(comparisons):
             if each.unknown.any():
                 return Verdict(Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged)
-        return Verdict(Status.PASSED, None, accuracy, judged)
+        return Verdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
     wrong = int((comparison.problem > 0).sum())
+    margin = truth.outputs[worst].margin
+    allowed = ""
+    if problem == OUTSIDE and margin is not None:
+        allowed = f", allowed +-{float(np.broadcast_to(margin, got.shape).flat[place]):.3g}"
     reason = (
-        f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s} "
+        f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s}{allowed} "
         f"({share:.3g} of the error budget; {wrong} of {got.size} elements are wrong)"
     )
     return Verdict(Status.WRONG_VALUE, reason, accuracy, judged)
+
+
+def _overflowed(results: list[Array], truth: Truth) -> str | None:
+    """Says how many results are right although they are infinite or NaN and the true ones are not."""
+    masks = [(got, each.overflows) for got, each in zip(results, truth.outputs, strict=True)]
+    count = sum(int((~np.isfinite(got) & mask).sum()) for got, mask in masks if mask is not None)
+    if not count:
+        return None
+    return f"{count} results are infinite or NaN, where another order of the operations does not overflow"
 
 
 def _unknown(number: int, unknown: Array, got: Array) -> str:

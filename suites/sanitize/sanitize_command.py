@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from reports.options import Exit
-from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.layout import Column, Style, Table, Text
 from suites.cells.selection import Selection, SelectionError
 from suites.mutants.sanitized import SANITIZED
 from suites.sanitize.sanitizer_output import TOOLS, SanitizerFinding, ToolReport, read_output
@@ -22,6 +22,9 @@ VARIABLE = "COMPUTE_SANITIZER"
 
 MUTANTS = Selection(sources=("suites.mutants.sanitized",), device="cuda")
 """The broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, on which :func:`prove` runs the tools."""
+
+TOOL_S = 900.0
+"""Seconds that one tool may take for all kernels; what it has said until then counts."""
 
 _NAME = "compute-sanitizer"
 _MOST_FINDINGS = 10_000
@@ -90,7 +93,9 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
     return report
 
 
-def sanitize(selection: Selection, tools: Sequence[str], timeout_s: float) -> tuple[list[Table], Exit, list[str]]:
+def sanitize(
+    selection: Selection, tools: Sequence[str], timeout_s: float = TOOL_S
+) -> tuple[list[Table], Exit, list[str]]:
     """Runs a selection under the tools.
 
     Returns:
@@ -107,7 +112,7 @@ def sanitize(selection: Selection, tools: Sequence[str], timeout_s: float) -> tu
     return [sanitizer_table(reports), *findings_tables(reports)], code, gaps
 
 
-def prove(tools: Sequence[str], timeout_s: float) -> tuple[list[Table], Exit, list[str]]:
+def prove(tools: Sequence[str], timeout_s: float = TOOL_S) -> tuple[list[Table], Exit, list[str]]:
     """Runs the broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, each of which one tool must catch.
 
     Returns:
@@ -132,7 +137,7 @@ def sanitizer_table(reports: Sequence[ToolReport]) -> Table:
     """Returns the table of cells and tools, with the number of findings."""
     cells = list(dict.fromkeys(cell for report in reports for cell in _cells_of(report)))
     columns = (Column("cell", align="left"), *(Column(report.tool, note=TOOLS[report.tool]) for report in reports))
-    rows = [Row((Text(cell), *(_entry(report, cell) for report in reports))) for cell in cells]
+    rows = [(Text(cell), *(_entry(report, cell) for report in reports)) for cell in cells]
     notes = ("ok: the tool found nothing; a number: findings; -: not checked",)
     return Table("Findings of compute-sanitizer", columns, tuple(rows), notes)
 
@@ -140,7 +145,7 @@ def sanitizer_table(reports: Sequence[ToolReport]) -> Table:
 def findings_tables(reports: Sequence[ToolReport]) -> list[Table]:
     """Returns a table that tells each finding; none if there are no findings."""
     rows = [
-        Row((Text(finding.cell or "outside of cells"), Text(report.tool), Text(str(finding), Style.BAD)))
+        (Text(finding.cell or "outside of cells"), Text(report.tool), Text(str(finding), Style.BAD))
         for report in reports
         for finding in report.findings
     ]

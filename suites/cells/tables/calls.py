@@ -12,14 +12,18 @@ from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
 from suites.cells.marks import as_parameter
 
-OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING = "other_sizes", "other_dtypes", "batched", "failing"
-OTHER_CALLS = (OTHER_SIZES, OTHER_DTYPES, BATCHED, FAILING)
-"""The calls that come between two equal calls, see :mod:`suites.checks.test_between`."""
+OTHER_SIZES, FAILING = OTHER_CALLS = ("other_sizes", "failing")
+"""The calls that come between two equal calls, see :mod:`suites.checks.test_state`."""
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
-    """Returns every dtype at these sizes; without sizes, at every size for checks."""
-    return [as_parameter(case) for case in grid(platform, lambda operator: sizes or operator.sizes.check)]
+    """Returns every dtype at these sizes; without sizes, at every size for checks. The reference is there at one."""
+    cases = grid(platform, lambda operator: sizes or operator.sizes.check)
+    return [
+        as_parameter(case)
+        for case in cases
+        if case.backend.compiled or case.size == (sizes or case.operator.sizes.check)[-1]
+    ]
 
 
 def last_samples(platform: str) -> list[Any]:
@@ -33,14 +37,16 @@ def last_samples(platform: str) -> list[Any]:
 
 def large_samples(platform: str) -> list[Any]:
     """Returns every kernel in every dtype at a size that takes several threads, blocks and passes."""
-    return [as_parameter(case) for case in grid(platform, lambda operator: (operator.sizes.large,))]
+    cases = grid(platform, lambda operator: (operator.sizes.large,))
+    return [as_parameter(case) for case in cases if case.backend.compiled]
 
 
 def edge_cases(platform: str) -> list[Any]:
-    """Returns every edge case of every dtype."""
+    """Returns every edge case of every dtype, for kernels."""
     return [
         as_parameter(Case(case.operator, case.backend, case.dtype, 0, platform, edge))
         for case in grid(platform, lambda operator: (0,))
+        if case.backend.compiled
         for edge in edges_of(case.operator, case.dtype)
     ]
 
@@ -66,17 +72,6 @@ def kernels(platform: str) -> list[Any]:
     ]
 
 
-def kernels_in_every_dtype(platform: str) -> list[Any]:
-    """Returns every compiled kernel in each of its dtypes, with 33 elements, for the deep profile."""
-    cases = grid(platform, lambda operator: (33,))
-    return [as_parameter(case) for case in cases if case.backend.compiled and case.backend in case.operator.kernels]
-
-
-def sparse_kernels(platform: str) -> list[Any]:
-    """Returns the cells of :func:`kernels` that take a sparse matrix in CSR form."""
-    return [cell for cell in kernels(platform) if cell.values[0].operator.after_csr is not None]
-
-
 def checkable_kernels(platform: str) -> list[Any]:
     """Returns the cells of :func:`kernels` whose language can check indices while a kernel runs."""
     return [cell for cell in kernels(platform) if _can_check_bounds(cell.values[0])]
@@ -92,7 +87,6 @@ def kernels_between(platform: str) -> list[Any]:
         for cell in kernels(platform)
         for kind in OTHER_CALLS
         if kind != FAILING or any(cell.values[0].backend in error.failures for error in cell.values[0].operator.errors)
-        if kind != OTHER_DTYPES or len(cell.values[0].operator.dtypes) > 1
     ]
 
 
@@ -106,8 +100,7 @@ LAST_SAMPLES = Table(cells=last_samples)
 LARGE_SAMPLES = Table(cells=large_samples)
 EDGE_CASES = Table(cells=edge_cases)
 ERROR_CASES = Table(cells=error_cases)
-KERNELS = Table(cells=kernels, deep_cells=kernels_in_every_dtype)
-TRANSFORMED_KERNELS = Table(cells=kernels, deep_cells=kernels_in_every_dtype, quick_without_twins=True)
-SPARSE_KERNELS = Table(cells=sparse_kernels)
+KERNELS = Table(cells=kernels)
+TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
-KERNELS_BETWEEN = Table(cells=kernels_between, full_only=frozenset({OTHER_DTYPES, BATCHED}), quick_without_twins=True)
+KERNELS_BETWEEN = Table(cells=kernels_between, quick_without_twins=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from suites.cells.case import Case
@@ -15,86 +15,54 @@ from suites.declare.operator import Operator
 
 
 def gradients(platform: str) -> list[Any]:
-    """Returns every backend with a gradient in every dtype at every size for checks; the reference at the last size."""
-    cases = grid(platform, _sizes)
-    return _differentiable(case for case in cases if case.backend.compiled or case.size == _sizes(case.operator)[-1])
-
-
-def last_gradients(platform: str) -> list[Any]:
-    """Returns every kernel with a gradient in every dtype at the last size.
-
-    The reference is left out: an eager call compiles each of its operations by itself.
-    """
-    cases = grid(platform, lambda operator: _sizes(operator)[-1:])
-    return _differentiable(case for case in cases if case.backend.compiled)
-
-
-def batched_gradients(platform: str) -> list[Any]:
-    """Returns every kernel with a gradient in its first dtype, at the size of batches; not the reference."""
-    cases = grid(platform, lambda operator: (BATCHED_SIZE,))
-    return _differentiable(case for case in cases if case.backend.compiled and case.in_first_dtype)
+    """Returns every kernel with a gradient in every dtype at every size for checks."""
+    return _differentiable(grid(platform, _sizes), why_no_gradient)
 
 
 def small_gradients(platform: str) -> list[Any]:
     """Returns every backend with a gradient in float64 for 5 elements, few enough for differences of results."""
-    return _differentiable(case for case in grid(platform, lambda operator: (5,)) if case.dtype == "float64")
-
-
-def drawn_gradients(platform: str) -> list[Any]:
-    """Returns every kernel with a gradient in its first dtype with 33 elements; the check chooses further sizes."""
-    cases = grid(platform, lambda operator: (33,))
-    return _differentiable(case for case in cases if case.backend.compiled and case.in_first_dtype)
+    cases = grid(platform, lambda operator: (5,))
+    own = (case for case in cases if case.dtype == "float64")
+    return _differentiable(own, why_no_gradient, with_reference=True)
 
 
 def tangents(platform: str) -> list[Any]:
     """Returns every kernel with a derivative in forward mode, in every dtype at the last size."""
-    cases = grid(platform, lambda operator: _sizes(operator)[-1:])
-    return _with_tangents(case for case in cases if case.backend.compiled)
+    return _differentiable(grid(platform, lambda operator: _sizes(operator)[-1:]), why_no_tangents)
 
 
-def batched_tangents(platform: str) -> list[Any]:
-    """Returns every kernel with a derivative in forward mode in its first dtype, at the size of batches."""
-    cases = grid(platform, lambda operator: (BATCHED_SIZE,))
-    return _with_tangents(case for case in cases if case.backend.compiled and case.in_first_dtype)
+def _in_first_dtype(size: int) -> Callable[[str], list[Any]]:
+    """Returns the table of every kernel with a gradient in its first dtype, at one size."""
 
+    def cells(platform: str) -> list[Any]:
+        cases = grid(platform, lambda operator: (size,))
+        return _differentiable((case for case in cases if case.in_first_dtype), why_no_gradient)
 
-def _with_tangents(cases: Iterable[Case]) -> list[Any]:
-    """Returns the cases with a derivative in forward mode, and one skip for each kernel that has none."""
-    found, skipped = [], set()
-    for case in cases:
-        why = why_no_tangents(case.operator, case.backend, case.dtype)
-        if why is None and case.operator.gradient is not None:
-            found.append(as_parameter(case, case.operator.gradient.limitations))
-        elif case.kernel not in skipped and case.backend in case.operator.kernels and case.in_first_dtype:
-            skipped.add(case.kernel)
-            found.append(as_skip(case, str(why)))
-    return found
+    return cells
 
 
 def _sizes(operator: Operator) -> tuple[int, ...]:
     return (operator.gradient and operator.gradient.sizes) or operator.sizes.check
 
 
-def _differentiable(cases: Iterable[Case]) -> list[Any]:
-    """Returns the cases with a gradient, and one skip with a reason for each kernel that has none."""
-    found, others = [], []
+def _differentiable(
+    cases: Iterable[Case], why_not: Callable[..., str | None], *, with_reference: bool = False
+) -> list[Any]:
+    """Returns the cases with a derivative, and one skip with a reason for each kernel that has none."""
+    found: list[Any] = []
+    skips: dict[Any, Any] = {}
     for case in cases:
-        if case.has_gradient and case.operator.gradient is not None:
-            found.append(as_parameter(case, case.operator.gradient.limitations))
-        else:
-            others.append(case)
+        reason = why_not(case.operator, case.backend, case.dtype)
+        if reason is None and (with_reference or case.backend.compiled):
+            found.append(as_parameter(case))
+        elif reason is not None and case.backend in case.operator.kernels:
+            skips.setdefault(case.kernel, as_skip(case, reason))
     listed = {cell.values[0].kernel for cell in found}
-    for case in others:
-        if case.kernel not in listed and case.backend in case.operator.kernels:
-            listed.add(case.kernel)
-            found.append(as_skip(case, str(why_no_gradient(case.operator, case.backend, case.dtype))))
-    return found
+    return [*found, *(skip for kernel, skip in skips.items() if kernel not in listed)]
 
 
 GRADIENTS = Table(cells=gradients)
-LAST_GRADIENTS = Table(cells=last_gradients)
-BATCHED_GRADIENTS = Table(cells=batched_gradients)
+BATCHED_GRADIENTS = Table(cells=_in_first_dtype(BATCHED_SIZE))
 SMALL_GRADIENTS = Table(cells=small_gradients)
-DRAWN_GRADIENTS = Table(cells=drawn_gradients)
+DRAWN_GRADIENTS = Table(cells=_in_first_dtype(33))
 TANGENTS = Table(cells=tangents)
-BATCHED_TANGENTS = Table(cells=batched_tangents)

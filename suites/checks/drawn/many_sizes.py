@@ -7,14 +7,17 @@ so an operator whose work grows with the square of its size is not tried at larg
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from suites.checks.drawn.session_seed import seeds_of
+from suites.checks.drawn.constants import whole_constants
+from suites.checks.drawn.session_choices import seeds_of
 from suites.declare.operator import Operator
+from suites.numerics.derived.reference import elements
 from suites.numerics.precision import precision
 
 BLOCKS = (32, 64, 128, 256, 512, 1024)
@@ -25,46 +28,49 @@ POWERS = (2, 4, 8, 16, *BLOCKS, 2048, 4096)
 MOST_SMALL = 5000
 """Random small sizes are below this."""
 
-LARGE = (2**16, 2**20, 2**22, 2**24)
+MOST_NAMED = 4
+"""Numbers in the code that are tried as sizes."""
+
+LARGE = (2**16, 2**20, 2**22)
 """Large sizes; each is tried itself, or one less or one more."""
 
-MOST_WORK = (2**25, 2**27, 2**31)
+MOST_WORK = (2**25, 2**27)
 """Elements of all arrays in the reference at which a size is too large, by the depth of the session."""
 
 _MEASURED = (256, 1024)
 """Sizes whose work shows how it grows."""
 
 
-def small_sizes(name: str, depth: int) -> list[int]:
-    """Returns sizes up to 5000 for an operator: 8 in a quick session, about 30 in a full one, about 70 in a deep one.
+def small_sizes(operator: Operator, depth: int) -> list[int]:
+    """Returns sizes up to 5000 for an operator: 8 in a quick session, about 30 in a full one.
+
+    The numbers in the reference and in the kernels may be sizes as well.
 
     Args:
-        name: The operator's name; each operator gets its own random sizes.
-        depth: The depth of the session, see :mod:`suites.checks.drawn.depth`.
+        operator: The operator; each one gets its own random sizes.
+        depth: The depth of the session, see :mod:`suites.checks.drawn.session_choices`.
     """
-    random = np.random.default_rng(seeds_of("sizes", name))
+    random = np.random.default_rng(seeds_of("sizes", operator.name))
+    named = [each for each in whole_constants(operator) if each < MOST_SMALL][:MOST_NAMED]
     block = int(random.choice(BLOCKS))
     others = [int(random.choice(BLOCKS)) + 1, int(random.choice(BLOCKS)) - 1, 8 * int(random.integers(3, 100))]
     if depth == 0:
-        return _sorted([int(random.choice(POWERS[:4])), block, *others, *random.integers(2, MOST_SMALL, 3)])
-    beside = [size + step for size in (BLOCKS if depth == 1 else POWERS) for step in (-1, 1)]
-    more = [24, 48, 96, 1000, 3 * block] if depth == 1 else [*range(3, 20), 24, 40, 48, 96, 160, 1000, 3000]
-    return _sorted([*POWERS, *beside, *others, *more, *random.integers(2, MOST_SMALL, 4 if depth == 1 else 24)])
+        return _sorted([int(random.choice(POWERS[:4])), block, *others, *named[:2], *random.integers(2, MOST_SMALL, 3)])
+    named = [each + step for each in named for step in (-1, 0, 1)]
+    beside = [size + step for size in BLOCKS for step in (-1, 1)]
+    more = [24, 48, 96, 1000, 3 * block, *random.integers(2, MOST_SMALL, 4)]
+    return _sorted([*POWERS, *named, *beside, *others, *more])
 
 
 def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     """Returns sizes above :data:`MOST_SMALL`. None has more work than :data:`MOST_WORK`.
 
-    A quick session takes two of :data:`LARGE`, a full one three, a deep one all. Full and deep sessions also take a
-    random size between each of these and the one before. A quick session takes one below the first. The logarithms of
-    random sizes are uniform.
+    A quick session takes two of :data:`LARGE`, and a random size below the first. A full one takes three, and a random
+    size between each of these and the one before. The logarithms of random sizes are uniform.
     """
     random = np.random.default_rng(seeds_of("large sizes", operator.name))
     bases = LARGE[: 2 + depth]
-    if depth < 2:
-        sizes = [base + int(random.integers(-1, 2)) for base in bases]
-    else:
-        sizes = [base + step for base in bases for step in (-1, 0, 1)]
+    sizes = [base + int(random.integers(-1, 2)) for base in bases]
     ends = list(zip((MOST_SMALL, *bases), bases, strict=False))[: 1 if depth == 0 else None]
     sizes += [int(np.exp(random.uniform(np.log(low), np.log(high)))) for low, high in ends]
     return [size for size in _sorted(sizes) if work(operator, dtype, size) <= MOST_WORK[depth]]
@@ -90,25 +96,41 @@ def _work(operator: Operator, dtype: str, size: int) -> int:
             closed = jax.make_jaxpr(lambda *arrays: operator.reference(*arrays))(*inputs)
     except Exception:  # a reference that cannot be traced
         return held + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
-    return held + _of_jaxpr(closed.jaxpr)
-
-
-def _of_jaxpr(jaxpr: Any) -> int:
-    total = 0
-    for equation in jaxpr.eqns:
-        own = sum(int(np.prod(variable.aval.shape)) for variable in equation.outvars)
-        if equation.primitive.name == "dot_general":
-            ((contracted, _), _) = equation.params["dimension_numbers"]
-            own *= int(np.prod([equation.invars[0].aval.shape[axis] for axis in contracted]))
-        inner = [_of_jaxpr(getattr(each, "jaxpr", each)) for each in _jaxprs(equation.params.values())]
-        total += own + int(equation.params.get("length", 1) or 1) * sum(inner)
-    return total
-
-
-def _jaxprs(values: Iterable[Any]) -> list[Any]:
-    flat = [each for value in values for each in (value if isinstance(value, tuple | list) else (value,))]
-    return [each for each in flat if hasattr(each, "eqns") or hasattr(each, "jaxpr")]
+    return held + elements(closed.jaxpr)
 
 
 def _sorted(sizes: Sequence[Any]) -> list[int]:
     return sorted({int(size) for size in sizes})
+
+
+SIZE = 2**29 + 9
+"""A byte offset of float32 beyond it is negative in 32 bits."""
+
+COPIES = 5
+"""Arrays that a check holds for each input and output: the values, the poison, two results, and a comparison."""
+
+
+def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:
+    """Returns :data:`SIZE` for an elementwise operator whose arrays fit the memory, else None.
+
+    Only samples of elementwise operators repeat themselves, so that their truth is cheap.
+    """
+    if not operator.elementwise:
+        return None
+    inputs = operator.sample(dtype, 64, 0)
+    arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
+    needed = COPIES * sum(SIZE * np.dtype(each.dtype).itemsize for each in arrays if int(np.prod(each.shape)) > 1)
+    return SIZE if needed < min(_free_bytes(), _device_bytes(device)) else None
+
+
+def _free_bytes() -> float:
+    """Memory that programs may still take, or 0 where the system does not say."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return 0.0
+
+
+def _device_bytes(device: jax.Device) -> float:
+    statistics = device.memory_stats() if device.platform != "cpu" else None
+    return float(statistics["bytes_limit"]) if statistics else float("inf")

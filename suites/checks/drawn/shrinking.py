@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from reports import Status
-from suites.checks.drawn.battery import is_parameter
+from suites.checks.drawn.drawn_inputs import is_parameter
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.verdict import Verdict

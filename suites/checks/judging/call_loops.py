@@ -23,10 +23,9 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.cells.case import Case
-from suites.checks.judging.bits import Array
 from suites.declare.operator import Operator
 from suites.declare.work_answers import total_bytes
-from suites.numerics.arrays import Inputs, specs
+from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.error_model import Truth
 
 LONG_CALL_S = 4e-3
@@ -213,10 +212,8 @@ def _slack(truth: Truth) -> list[Array]:
     """How much two right results may differ in each element of each output."""
     found = []
     for expected in truth.outputs:
-        margin = np.zeros(1) if expected.margin is None else np.asarray(expected.margin, np.float64)
+        margin = np.zeros(()) if expected.margin is None else np.asarray(expected.margin, np.float64)
         slack = np.broadcast_to(2 * np.nan_to_num(margin, nan=0.0, posinf=np.inf), expected.value.shape)
-        if truth.undecided is not None:
-            slack = np.where(truth.undecided, np.inf, slack)
         # Rounded up: the difference is rounded as well.
         found.append((slack * (1 + 1e-6)).astype(_slack_type(expected.dtype)))
     return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 import msgspec
@@ -15,18 +15,26 @@ import numpy as np
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.checks.judging.bits import fingerprint, same_bits
-from suites.checks.judging.blame import status_of
-from suites.checks.judging.canaries import WrittenBeyond
-from suites.checks.judging.custom_calls import missing_custom_call
-from suites.checks.judging.guarded_runs import GuardedRuns, run_guarded, why_unguarded, zeroed_run
-from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, disagreement, run_poisoned
-from suites.checks.judging.reasons import described, with_inputs
-from suites.checks.judging.remembered import Remembered, truth
-from suites.checks.judging.repetition import judge_all
+from suites.backends.kernel import AtLeast
+from suites.cells import repeated_inputs
+from suites.checks.judging.memory import (
+    POISONS,
+    GuardedRuns,
+    WrittenBeyond,
+    compile_poisoned,
+    disagreement,
+    run_guarded,
+    run_poisoned,
+    why_unguarded,
+    zeroed_run,
+)
+from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.declare.input_answers import default_hint
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Array, Inputs, specs
+from suites.declare.work_answers import total_bytes
+from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
+from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge
 
@@ -43,13 +51,11 @@ MOST_REPEATED_BYTES = 1 << 22
 ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
 """Precedes the reason of a failure that another content of the heap makes."""
 
+Judge = Callable[[list[Array]], Verdict]
+
 
 def judge_kernel(
-    operator: Operator,
-    backend: Backend,
-    inputs: Inputs,
-    device: jax.Device | None = None,
-    by: Callable[[list[Array]], Verdict] | None = None,
+    operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
 ) -> Verdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
@@ -74,18 +80,22 @@ def judge_kernel(
         try:
             program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
-            return Verdict(status_of(error, Status.COMPILE_ERROR), described(error), None)
+            hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
+            reason = f"{described(error)} ({hint})" if hint else described(error)
+            return Verdict(status_of(error, Status.COMPILE_ERROR), reason, None)
         # XLA drops a call whose results are all empty.
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
         missing = missing_custom_call(program.as_text(), backend, platform, calls)
         if missing:
             return Verdict(Status.COMPILE_ERROR, missing, None)
-        before = fingerprint(inputs) if on_host else ""
+        before, size_bytes = fingerprint(inputs) if on_host else "", total_bytes(*inputs, *outs)
         try:
-            guarded = _guarded(operator, backend, platform, program, arguments, inputs)
-            if guarded and guarded.fault:
-                return with_inputs(guarded.fault, operator, inputs)
-            more = REPETITIONS[platform] if _bytes(inputs, outs) <= MOST_REPEATED_BYTES else 0
+            guarded = None
+            if not why_unguarded(backend, platform) and size_bytes <= MOST_GUARDED_BYTES:
+                guarded = _guarded(operator, backend, program, arguments, inputs)
+                if guarded.fault:
+                    return with_inputs(guarded.fault, operator, inputs)
+            more = REPETITIONS[platform] if size_bytes <= MOST_REPEATED_BYTES else 0
             poisons = [POISONS[number % len(POISONS)] for number in range(len(POISONS) + more)]
             runs = [run_poisoned(program, outs, arguments, poison) for poison in poisons]
         except WrittenBeyond as beyond:
@@ -97,13 +107,16 @@ def judge_kernel(
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
             return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         deterministic = operator.deterministic(backend, platform)
-        different = disagreement(*runs[: len(POISONS)], deterministic=deterministic)
         judged = by or functools.partial(judge_all, operator, inputs=inputs)
-        verdict = different or judged(runs[0])
+        verdict = disagreement(*runs[: len(POISONS)], deterministic=deterministic) or judged(runs[0])
         for again in runs[len(POISONS) :]:
-            verdict = _judge_again(again, runs[0], verdict, judged, deterministic)
+            if deterministic and not verdict.status.wrong and not same_bits(again, runs[0]):
+                reason = "one of several runs on the same inputs has other bits"
+                verdict = Verdict(Status.NONDETERMINISTIC, reason, None)
+            verdict = _also(again, runs[0], verdict, judged)
         if guarded:
-            verdict = _judge_guarded(judged, guarded, runs[0], verdict)
+            for again in guarded.results:
+                verdict = _also(again, runs[0], verdict, judged)
             if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
                 results = zeroed_run(lambda: run_poisoned(program, outs, arguments, POISONS[0]))
                 if not judged(results).status.failed:
@@ -113,10 +126,57 @@ def judge_kernel(
         return with_inputs(verdict, operator, inputs)
 
 
+def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge) -> Verdict:
+    """Judges the results of a further run if they have other bits than ``results``, and no run before was wrong."""
+    if verdict.status.wrong or same_bits(again, results):
+        return verdict
+    found = judged(again)
+    return found if found.status.wrong else verdict
+
+
+def _guarded(operator: Operator, backend: Backend, program: Any, arguments: Any, inputs: Inputs) -> GuardedRuns:
+    is_direct = getattr(operator.kernels.get(backend), "direct", False)
+    names = input_names(operator.reference, len(inputs)) if is_direct else []
+    outs = operator.outputs(*inputs)
+    return run_guarded(
+        lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
+        {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},
+    )
+
+
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
     """Judges results that were computed in some other way, such as eagerly or under a transformation."""
     verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], truth(operator, inputs))
     return with_inputs(verdict, operator, inputs)
+
+
+def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
+    """Judges results by the operator's truth.
+
+    Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then one period is compared with the truth, and the
+    others bit by bit with the first.
+    """
+    size = max(array.size for array in inputs)
+    if not repeated_inputs.repeats(operator, size):
+        return judge(results, truth(operator, inputs))
+    period = repeated_inputs.PERIOD
+    verdict = judge(
+        [result.reshape(-1)[:period] for result in results],
+        truth(operator, tuple(array.reshape(-1)[:period] if array.size == size else array for array in inputs)),
+    )
+    if verdict.status not in (Status.PASSED, Status.UNCHECKED):
+        return verdict
+    for index, result in enumerate(results):
+        bits = result.reshape(-1).view(f"u{result.dtype.itemsize}")
+        differ = bits[period:] != bits[:-period]
+        if differ.any():
+            place = period + int(differ.argmax())
+            reason = (
+                f"output {index}[{place}] is {result.flat[place]!s}, but {result.flat[place - period]!s} for the same "
+                f"inputs one period of {period} elements before ({int(differ.sum())} such elements)"
+            )
+            return Verdict(Status.WRONG_VALUE, reason, verdict.accuracy)
+    return verdict
 
 
 def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
@@ -127,58 +187,69 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
     return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
 
 
-def _guarded(
-    operator: Operator, backend: Backend, platform: str, program: Any, arguments: Any, inputs: Inputs
-) -> GuardedRuns | None:
-    """Runs the program under guards, if there are guards for this backend and the arrays are not too large to copy."""
-    outs = operator.outputs(*inputs)
-    if why_unguarded(backend, platform) or _bytes(inputs, outs) > MOST_GUARDED_BYTES:
-        return None
-    is_direct = getattr(operator.kernels.get(backend), "direct", False)
-    names = input_names(operator.reference, len(inputs)) if is_direct else []
-    return run_guarded(
-        lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
-        {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},
-    )
-
-
-def _bytes(*arrays: Sequence[Any]) -> int:
-    return sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for each in arrays for array in each)
-
-
-def _judge_again(
-    again: list[Any],
-    results: list[Any],
-    verdict: Verdict,
-    judged: Callable[[list[Array]], Verdict],
-    deterministic: bool,
-) -> Verdict:
-    """Judges the results of a further run if they have other bits than ``results``, and no run before was wrong."""
-    if verdict.status.wrong or same_bits(again, results):
-        return verdict
-    if deterministic:
-        return Verdict(Status.NONDETERMINISTIC, "one of several runs on the same inputs has other bits", None)
-    found = judged(again)
-    return found if found.status.wrong else verdict
-
-
-def _judge_guarded(
-    judged: Callable[[list[Array]], Verdict], guarded: GuardedRuns, results: list[Any], verdict: Verdict
-) -> Verdict:
-    """Judges the results of guarded runs that differ from ``results``, if these are right."""
-    for others in guarded.results:
-        if not verdict.status.wrong and not same_bits(others, results):
-            found = judged(others)
-            verdict = found if found.status.wrong else verdict
-    return verdict
-
-
 @functools.lru_cache(maxsize=256)
 def poisoned_program(
     operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device
 ) -> Any:
-    """Compiles a kernel for :func:`run_poisoned`, once in a process for inputs of these shapes and dtypes."""
+    """Compiles a kernel for ``run_poisoned``, once in a process for inputs of these shapes and dtypes."""
     return compile_poisoned(operator.build(backend, inputs), operator.outputs(*inputs), inputs)
+
+
+def missing_custom_call(program: str, backend: Backend, platform: str, expected: int | AtLeast = 1) -> str | None:
+    """Returns why a compiled program is no evidence for a backend, or None if it is.
+
+    The program of a kernel backend must call the backend's target exactly ``expected`` times, and no other target of
+    ours. The program of the reference must call none.
+
+    Args:
+        program: Text of the compiled program.
+        backend: The backend under test.
+        platform: ``cpu`` or ``cuda``.
+        expected: Custom calls that the program must contain. If only the least number is known, calls of all targets
+            of ours count: an operator may run several languages on one platform.
+    """
+    calls = {other.custom_call(where) for other in Backend for where in other.platforms}
+    if isinstance(expected, AtLeast):
+        total = sum(program.count(f'custom_call_target="{target}"') for target in calls if target)
+        if total < expected.calls:
+            return f"the compiled program contains {total} calls of kernels, expected {expected}"
+        return None
+    own = backend.custom_call(platform)
+    for target in sorted(call for call in calls if call):
+        found, wanted = program.count(f'custom_call_target="{target}"'), expected if target == own else 0
+        if found != wanted:
+            return f"the compiled program contains {found} calls of {target}, expected {wanted}"
+    return None
+
+
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """The latest results of a function of an operator and its inputs, by the digest of the inputs.
+
+    Args:
+        compute: The function. JAX's switch for 64 bits may change its results.
+        most: How many results are kept.
+    """
+
+    def __init__(self, compute: Callable[[Operator, Inputs], T], most: int):
+        self._compute, self._most = compute, most
+        self._known: OrderedDict[Hashable, T] = OrderedDict()
+
+    def __call__(self, operator: Operator, inputs: Inputs) -> T:
+        """Returns the result, which is computed only if it is not known."""
+        key = operator, fingerprint(inputs), jax.dtypes.canonicalize_dtype("float64").name
+        if key not in self._known:
+            self._known[key] = self._compute(operator, inputs)
+        self._known.move_to_end(key)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return self._known[key]
+
+
+truth: Remembered[Truth] = Remembered(lambda operator, inputs: operator.truth(*inputs), most=4)
+"""The truth of an operator for inputs. All backends and checks have the same; for large inputs it takes seconds."""
 
 
 def _reference_share(operator: Operator, inputs: Inputs) -> float | None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
+import numpy as np
+import pytest
 
 from reports import Accuracy, Status
 from suites.backends.kernel import AtLeast
 from suites.cells.case import Case
-from suites.checks.judging.custom_calls import missing_custom_call
+from suites.checks.judging.cell_verdict import judge_results, missing_custom_call
+from suites.checks.judging.reasons import described, status_of
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Array, Inputs, fingerprint
 from suites.numerics.verdict import Verdict
 
 
@@ -27,11 +33,12 @@ class Evidence:
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.
-        count: How many results it has judged or seen. A check that ends with none has checked nothing.
+        note: What a reader of the record should know although the check passed; None if nothing.
     """
 
     def __init__(self) -> None:
         self.accuracy: Accuracy | None = None
+        self.note: str | None = None
         self._count = 0
         self._judged = 0
         self._unchecked: CheckFailed | None = None
@@ -53,6 +60,7 @@ class Evidence:
         self._count += 1
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
             self.accuracy = verdict.accuracy
+        self.note = self.note or verdict.note
         if verdict.status is not Status.PASSED:
             failed = CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
             if verdict.status is not Status.UNCHECKED or whole:
@@ -60,9 +68,40 @@ class Evidence:
             self._unchecked = self._unchecked or failed
         self._judged += verdict.judged
 
-    def seen(self, times: int = 1) -> None:
-        """Counts results that the check has compared by itself, such as an exception that had to be raised."""
-        self._count += times
+    def require_elements(
+        self, operator: Operator, elements: Sequence[Inputs], results: Sequence[Any], each: str = "element"
+    ) -> None:
+        """Requires right results of each element of a batch, along the first axis of all results."""
+        leaves = [np.asarray(leaf) for leaf in results]
+        for index, inputs in enumerate(elements):
+            self.require(judge_results(operator, inputs, [leaf[index] for leaf in leaves]), f"{each} {index}")
+
+    def require_unchanged(self, before: str, arrays: Sequence[Array]) -> None:
+        """Requires that inputs have the digest that they had before a call."""
+        if fingerprint(arrays) != before:
+            self.fail(Status.INPUT_MUTATED, "an input has other bits after the call than before")
+
+    def require_calls(self, program: jax.stages.Compiled, case: Case, *, times: int = 1) -> None:
+        """Requires that a compiled program calls the kernel of a case, and no other.
+
+        Args:
+            program: The program.
+            case: The case.
+            times: How often the program calls the operator, which may take several kernels.
+
+        Raises:
+            CheckFailed: It does not; such a program proves nothing about the kernel.
+        """
+        calls = times * case.operator.calls(case.backend)
+        if isinstance(calls, AtLeast):
+            calls = replace(calls, calls=calls.transformed)
+        missing = missing_custom_call(program.as_text() or "", case.backend, case.platform, calls)
+        if missing:
+            self.fail(Status.COMPILE_ERROR, missing)
+
+    def seen(self) -> None:
+        """Counts a result that the check has compared by itself, such as an exception that had to be raised."""
+        self._count += 1
 
     def finish(self) -> None:
         """Requires that a result was judged. The plugin calls it at the end of each check that ended well.
@@ -84,24 +123,21 @@ class Evidence:
         """Raises :class:`CheckFailed` with this status and reason."""
         raise CheckFailed(Verdict(status, reason, None))
 
-    def require_calls(self, program: jax.stages.Compiled, case: Case, *, times: int = 1) -> None:
-        """Requires that a compiled program calls the kernel of a case, and no other.
-
-        Args:
-            program: The program.
-            case: The case.
-            times: How often the program calls the operator, which may take several kernels.
-
-        Raises:
-            CheckFailed: It does not; such a program proves nothing about the kernel.
-        """
-        calls = times * case.operator.calls(case.backend)
-        if isinstance(calls, AtLeast):
-            calls = replace(calls, calls=calls.transformed)
-        missing = missing_custom_call(program.as_text() or "", case.backend, case.platform, calls)
-        if missing:
-            self.fail(Status.COMPILE_ERROR, missing)
-
 
 def _used(accuracy: Accuracy | None) -> float:
     return -1.0 if accuracy is None or accuracy.budget_used is None else float(accuracy.budget_used)
+
+
+def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status, str | None]:
+    """Returns the status and the reason of a test that ended with this exception, or without one."""
+    if excinfo is None:
+        return Status.PASSED, None
+    error = excinfo.value
+    if isinstance(error, CheckFailed):
+        return error.verdict.status, error.verdict.reason
+    if isinstance(error, pytest.skip.Exception):
+        return Status.SKIPPED, str(error)
+    if isinstance(error, pytest.FixtureLookupError):
+        known = "expected case, evidence or a fixture of a conftest.py"
+        return Status.UNCHECKED, f"the check asks for {error.argname!r}, which pytest does not know; {known}"
+    return status_of(error), described(error)

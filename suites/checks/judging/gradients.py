@@ -1,35 +1,38 @@
-"""Computes the true cotangents of an operator's inputs, with error bounds, for the checks of gradients.
+"""Takes derivatives of kernels, derives the true ones from the reference, and judges the one by the other.
 
-Truth is the ``jax.vjp`` of the reference in float64, from inputs and cotangents that are already rounded to the tested
-dtype. A cotangent is a sum of products like any other result, so its error bound is ``gamma_k S`` of
-:mod:`suites.numerics.error_model`. ``k`` is the longest chain of roundings and ``S`` the sum of absolute terms. The
-bound holds for any order of additions, also where threads add to a shared cotangent by atomic operations.
-
-Long sums have the probabilistic bound of :mod:`suites.numerics.partial_sums`. Cotangents of the outputs are random, so
-the order of the terms says nothing of their signs: partial sums are as large as the result or the root of the sum of
-squares. If inputs and cotangents are whole numbers, the derivative of the reference shows which sums are not rounded
-at all (:mod:`suites.numerics.quanta`); these must be exact.
+The derivative of the reference is itself a function of arrays: of the inputs and of cotangents or tangents. So its true
+results and their error bounds are derived by :func:`suites.derived_truth`, as for any function. A kernel may
+compute the same derivative by other formulas, with a rounding here and there that JAX's formulas do not have. So the
+bounds are :data:`SLACK` times as wide, with one more rounding, unless the derivative is exact in every order. A factor
+of 1.001 stays far outside of them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from suites.checks.judging.derived_gradients import derived_cotangents
+from reports import Status
 from suites.declare.differentiation import function_of
-from suites.declare.gradient import Gradient, Pullback
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Array
+from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
-from suites.numerics.error_model import Expected, Truth, bounded
-from suites.numerics.partial_sums import few_values
-from suites.numerics.quanta import quantum
+from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.verdict import Verdict, judge
+
+SLACK = 4
+"""How many times the bound of JAX's formulas a derivative by other formulas may be off."""
+
+CURE = (
+    "the derivative of the reference is required. If another one is meant, such as a surrogate, give the reference a "
+    "jax.custom_vjp; if there is to be none, declare gradient=None"
+)
+"""What an author can do about a derivative that is not the reference's."""
 
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
@@ -43,96 +46,182 @@ def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> l
     ]
 
 
+def random_directions(operator: Operator, inputs: Inputs, seed: int, stream: int = 2) -> list[Array]:
+    """Normally distributed arrays like the inputs that have a derivative, such as tangents."""
+    random = np.random.default_rng([seed, stream])  # another stream than inputs and cotangents
+    moving = [inputs[index] for index in operator.differentiated(inputs)]
+    return [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
+
+
+def real_outputs(operator: Operator, inputs: Inputs) -> list[int]:
+    """The indices of the outputs of real floats; the others have tangents of no type."""
+    return [index for index, out in enumerate(operator.outputs(*inputs)) if np.dtype(out.dtype).kind == "f"]
+
+
+def with_floats(call: Callable[..., Any], operator: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The call as a function of the inputs that have a derivative, and those inputs."""
+    return function_of(call, inputs, operator.differentiated(inputs))
+
+
+def pullback(call: Callable[..., Any], operator: Operator) -> Callable[..., Any]:
+    """A function of inputs and output cotangents that returns the outputs and the input cotangents."""
+
+    def function_of_both(inputs: Sequence[Any], cotangents: Any) -> Any:
+        function, floats = with_floats(call, operator, inputs)
+        outs, vjp = jax.vjp(function, *floats)
+        return outs, vjp(cotangents)
+
+    return function_of_both
+
+
+def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[Any], found: Sequence[Any]) -> Verdict:
+    """Judges the cotangents of the inputs that have a derivative."""
+    return judge_derivative(operator, list(map(np.asarray, found)), true_cotangents(operator, inputs, cotangents))
+
+
+def judge_tangents(operator: Operator, inputs: Inputs, tangents: list[Array], found: list[Array]) -> Verdict:
+    """Judges the tangents of the outputs of real floats."""
+    return judge_derivative(operator, found, true_tangents(operator, inputs, tangents))
+
+
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
-    """The cotangents of the inputs that have one, with error bounds."""
+    """The cotangents of the inputs that have one, with derived error bounds."""
+    indices = tuple(operator.differentiated(inputs))
+    real = tuple(array.dtype.kind == "f" for array in cotangents)
+    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    return _with_slack(derived_truth(_pulled(operator, indices, real, len(inputs)), (*inputs, *given)))
+
+
+def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequence[Array]) -> Truth:
+    """The tangents of the outputs of real floats, with derived error bounds.
+
+    Args:
+        operator: The operator.
+        inputs: Its inputs.
+        tangents: A tangent for each input that has a derivative.
+    """
+    indices = tuple(operator.differentiated(inputs))
+    return _with_slack(derived_truth(_pushed(operator, indices, len(inputs)), (*inputs, *tangents)))
+
+
+def true_second(
+    operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], directions: Sequence[Array]
+) -> Truth:
+    """The second derivatives: the pullback of the pullback, of a cotangent for each cotangent of an input.
+
+    Args:
+        operator: The operator.
+        inputs: Its inputs.
+        cotangents: Cotangents of its outputs.
+        directions: Cotangents of the cotangents of the inputs that have one.
+    """
+    indices = tuple(operator.differentiated(inputs))
+    real = tuple(array.dtype.kind == "f" for array in cotangents)
+    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    twice = _pulled_twice(operator, indices, real, len(inputs))
+    return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
+
+
+def judge_derivative(operator: Operator, found: list[Array], truth: Truth) -> Verdict:
+    """Judges cotangents or tangents.
+
+    Where the true one is infinite or NaN, the derivative is not defined, and any value is accepted.
+    """
     gradient = operator.gradient
-    assert gradient is not None
-    if gradient.terms is None:
-        return derived_cotangents(operator, inputs, cotangents)
-    pullback = _pullback(operator)
-    with jax.enable_x64(True):
-        wide_inputs, wide_cotangents = list(map(_wide, inputs)), list(map(_wide, cotangents))
-        values = pullback(wide_inputs, wide_cotangents)
-        conditions = gradient.condition(pullback, wide_inputs, wide_cotangents)
-        partials = _partial_sums(gradient, pullback, wide_inputs, wide_cotangents, values)
-    expected = []
-    for (index, terms), value, condition, partial in zip(
-        gradient.terms.items(), values, conditions, partials, strict=True
-    ):
-        dtype = inputs[index].dtype
-        # Truth is computed in float64, so it is as uncertain as a float64 result.
-        chain = (terms(*inputs) if callable(terms) else terms) * (2 if dtype == np.float64 else 1)
-        # A float16 result may be subnormal, with an absolute error of u tiny for each rounding.
-        expected.append(bounded(value, dtype, condition=condition, terms=chain, flushed=chain + 1, partial=partial))
-    if _whole(inputs, cotangents):
-        expected = _exact_where_derived(operator, inputs, cotangents, expected)
-    return Truth(tuple(expected))
-
-
-def _partial_sums(
-    gradient: Gradient, pullback: Pullback, inputs: list[Array], cotangents: list[Array], values: list[Array]
-) -> list[Any]:
-    """``T`` of the cotangents: ``s**2 + Q``, with ``4 Q`` for terms that have a factor of two as in ``2 x g``."""
-    if gradient.squares is None or any(few_values(each.reshape(-1)) for each in cotangents if each.dtype.kind == "f"):
-        return [None] * len(values)
-    with np.errstate(all="ignore"):
-        squares = gradient.squares(pullback, inputs, cotangents)
-        return [np.sqrt(np.square(value) + 4 * each) for value, each in zip(values, squares, strict=True)]
-
-
-def _whole(inputs: Sequence[Array], cotangents: Sequence[Array]) -> bool:
-    """Whether all floats are multiples of 1/256, so that sums of their products may be exact."""
-    return bool(quantum(*(each for each in (*inputs, *cotangents) if each.dtype.kind == "f")) >= 2.0**-8)
-
-
-def _exact_where_derived(
-    operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], expected: list[Expected]
-) -> list[Expected]:
-    assert operator.gradient is not None
-    indices, count = list(operator.gradient.terms or ()), len(inputs)
-    real = [each for each in cotangents if each.dtype.kind == "f"]
-
-    def derivative(*arrays: jax.Array) -> list[jax.Array]:
-        floats = iter(arrays[count:])
-        given = [next(floats) if each.dtype.kind == "f" else each for each in cotangents]
-
-        def function(*some: jax.Array) -> list[jax.Array]:
-            arguments = list(arrays[:count])
-            for index, each in zip(indices, some, strict=True):
-                arguments[index] = each
-            return list(operator.reference(*arguments))
-
-        _, vjp = jax.vjp(function, *(arrays[index] for index in indices))
-        return list(vjp(given))
-
-    derived = derived_truth(derivative, (*inputs, *real)).outputs
-    return [
-        mine
-        if theirs.margin is None or mine.margin is None
-        else replace(mine, margin=np.where(theirs.margin == 0, 0, mine.margin))
-        for mine, theirs in zip(expected, derived, strict=True)
+    if gradient is None:
+        return judge(found, truth)
+    defined = [np.isfinite(expected.value) for expected in truth.outputs]
+    if any(each.size for each in defined) and not any(each.any() for each in defined):
+        return Verdict(
+            Status.UNCHECKED,
+            "the derivative of the reference is infinite or NaN everywhere at these inputs. Declare sample= with "
+            "inputs where it is defined",
+            None,
+        )
+    same_types = [(each.shape, each.dtype) for each in found] == [
+        (expected.value.shape, expected.dtype) for expected in truth.outputs
     ]
+    if same_types:
+        found = [
+            np.where(known, own, expected.value.astype(own.dtype))
+            for known, own, expected in zip(defined, found, truth.outputs, strict=True)
+        ]
+    verdict = judge(found, truth)
+    return replace(verdict, reason=f"{verdict.reason}; {CURE}") if verdict.status is Status.WRONG_VALUE else verdict
+
+
+def _with_slack(truth: Truth) -> Truth:
+    def wider(expected: Expected) -> Expected:
+        if expected.margin is None:
+            return expected
+        rounding = float(finfo(expected.dtype).eps) / 2 * np.nan_to_num(np.abs(expected.value), posinf=0)
+        # What no order of sums and products rounds must be exact.
+        wide = SLACK * (expected.margin + rounding)
+        return replace(expected, margin=np.where(np.asarray(expected.margin) == 0, 0, wide))
+
+    return Truth(tuple(map(wider, truth.outputs)))
 
 
 def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """The values of :func:`true_cotangents` alone, in float64."""
+    real = tuple(array.dtype.kind == "f" for array in cotangents)
+    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
     with jax.enable_x64(True):
-        return _pullback(operator)(list(map(_wide, inputs)), list(map(_wide, cotangents)))
+        compiled = _compiled(operator, tuple(operator.differentiated(inputs)), real, len(inputs))
+        return list(map(np.asarray, compiled(*map(_wide, (*inputs, *given)))))
 
 
 @functools.lru_cache(maxsize=64)
-def _pullback(operator: Operator) -> Pullback:
+def _compiled(operator: Operator, *more: Any) -> Callable[..., list[jax.Array]]:
     """The pullback of the reference, compiled: operation by operation it would take a second."""
-    assert operator.gradient is not None
-
-    @jax.jit
-    def compiled(inputs: list[Any], cotangents: list[Any]) -> list[jax.Array]:
-        function, floats = function_of(operator.reference, inputs, operator.differentiated(inputs))
-        _, vjp = jax.vjp(function, *floats)
-        return list(vjp(cotangents))
-
-    return lambda inputs, cotangents: list(map(np.asarray, compiled(list(inputs), list(cotangents))))
+    return jax.jit(_pulled(operator, *more))
 
 
 def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+@functools.lru_cache(maxsize=64)
+def _pulled(
+    operator: Operator, indices: tuple[int, ...], real: tuple[bool, ...], count: int
+) -> Callable[..., list[jax.Array]]:
+    """The pullback of the reference as a function of the inputs and the cotangents of outputs of floats."""
+
+    def pulled(*arrays: Any) -> list[jax.Array]:
+        inputs, given = arrays[:count], iter(arrays[count:])
+        function, floats = function_of(operator.reference, inputs, indices)
+        outs, vjp = jax.vjp(function, *floats)
+        cotangents = [
+            next(given).astype(out.dtype) if is_real else np.zeros(out.shape, jax.dtypes.float0)
+            for is_real, out in zip(real, outs, strict=True)
+        ]
+        return list(vjp(cotangents))
+
+    return pulled
+
+
+@functools.lru_cache(maxsize=64)
+def _pushed(operator: Operator, indices: tuple[int, ...], count: int) -> Callable[..., list[jax.Array]]:
+    """The pushforward of the reference as a function of the inputs and the tangents of inputs with a derivative."""
+
+    def pushed(*arrays: Any) -> list[jax.Array]:
+        function, floats = function_of(operator.reference, arrays[:count], indices)
+        outs, tangents = jax.jvp(function, floats, list(arrays[count:]))
+        return [each for each, out in zip(tangents, outs, strict=True) if np.dtype(out.dtype).kind == "f"]
+
+    return pushed
+
+
+@functools.lru_cache(maxsize=64)
+def _pulled_twice(
+    operator: Operator, indices: tuple[int, ...], real: tuple[bool, ...], count: int
+) -> Callable[..., list[jax.Array]]:
+    """The pullback of :func:`_pulled` as a function of inputs, cotangents and directions."""
+    once, first = _pulled(operator, indices, real, count), count + sum(real)
+
+    def pulled(*arrays: Any) -> list[jax.Array]:
+        function, floats = function_of(lambda *inputs: once(*inputs, *arrays[count:first]), arrays[:count], indices)
+        _, vjp = jax.vjp(function, *floats)
+        return list(vjp(list(arrays[first:])))
+
+    return pulled

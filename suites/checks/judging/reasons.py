@@ -1,21 +1,28 @@
-"""Writes the reason of a failure: the exception, and the inputs that reproduce it."""
+"""Says in words why a cell failed, on which inputs, and who is to blame: the kernel, its author, or the check."""
 
 from __future__ import annotations
 
 import re
+import sysconfig
+import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from reports import Status
-from suites.checks.judging.blame import place_outside_of_kernels
+from suites.declare import input_answers, result_answers
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Inputs
+from suites.numerics import arrays
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.derived.formula import formula
 from suites.numerics.verdict import Verdict
 
-Array = np.ndarray[Any, Any]
+DOUBTFUL = 1e3
+"""The share of the error budget below which a reason says how the bound may be changed."""
 
 SHOWN_ELEMENTS = 8
 """Inputs of at most so many elements are shown whole."""
@@ -44,7 +51,23 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     named = zip(input_names(operator.reference, len(inputs)), inputs, strict=True)
     shown = [_shown(*one, place) for one in named]
     separator = "; " if all(" = " in each for each in shown) else ", "
-    return replace(verdict, reason=f"{verdict.reason}; inputs: {separator.join(shown)}")
+    return replace(
+        verdict, reason=f"{verdict.reason}{_allowed(verdict, operator, inputs)}; inputs: {separator.join(shown)}"
+    )
+
+
+def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
+    """Says where a bound comes from that a result leaves by little, and what cures it."""
+    used = verdict.accuracy.budget_used if verdict.accuracy else None
+    if verdict.status is not Status.WRONG_VALUE or used is None or not used < DOUBTFUL or not operator.derives_truth:
+        return ""
+    if operator.tolerance is not None:
+        return f"; allowed by tolerance={operator.tolerance:g}"
+    computed = formula(operator.reference, inputs, input_names(operator.reference, len(inputs)))
+    return (
+        f"; the bound holds for every order of sums and products in the reference, {computed}. If the kernel is right, "
+        "declare tolerance=, or write the reference by the kernel's formula"
+    )
 
 
 def _shown(name: str, array: Array, place: tuple[int, ...] | None) -> str:
@@ -73,3 +96,56 @@ def _equal(flat: Array, value: Any) -> Array:
 def _text(value: Any) -> str:
     """A number, or a list of numbers, as Python code."""
     return re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value))
+
+
+_NUMERICS = Path(arrays.__file__).parent
+_SUITES = _NUMERICS.parent
+_CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "sessions"))
+_KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.parent / "bridge")
+_LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
+_ANSWERS = tuple(Path(str(module.__file__)) for module in (input_answers, result_answers))
+
+_MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
+"""Words in an error of XLA that says that memory is missing; it has both where CUDA's driver refuses to load code."""
+
+
+def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) -> Status:
+    """Returns how a cell ends that raised an exception.
+
+    Args:
+        error: The exception.
+        of_kernel: The status if the kernel is to blame.
+
+    Returns:
+        OOM if memory was missing. UNCHECKED if the author's samples, reference or truth raised it, or the check: that
+        says nothing of the kernel. Else ``of_kernel``.
+    """
+    if isinstance(error, MemoryError) or (
+        isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _MEMORY_SIGNS)
+    ):
+        return Status.OOM
+    return of_kernel if place_outside_of_kernels(error) is None else Status.UNCHECKED
+
+
+def place_outside_of_kernels(error: BaseException) -> str | None:
+    """File and line of the samples, the reference, the truth or the check, if one of them raised it; else None.
+
+    The innermost frame that is not a library's decides between a check and a kernel. What XLA raises when it runs a
+    program comes from the kernel, although a check started the program.
+    """
+    frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    for path, line in reversed(frames):
+        if _NUMERICS in path.parents or path in _ANSWERS:
+            return f"{path.name}:{line}"
+    if isinstance(error, jax.errors.JaxRuntimeError | AssertionError):
+        return None
+    for path, line in reversed(frames):
+        if any(folder in path.parents for folder in _CHECKS):
+            return f"the check itself, at {path.name}:{line}: please report it"
+        if any(folder in path.parents for folder in _KERNELS) or not _is_library(path):
+            return None
+    return None
+
+
+def _is_library(path: Path) -> bool:
+    return any(name in path.parts for name in _LIBRARIES) or path.is_relative_to(sysconfig.get_path("stdlib"))

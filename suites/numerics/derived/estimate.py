@@ -1,14 +1,29 @@
 """Holds a true value with a bound on the error of any reasonable kernel, for :mod:`suites.numerics.derived.reference`.
 
-This is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.3). Each
-operation takes estimates of its operands and computes the true value in a wide type. Its error has two parts: the
-effect of the operands' errors, and the rounding of the operation itself. The first is bounded with the largest slope
-within the operands' bounds.
+The bound must hold for every order of sums and products, because a bound belongs to a function and not to one way to
+compute it. An estimate therefore has two errors:
+
+- ``own``, by running error analysis in the order of the reference (Higham, Accuracy and Stability of Numerical
+  Algorithms, 2nd ed., section 3.3): the effect of the operands' errors, with the largest slope within their bounds, and
+  the rounding of the operation itself.
+- what another order adds. Let ``S`` be the result of the same additions and multiplications with absolute values, and n
+  their number. In any other order a term passes through at most n of them. Each partial result is at most ``S`` large,
+  and the last one is the result itself, so that the others add ``(n - 1) u S`` (Higham, section 4.2), or
+  ``4 sqrt(n - 1) u S`` by chance. Where no order rounds anything (:mod:`suites.numerics.quanta`), there is no error.
+
+``S`` belongs to additions, subtractions, multiplications and divisions by a number. Any other function ends it: no
+kernel moves terms through an exponential. A product ``x y`` has ``S = S_x |y| + |x| S_y - |x y|``. That allows for
+``a x + b x`` in place of ``(a + b) x``, but not for ``mean(x**2) - mean(x)**2`` in place of ``mean((x - mean(x))**2)``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import functools
+import itertools
+import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +32,8 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.error_model import WIDE, finfo, significand_bits
+from suites.numerics.error_model import DEVIATIONS, WIDE, finfo, significand_bits
+from suites.numerics.quanta import elementwise, nothing_rounded
 
 
 class Underivable(Exception):
@@ -30,22 +46,105 @@ class Estimate:
 
     Attributes:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
-        error: Bound of the absolute error, in the shape of ``value``; None if every kernel has exactly this value. An
-            infinite bound says that nothing is known. A value may then be infinite or NaN as well. The error of a
-            complex number is its distance in the complex plane.
+        own: Bound of the absolute error in the order of the reference, in the shape of ``value``; None if every kernel
+            has exactly this value. An infinite bound says that nothing is known. A value may then be infinite or NaN as
+            well. The error of a complex number is its distance in the complex plane. It does not know ``exact``.
         dtype: The dtype of this result in a kernel.
+        size: ``S``; None if it is the magnitude of ``value``. It is infinite where a kernel may overflow on the way.
+        quanta: Powers of two that divide all terms; None for the quanta of ``value``.
+        steps: The additions and multiplications that lead here since the last other function, as bits of an integer:
+            one that leads here in two ways counts once.
+        exact: True where no order rounds anything; None if that is where ``own`` is zero.
+        reach: The smallest and the largest magnitude that a partial product may have; None if it has no product, or
+            only moderate ones.
     """
 
     value: Array
-    error: Array | None
+    own: Array | None
     dtype: np.dtype[Any]
+    size: Array | None = None
+    quanta: Any = None
+    steps: int = 0
+    exact: Any = None
+    reach: tuple[Array, Array] | None = None
+
+    @functools.cached_property
+    def error(self) -> Array | None:
+        """Bound of the absolute error in any order; None if every kernel has exactly this value."""
+        loose = self.loose
+        if loose is None or self.exact is None or not np.any(self.is_exact):
+            return loose
+        return None if np.all(self.is_exact) else np.where(self.is_exact, 0, loose)
+
+    @functools.cached_property
+    def loose(self) -> Array | None:
+        """Bound of the absolute error in any order, also of kernels that first multiply all terms by some number."""
+        others = self.steps.bit_count() - 1
+        if others < 1 or not self.is_float:
+            return self.own
+        info = finfo(self.dtype)
+        with np.errstate(all="ignore"):
+            sizes = self.sizes
+            step = np.maximum(unit(self.dtype) * np.minimum(sizes, float(info.max)), float(info.tiny))
+            nothing = ~np.isfinite(self.value) | (sizes == 0)
+            added = np.where(nothing, 0, min(others, DEVIATIONS * math.sqrt(others)) * step)
+            return np.asarray(added if self.own is None else self.own + added)
 
     @property
     def errors(self) -> Array:
         """The error as an array; read-only zeros if it is None."""
-        if self.error is not None:
-            return self.error
+        return self._zeros() if self.error is None else self.error
+
+    @property
+    def owns(self) -> Array:
+        """The error in the order of the reference as an array; read-only zeros if it is None."""
+        return self._zeros() if self.own is None else self.own
+
+    def _zeros(self) -> Array:
         return np.broadcast_to(np.zeros((), self.value.real.dtype if self.is_float else np.float64), self.value.shape)
+
+    @property
+    def sizes(self) -> Array:
+        """``S`` as an array."""
+        return np.asarray(np.abs(self.value)) if self.size is None else self.size
+
+    @functools.cached_property
+    def terms_quanta(self) -> Any:
+        """The quanta as an array, or zero if every element has been rounded."""
+        if not np.any(self.is_exact):
+            return 0.0
+        return elementwise(self.value) if self.quanta is None else self.quanta
+
+    @property
+    def is_exact(self) -> Any:
+        """True where no order rounds anything."""
+        if self.exact is not None:
+            return self.exact
+        return True if self.own is None else self.own == 0
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether the product of a few such numbers may overflow or underflow in some order."""
+        info, size = finfo(self.dtype), np.abs(self.value)
+        return bool(np.any((size > float(info.max) ** 0.125) | (size < float(info.tiny) ** 0.125) & (size > 0)))
+
+    @property
+    def factors(self) -> tuple[Array, Array]:
+        """The reach of a product of this number alone, at most 1 and at least 1; or the known one."""
+        size = np.abs(self.value)
+        return self.reach or (np.where(size > 0, np.minimum(size, 1), 1), np.maximum(size, 1))
+
+    @property
+    def overflows(self) -> Array | None:
+        """True where an intermediate result or this one may overflow in a kernel; None if nowhere."""
+        if not self.is_float or not self.value.size:
+            return None
+        with np.errstate(all="ignore"):
+            found = np.abs(self.value) > float(finfo(self.dtype).max)
+            if self.size is not None:
+                found = found | np.isinf(self.size)
+            found = found & np.isfinite(self.value)
+        return found if found.any() else None
 
     @property
     def is_float(self) -> bool:
@@ -57,14 +156,54 @@ class Estimate:
         """Whether its dtype is complex."""
         return self.dtype.kind == "c"
 
-    @property
-    def exact(self) -> Any:
-        """True where every kernel has exactly this value."""
-        return True if self.error is None else self.error == 0
-
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
         """The estimate after ``move``, a function that only moves the elements of an array."""
-        return Estimate(np.asarray(move(self.value)), None if self.error is None else move(self.error), self.dtype)
+
+        def each(array: Any) -> Any:
+            return array if array is None or isinstance(array, bool | float) else move(array)
+
+        value = np.asarray(move(self.value))
+        # It takes long to find them, so before a broadcast.
+        quanta = self.terms_quanta if value.size > self.value.size and self.is_float else self.quanta
+        return Estimate(
+            value,
+            None if self.own is None else move(self.own),
+            self.dtype,
+            None if self.size is None else move(self.size),
+            each(quanta),
+            self.steps,
+            each(self.is_exact) if self.steps else None,
+            None if self.reach is None else (move(self.reach[0]), move(self.reach[1])),
+        )
+
+    def ended(self) -> Estimate:
+        """The estimate with the error of all orders as its own, as the operand of a function that ends ``S``."""
+        overflows = self.overflows
+        size = None if overflows is None else np.where(overflows, np.inf, np.abs(self.value))
+        return Estimate(self.value, self.error, self.dtype, size)
+
+
+_numbers: contextvars.ContextVar[Iterator[int]] = contextvars.ContextVar("_numbers")
+
+
+@contextlib.contextmanager
+def numbered_steps() -> Iterator[None]:
+    """Numbers the steps of one reference from zero, so that few bits hold them."""
+    token = _numbers.set(itertools.count())
+    try:
+        yield
+    finally:
+        _numbers.reset(token)
+
+
+def steps_of(operands: list[Estimate], new: int = 1) -> int:
+    """The steps that lead to an operation on these operands, and ``new`` ones of its own."""
+    steps = 0
+    for operand in operands:
+        steps |= operand.steps
+    for _ in range(new):
+        steps |= 1 << next(_numbers.get())
+    return steps
 
 
 def of_input(array: Array) -> Estimate:
@@ -114,7 +253,7 @@ def unit(dtype: np.dtype[Any]) -> float:
 
 
 def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
-    """:func:`suites.numerics.error_model.gamma` with :func:`unit`, of a number or an array of numbers of roundings."""
+    """``gamma_k`` of :mod:`suites.numerics.error_model`, for a number or an array of numbers of roundings."""
     ku = np.asarray(roundings) * unit(dtype)
     return np.where(ku < 1, ku / np.maximum(1 - ku, unit(dtype)), np.inf)
 
@@ -171,9 +310,75 @@ def unknown(*operands: Estimate) -> Any:
     """True where nothing is known of one of the operands, which are broadcast together."""
     where: Any = False
     for operand in operands:
-        if operand.error is not None:
-            where = where | np.isinf(operand.error)
+        if operand.own is not None:
+            where = where | np.isinf(operand.own)
     return where
+
+
+def in_any_order(
+    found: Estimate,
+    operands: list[Estimate],
+    size: Any,
+    quanta: Any,
+    new: int = 1,
+    *,
+    once: Any = False,
+    most: Any = None,
+    exact: Any = None,
+    reach: Any = None,
+) -> Estimate:
+    """The estimate of an addition, a multiplication, or another operation that does not end ``S``.
+
+    Args:
+        found: The estimate in the order of the reference.
+        operands: What the operation takes.
+        size: ``S`` of the result; None if it is the magnitude of the value.
+        quanta: The quanta of the result.
+        new: For how many steps the operation counts.
+        once: True where a single such operation on exact operands is exact if its result fits the dtype.
+        most: The largest magnitude of what is added up on the way; None if that is ``size``.
+        exact: For a sum of several terms, which has partial results itself: where all of its terms are exact.
+        reach: As in :class:`Estimate`, of a product.
+    """
+    dtype, value, own = found.dtype, found.value, found.own
+    if dtype.name not in WIDE:
+        return found
+    largest, steps, overflows = float(finfo(dtype).max), steps_of(operands, new), np.zeros((), bool)
+    several = exact is not None
+    if size is not None and (several or steps.bit_count() > 1):
+        overflows = (size > largest) & (np.abs(value) <= largest)
+    if reach is not None and any(operand.reach is not None for operand in operands):
+        overflows = overflows | (reach[1] > largest) & np.isfinite(value)
+        # A partial product may be flushed to zero, and its term with it: at most all of them, or tiny times the others.
+        tiny, terms = float(finfo(dtype).tiny), np.abs(value) if size is None else size
+        lost = np.where((reach[0] < tiny) & np.isfinite(value), np.fmin(terms, tiny * reach[1]), 0)
+        own = np.asarray(lost + found.owns) if np.any(lost > 0) else own
+    for operand in operands:
+        some = operand.overflows
+        if some is not None:
+            overflows = overflows | (some.any() if several or some.ndim not in (0, value.ndim) else some)
+    if size is not None:
+        overflows = overflows | np.isnan(size)
+    if np.any(overflows):
+        size = np.where(overflows & np.isfinite(value), np.inf, np.abs(value) if size is None else size)
+    # Zero times infinity is a multiple of nothing.
+    quanta = np.where(np.isnan(quanta), 0, quanta)
+    if exact is None:
+        exact = functools.reduce(operator.and_, (operand.is_exact for operand in operands))
+    terms = most if most is not None else np.abs(value) if size is None else size
+    whole = nothing_rounded(terms, quanta, significand_bits(dtype), float(finfo(dtype).tiny))
+    if steps.bit_count() == new:
+        whole = whole | once & fits(value, dtype)
+
+    def shaped(array: Any) -> Any:
+        return array if array is None or isinstance(array, bool | float) else np.broadcast_to(array, value.shape)
+
+    return Estimate(value, own, dtype, shaped(size), shaped(quanta), steps, shaped(exact & whole), reach)
+
+
+def fits(value: Any, dtype: np.dtype[Any]) -> Any:
+    """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
+    return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
 
 
 @contextlib.contextmanager

@@ -40,20 +40,22 @@ class Function:
             ``|f(v + d) - f(v)|`` for all ``|d| <= b``. It is infinite where b reaches a pole of the function.
         ulps: The error of the function itself, in units of u; a function of the argument if it depends on that.
         poles: Whether an infinite change means that nothing is known. Otherwise it means an overflow.
+        scales: Whether a kernel may divide the argument by a number first, and multiply the result afterwards.
     """
 
     value: Callable[[Any], Any]
     change: Callable[[Any, Any, Any], Any]
     ulps: float | Callable[[Any], Any]
     poles: bool = False
+    scales: bool = False
 
     def __call__(self, operand: Estimate, dtype: np.dtype[Any]) -> Estimate:
         """The estimate of the result."""
         value = np.asarray(self.value(operand.value))
         ulps = self.ulps(operand.value) if callable(self.ulps) else self.ulps
-        if operand.error is None:
+        bound = operand.loose if self.scales else operand.error
+        if bound is None:
             return rounded(value, np.zeros((), value.real.dtype), dtype, ulps)
-        bound = operand.error
         # At a pole the slope is infinite, but an exact argument does not change.
         change = np.where(bound > 0, self.change(operand.value, bound, value), 0)
         lost = unknown(operand)
@@ -119,8 +121,10 @@ FUNCTIONS: dict[str, Function] = {
     # XLA's log1p of float64 was found to be off by 240 units of u, and its atanh by 146.
     "log1p": Function(np.log1p, lambda v, b, f: b / nearest(1 + v, b), 4, poles=True),
     "atanh": Function(np.arctanh, lambda v, b, f: b / _hypotenuse_leg(v, b) ** 2, 6, poles=True),
-    "sqrt": Function(np.sqrt, _sqrt_change, ROOT, poles=True),
-    "rsqrt": Function(lambda v: 1 / np.sqrt(v), lambda v, b, f: b / 2 * nearest(v, b) ** -1.5, 4, poles=True),
+    "sqrt": Function(np.sqrt, _sqrt_change, ROOT, poles=True, scales=True),
+    "rsqrt": Function(
+        lambda v: 1 / np.sqrt(v), lambda v, b, f: b / 2 * nearest(v, b) ** -1.5, 4, poles=True, scales=True
+    ),
     "cbrt": Function(np.cbrt, lambda v, b, f: np.minimum(b / (3 * np.cbrt(nearest(v, b)) ** 2), 1.6 * np.cbrt(b)), 6),
     "sin": Function(np.sin, lambda v, b, f: np.minimum(np.abs(np.cos(v)) * b + b * b / 2, 2), 4),
     "cos": Function(np.cos, lambda v, b, f: np.minimum(np.abs(np.sin(v)) * b + b * b / 2, 2), 4),

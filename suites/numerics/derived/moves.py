@@ -6,6 +6,8 @@ positions, and the result says which element goes where. So JAX need not support
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +15,9 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, selected
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, in_double, selected
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
-from suites.numerics.error_model import significand_bits
-from suites.numerics.partial_sums import partial_sums_at
-from suites.numerics.quanta import quantum
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
@@ -49,11 +48,21 @@ def _keep(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _taken(sources: Operands, positions: Array) -> Estimate:
     """The elements at these positions of the sources, which are laid one after the other."""
-    value = np.concatenate([source.value.reshape(-1) for source in sources])[positions]
-    if all(source.error is None for source in sources):
-        return Estimate(value, None, sources[0].dtype)
-    errors = np.concatenate([source.errors.reshape(-1) for source in sources])
-    return Estimate(value, errors[positions], sources[0].dtype)
+
+    def taken(arrays: list[Any]) -> Array:
+        shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]
+        return np.concatenate([array.reshape(-1) for array in shaped])[positions]
+
+    exact, steps = all(source.own is None for source in sources), any(source.steps for source in sources)
+    return Estimate(
+        taken([source.value for source in sources]),
+        None if exact else taken([source.owns for source in sources]),
+        sources[0].dtype,
+        None if all(source.size is None for source in sources) else taken([source.sizes for source in sources]),
+        taken([source.terms_quanta for source in sources]) if steps else None,
+        functools.reduce(operator.or_, (source.steps for source in sources), 0),
+        taken([source.is_exact for source in sources]) if steps else None,
+    )
 
 
 def _positions(sources: Operands) -> list[Array]:
@@ -175,39 +184,18 @@ def _scatter_add(sign: int) -> Rule:
             return total.reshape(source.value.shape)
 
         value = added(source.value, sign * updates.value)
-        sizes = added(np.abs(source.value), np.abs(updates.value))
-        exact = source.error is None and updates.error is None
-        errors = np.zeros(()) if exact else added(source.errors, updates.errors)
+        sizes = added(source.sizes, updates.sizes)
+        without = source.error is None and updates.error is None
+        errors = np.zeros(()) if without else added(source.owns, updates.owns)
         roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
         # The first addition to a zero is a copy.
-        roundings = np.maximum(roundings - ((source.value == 0) & (source.errors == 0)), 0)
+        roundings = np.maximum(roundings - ((source.value == 0) & (source.owns == 0)), 0)
         if not source.is_float:
             return [summed(value, sizes, errors, roundings, outs[0].dtype)]
-        terms = np.concatenate([source.value.reshape(-1), sign * updates.value.reshape(-1)[kept]])
-        places = np.concatenate([np.arange(source.value.size), targets])
-        partial = partial_sums_at(terms, places, source.value.size, significand_bits(outs[0].dtype))
-        partial = partial.reshape(source.value.shape)
-        return [summed(value, sizes, errors, roundings, outs[0].dtype, partial=partial, quanta=quantum(terms))]
-
-    return apply
-
-
-def _scatter_extreme(function: Any) -> Rule:
-    """The rule of a maximum or minimum: its error is at most the largest error of its elements."""
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        source, _, updates = operands
-        targets, kept = _targets(operands, params)
-
-        def taken(over: Any, start: Array, terms: Array) -> Array:
-            total = np.array(start).reshape(-1)
-            over.at(total, targets[kept], terms.reshape(-1)[kept])
-            return np.asarray(total.reshape(source.value.shape))
-
-        error = None
-        if source.error is not None or updates.error is not None:
-            error = taken(np.maximum, source.errors, updates.errors)
-        return [selected(taken(function, source.value, updates.value), error, outs[0].dtype)]
+        quanta = min(float(np.min(each.terms_quanta, initial=np.inf)) for each in (source, updates))
+        exact = bool(np.all(source.is_exact) and np.all(updates.is_exact))
+        found = summed(value, sizes, errors, roundings, outs[0].dtype)
+        return [in_any_order(found, [source, updates], sizes, quanta, exact=exact)]
 
     return apply
 
@@ -227,8 +215,6 @@ RULES: dict[str, Rule] = {
     "scatter": _scatter,
     "scatter-add": _scatter_add(1),
     "scatter-sub": _scatter_add(-1),
-    "scatter-max": _scatter_extreme(np.maximum),
-    "scatter-min": _scatter_extreme(np.minimum),
 }
 """The rule of each primitive, by its name."""
 

@@ -2,18 +2,19 @@
 
 The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
 (:mod:`suites.numerics.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
-computes the same operations in the tested dtypes. Sums are bounded for any order of their terms. A kernel that computes
-something other than the reference, such as a sum of squares less the square of the mean, may need its own truth.
+computes the same function in the tested dtypes. The bound holds for every order of sums and products.
 
-Loops of unknown length and primitives without a rule have no derived bound. They get the tolerance that
-:func:`suites.derived_truth` documents.
+Loops of unknown length, primitives without a rule and arrays of very many elements have no derived bound. They get the
+tolerance that :func:`suites.derived_truth` documents.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -23,12 +24,26 @@ from jax.extend import core
 
 from suites.numerics.arrays import Array
 from suites.numerics.derived import moves, rules, sums
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_double, of_constant, of_input
+from suites.numerics.derived.estimate import (
+    Estimate,
+    Underivable,
+    by_jax,
+    in_double,
+    numbered_steps,
+    of_constant,
+    of_input,
+)
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
+
+MOST_ELEMENTS = 1 << 28
+"""Elements of all results in the reference up to which they are followed: it takes a minute and a few GiB."""
+
+GROWTH = 1024
+"""How many times the largest value that a loop has carried so far the sum of absolute values may be."""
 
 TOLERANCE = {"float16": 32, "bfloat16": 32, **dict.fromkeys(("float32", "float64", "complex64", "complex128"), 1024)}
 """Default tolerances, in units of u: 1.6e-2 for float16, 1.2e-1 for bfloat16, 6.1e-5 for float32, 1.1e-13 for float64.
@@ -43,11 +58,15 @@ def derived_truth(
 ) -> Truth:
     """True results of a reference, with the error that any reasonable kernel may have.
 
-    If the operands of an operation ``f`` have the errors ``b_i``, its result has the error
-    ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.numerics.derived.functions`. A sum of k terms has the
-    error ``sum b_i + gamma_(k-1) sum |x_i|``, or less by :mod:`suites.numerics.partial_sums`. It has none if it adds
-    whole numbers that fit (:mod:`suites.numerics.quanta`). Integers and booleans are exact. Where one depends on a
-    rounded number that is within its error of a threshold, both answers are accepted. Where nothing is known of an
+    The error of an element has three parts. If the operands of an operation ``f`` have the errors ``b_i``, its result
+    has the error ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.numerics.derived.functions`. The n
+    additions and multiplications of an expression add ``(n - 1) u S``, because a kernel may make them in another order;
+    ``S`` is the expression with absolute values. A sum of k terms has the error of
+    :mod:`suites.numerics.error_model`. There is no error where no order rounds anything
+    (:mod:`suites.numerics.quanta`).
+
+    Integers and booleans are exact. Where one depends on a rounded number that is within its error of a threshold, both
+    answers are accepted. Where some order overflows, infinity and NaN are accepted too. Where nothing is known of an
     element, because a divisor may be zero for instance, its margin is infinite, and the judge leaves it out.
 
     If no bound can be derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64.
@@ -91,7 +110,9 @@ def explain_truth(reference: Reference, inputs: Arrays) -> str:
 
 def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = False) -> tuple[Expected, ...]:
     closed = _traced(reference, inputs)
-    with np.errstate(all="ignore"):
+    if elements(closed.jaxpr) > MOST_ELEMENTS:
+        raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
+    with np.errstate(all="ignore"), numbered_steps():
         results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
         return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 
@@ -100,14 +121,39 @@ def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
     if result.error is None or not result.error.any():
         if not result.is_float:
             return exact(result.value)
-        return Expected(result.value, result.dtype, np.zeros(result.value.shape))
+        return Expected(result.value, result.dtype, np.zeros(result.value.shape), overflows=_overflows(result))
     if not keeps_unknown and not result.is_float and np.isinf(result.error).any():
         place = [int(i) for i in np.unravel_index(np.argmax(np.isinf(result.error)), result.error.shape)]
         raise Underivable(f"the bound of output {index}{place} is infinite")
     # Where nothing is known, truth may be anything: a divisor that is zero here need not be so in a kernel.
     lost = np.isinf(result.error) & ~np.isfinite(result.value)
     value = np.where(lost, 0, result.value).astype(result.value.dtype) if lost.any() else result.value
-    return Expected(value, result.dtype, result.error)
+    return Expected(value, result.dtype, result.error, overflows=_overflows(result))
+
+
+def _overflows(result: Estimate) -> Array | None:
+    if result.size is None or not result.is_float:
+        return None
+    found = np.isinf(result.size) & np.isfinite(result.value)
+    return found if found.any() else None
+
+
+def elements(jaxpr: Any) -> int:
+    """How many elements all operations of a jaxpr compute; products of matrices count each product."""
+    total = 0
+    for equation in jaxpr.eqns:
+        own = sum(math.prod(variable.aval.shape) for variable in equation.outvars)
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            own *= math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        inner = [elements(getattr(each, "jaxpr", each)) for each in _jaxprs(equation.params.values())]
+        total += own + int(equation.params.get("length", 1) or 1) * sum(inner)
+    return total
+
+
+def _jaxprs(values: Iterable[Any]) -> list[Any]:
+    flat = [each for value in values for each in (value if isinstance(value, tuple | list) else (value,))]
+    return [each for each in flat if hasattr(each, "eqns") or hasattr(each, "jaxpr")]
 
 
 def _traced(reference: Reference, inputs: Arrays) -> Any:
@@ -177,6 +223,32 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
         names = params["platforms"]
         index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
         return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
+    return _overflowing(operands, _by_rule(equation, operands, outs))
+
+
+def _overflowing(operands: list[Estimate], results: list[Estimate]) -> list[Estimate]:
+    """The results, with an infinite size where an operand may overflow in a kernel: the result may be anything there.
+
+    A choice is no such result, unless what it chooses is.
+    """
+    found = [each for each in (operand.overflows for operand in operands) if each is not None]
+    if not found:
+        return results
+    marked = []
+    for result in results:
+        if not result.is_float or result.size is not None or result.steps:
+            marked.append(result)  # its rule says it
+            continue
+        where = np.zeros(result.value.shape, bool)
+        for each in found:
+            where = where | (each if each.shape == where.shape else each.any())
+        size = np.where(where & np.isfinite(result.value), np.inf, np.abs(result.value))
+        marked.append(dataclasses.replace(result, size=size))
+    return marked
+
+
+def _by_rule(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[Estimate]:
+    primitive, params = equation.primitive, equation.params
     for out in outs:
         if jnp.issubdtype(out.dtype, jax.dtypes.extended):
             raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
@@ -237,12 +309,14 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     if length > STEPS:
         raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
+    peaks = [np.abs(each.value) for each in carry]
     stacks: list[list[Estimate]] = [[] for _ in _outputs(params["jaxpr"])[carries:]]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     for step in order:
         here = [row.moved(operator.itemgetter(step)) for row in rows]
         results = _inside(params["jaxpr"], [*fixed, *carry, *here])
-        carry = results[:carries]
+        peaks = [np.fmax(peak, np.abs(each.value)) for peak, each in zip(peaks, results, strict=False)]
+        carry = [_limited(each, peak) for each, peak in zip(results, peaks, strict=False)]
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
     avals = [variable.aval for variable in _outputs(params["jaxpr"])[carries:]]
@@ -255,13 +329,35 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     ]
 
 
+def _limited(carried: Estimate, peak: Array) -> Estimate:
+    """What a loop carries on, with ``S`` limited by :data:`GROWTH`: no kernel moves terms through a long loop."""
+    if carried.size is None or not carried.is_float:
+        return carried
+    most = np.where(np.isinf(carried.size), np.inf, np.maximum(GROWTH * peak, np.abs(carried.value)))
+    return dataclasses.replace(carried, size=np.fmin(carried.size, most))
+
+
 def _stacked(estimates: list[Estimate], aval: Any) -> Estimate:
     if not estimates:
         return of_input(np.zeros((0, *aval.shape), aval.dtype))
     value = np.stack([estimate.value for estimate in estimates])
-    inexact = any(estimate.error is not None for estimate in estimates)
-    error = np.stack([estimate.errors for estimate in estimates]) if inexact else None
-    return Estimate(value, error, estimates[0].dtype)
+    shape = value.shape[1:]
+
+    def stacked(arrays: list[Any]) -> Array:
+        return np.stack([np.broadcast_to(array, shape) for array in arrays])
+
+    inexact = any(estimate.own is not None for estimate in estimates)
+    sized = any(estimate.size is not None for estimate in estimates)
+    steps = functools.reduce(operator.or_, (estimate.steps for estimate in estimates))
+    return Estimate(
+        value,
+        stacked([estimate.owns for estimate in estimates]) if inexact else None,
+        estimates[0].dtype,
+        stacked([estimate.sizes for estimate in estimates]) if sized else None,
+        stacked([estimate.terms_quanta for estimate in estimates]) if steps else None,
+        steps,
+        stacked([estimate.is_exact for estimate in estimates]) if steps else None,
+    )
 
 
 _IN_DOUBLE = {"f": np.float64, "V": np.float64, "c": np.complex128}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +13,16 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, rounded, selected, unknown
+from suites.numerics.derived.estimate import (
+    Estimate,
+    Underivable,
+    by_jax,
+    fits,
+    in_any_order,
+    rounded,
+    selected,
+    unknown,
+)
 from suites.numerics.derived.functions import (
     ATAN2,
     COMPLEX_DIVISION,
@@ -23,8 +35,7 @@ from suites.numerics.derived.functions import (
     POWER,
     nearest,
 )
-from suites.numerics.error_model import WIDE, finfo, significand_bits
-from suites.numerics.quanta import elementwise, nothing_rounded, quantum
+from suites.numerics.error_model import WIDE, finfo
 
 Params = dict[str, Any]
 Operands = list[Estimate]
@@ -32,53 +43,40 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 """Takes the operands and parameters of a primitive, and shapes and dtypes of its results. Returns their estimates."""
 
 
-# Arithmetic. The error is the largest change of the exact result within the bounds of the operands.
+# Arithmetic. The error is the largest change of the exact result within the bounds of the operands, in the order of the
+# reference. What other orders add follows from the sizes.
 
 
-def _arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any) -> Estimate:
-    """The rule of one rounded operation. It rounds nothing if its operands are exact and the result fits the dtype."""
-    if dtype.name not in WIDE:
-        return of_integers(value, error, dtype)
-    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
-    exact = _fits(value, dtype)
-    for operand in operands:
-        exact = exact & operand.exact
-    if len(operands) == 2 and any(operand.error is not None for operand in operands) and np.any(exact):
-        exact = exact & _fits_in_any_order(operands[0], operands[1], dtype)
-    if np.all(exact):
-        return Estimate(value, None, dtype)
-    return rounded(value, error, dtype, np.where(exact, 0, 1), unknown=unknown(*operands))
+def _step(
+    operands: Operands,
+    dtype: np.dtype[Any],
+    value: Any,
+    error: Any,
+    size: Any,
+    quanta: Any,
+    *,
+    ulps: Any = 1,
+    most: Any = None,
+    reach: Any = None,
+) -> Estimate:
+    """One addition or multiplication.
 
-
-def _complex_arithmetic(operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, ulps: Any) -> Estimate:
-    """The rule of a product, square or quotient of complex numbers, which takes several rounded operations."""
-    return rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4)
-
-
-def _fits(value: Any, dtype: np.dtype[Any]) -> Any:
-    """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
-    return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
-
-
-def _fits_in_any_order(x: Estimate, y: Estimate, dtype: np.dtype[Any]) -> Any:
-    """True where ``x + y`` has no more bits than the dtype even if both had one sign.
-
-    Such a sum is exact also in a kernel that adds the terms of x and y in another order. A single operation on exact
-    inputs need not be.
+    Args:
+        operands: The numbers that are added or multiplied.
+        dtype: The dtype of the result.
+        value: The true result.
+        error: The effect of the operands' errors.
+        size: The sum or product of the operands' sizes; None if it is the magnitude of the value.
+        quanta: The quanta of the result.
+        ulps: The error of the operation in units of u: 1 if it is one correctly rounded operation.
+        most: The largest magnitude of what is added up on the way; None if that is ``size``.
+        reach: The smallest and the largest magnitude of a partial product.
     """
-    quanta = np.minimum(*(elementwise(each.value) for each in (x, y)))
-    sizes = np.abs(x.value) + np.abs(y.value)
-    return nothing_rounded(sizes, quanta, significand_bits(dtype), float(finfo(dtype).tiny))
-
-
-def _whole_products(x: Estimate, y: Estimate, dtype: np.dtype[Any]) -> Any:
-    """True where the product of exact complex numbers is not rounded, because its four products and two sums fit."""
-    if not (np.all(x.exact) and np.all(y.exact)):
-        return False
-    sizes = (abs(x.value.real) + abs(x.value.imag)) * (abs(y.value.real) + abs(y.value.imag))
-    return nothing_rounded(
-        sizes, quantum(x.value) * quantum(y.value), significand_bits(dtype), float(finfo(dtype).tiny)
-    )
+    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
+    is_complex = dtype.kind == "c"
+    found = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
+    new, once = (math.ceil(ulps), False) if is_complex else (1, True)
+    return in_any_order(found, operands, size, quanta, new, once=once, most=most, reach=reach)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -103,68 +101,100 @@ def _integers(function: Any, rule: Rule) -> Rule:
     return apply
 
 
-def _add(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    x, y = operands
-    return [_arithmetic(operands, outs[0].dtype, x.value + y.value, x.errors + y.errors)]
+def _added(sign: int) -> Rule:
+    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+        (x, y), dtype = operands, outs[0].dtype
+        value = x.value + y.value if sign > 0 else x.value - y.value
+        if dtype.name not in WIDE:
+            return [of_integers(value, x.errors + y.errors, dtype)]
+        quanta = np.minimum(x.terms_quanta, y.terms_quanta)
+        found = _step(operands, dtype, value, x.owns + y.owns, x.sizes + y.sizes, quanta)
+        if x.reach is None and y.reach is None:
+            return [found]
+        # a (b c + d) + e may be (a b) c + (a d + e): the factors of a product may come together after a sum.
+        reach = np.minimum(x.factors[0], y.factors[0]), np.maximum(x.factors[1], y.factors[1])
+        return [dataclasses.replace(found, reach=reach)]
 
-
-def _sub(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    x, y = operands
-    return [_arithmetic(operands, outs[0].dtype, x.value - y.value, x.errors + y.errors)]
+    return apply
 
 
 def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    x, y = operands
-    error = np.abs(x.value) * y.errors + (np.abs(y.value) + y.errors) * x.errors
-    if outs[0].dtype.kind == "c":
-        ulps = np.where(_whole_products(x, y, outs[0].dtype), 0, COMPLEX_PRODUCT)
-        return [_complex_arithmetic(operands, outs[0].dtype, x.value * y.value, error, ulps)]
-    return [_arithmetic(operands, outs[0].dtype, x.value * y.value, error)]
+    (x, y), dtype = operands, outs[0].dtype
+    if dtype.name not in WIDE:
+        error = np.abs(x.value) * y.errors + (np.abs(y.value) + y.errors) * x.errors
+        return [of_integers(x.value * y.value, error, dtype)]
+    a, b = np.abs(x.value), np.abs(y.value)
+    error, size = a * y.owns + (b + y.owns) * x.owns, None
+    if x.size is not None or y.size is not None:
+        size = np.maximum(x.sizes * b + a * y.sizes - a * b, a * b)
+    quanta: Any = x.terms_quanta * y.terms_quanta
+    if dtype.kind == "c":
+        # The four products and two sums fit if the magnitudes' do.
+        most: Any = 2 * (a * b if size is None else size)
+        return [_step(operands, dtype, x.value * y.value, error, size, quanta, ulps=COMPLEX_PRODUCT, most=most)]
+    reach = None
+    if x.reach is not None or y.reach is not None or x.is_extreme or y.is_extreme:
+        reach = x.factors[0] * y.factors[0], x.factors[1] * y.factors[1]
+    return [_step(operands, dtype, x.value * y.value, error, size, quanta, reach=reach)]
 
 
 def _square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,) = operands
-    if x.is_complex:
-        return _mul([x, x], params, outs)
-    return [_arithmetic(operands, outs[0].dtype, x.value * x.value, (2 * np.abs(x.value) + x.errors) * x.errors)]
+    return _mul([operands[0], operands[0]], params, outs)
 
 
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    x, y = operands
-    if outs[0].dtype.name not in WIDE:
+    (x, y), dtype = operands, outs[0].dtype
+    if dtype.name not in WIDE:
         raise Underivable("no bound is derived for quotients of integers that depend on a rounded number")
-    value = np.asarray(x.value / y.value)
+    value = np.asarray(x.value / y.value).astype(WIDE[dtype.name], copy=False)
     ulps: Any = COMPLEX_DIVISION
+    quanta: Any = 0.0
+    once: Any = False
     if not x.is_complex:
         # A GPU may round a quotient even if it fits, unless the divisor is a power of two.
-        ulps = np.where(np.abs(np.frexp(y.value)[0]) == 0.5, 1, DIVISION)
-        fit = (ulps == 1) & _fits(value.astype(WIDE[outs[0].dtype.name], copy=False), outs[0].dtype)
-        exact = fit & x.exact & y.exact
-        if exact.all():
-            return [Estimate(value, None, outs[0].dtype)]
-        ulps = np.where(exact, 0, ulps)
-    if x.error is None and y.error is None:
-        return [rounded(value, np.zeros((), value.real.dtype), outs[0].dtype, ulps)]
-    error = (x.errors + np.abs(value) * y.errors) / nearest(y.value, y.errors)
-    # An exact 1 / 0 is infinite in a kernel as well. But 0 / 0 need not be NaN there if one of the zeros has an error.
-    zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.errors) & (x.errors > 0))
-    return [rounded(value, error, outs[0].dtype, ulps, unknown=unknown(x, y) | zero)]
+        power = np.abs(np.frexp(y.value)[0]) == 0.5
+        quanta = np.where(power, x.terms_quanta / np.abs(y.value), 0)
+        once = power
+        ulps = np.where(power, 1, DIVISION)
+    error: Any = np.zeros((), value.real.dtype)
+    zero: Any = False
+    if x.own is not None or y.error is not None:
+        error = (x.owns + np.abs(value) * y.errors) / nearest(y.value, y.errors)
+        # An exact 1 / 0 is infinite in a kernel too. But 0 / 0 need not be NaN there if one of the zeros has an error.
+        zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.owns) & (x.owns > 0))
+    if y.overflows is not None:
+        error = np.where(y.overflows, np.maximum(error, np.abs(value)), error)
+    found = rounded(value, error, dtype, ulps, unknown=unknown(x, y) | zero)
+    size = None if x.size is None else x.sizes / np.abs(y.value)
+    reach = None
+    if x.reach is not None and not x.is_complex:
+        low, high = y.ended().factors
+        reach = x.reach[0] / high, x.reach[1] / low
+    # Each term may be divided, or multiplied by the reciprocal.
+    return [in_any_order(found, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)]
 
 
 def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,), n = operands, params["y"]
+    (x,), n, dtype = operands, params["y"], outs[0].dtype
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
     if x.is_complex:
         ulps = COMPLEX_PRODUCT * max(abs(n) - 1, 0) + (COMPLEX_DIVISION if n < 0 else 0)
-    elif x.error is None:
-        # Nothing is rounded if all smaller powers fit, in whatever order a kernel multiplies.
-        fit = np.all([_fits(x.value**k, outs[0].dtype) for k in range(2, n + 1)], axis=0) if 0 <= n <= 32 else False
-        return [rounded(value, np.zeros((), x.value.dtype), outs[0].dtype, np.where(fit, 0, ulps))]
-    end = np.abs(x.value) + x.errors if n > 0 else nearest(x.value, x.errors)
-    zero = (end == 0) & (x.errors > 0) if n < 0 else False
-    error = np.where(x.errors > 0, abs(n) * end ** float(n - 1) * x.errors, 0)
-    return [rounded(value, error, outs[0].dtype, ulps, unknown=unknown(x) | zero)]
+    # Nothing is rounded if all smaller powers fit, in whatever order a kernel multiplies.
+    once: Any = False
+    if 0 <= n <= 32 and not x.is_complex:
+        once = np.all([fits(x.value**k, dtype) for k in range(2, n + 1)], axis=0)
+    errors = x.owns if n > 0 else x.errors
+    end = np.abs(x.value) + errors if n > 0 else nearest(x.value, errors)
+    zero = (end == 0) & (errors > 0) if n < 0 else False
+    error = np.where(errors > 0, abs(n) * end ** float(n - 1) * errors, 0)
+    found = rounded(value, error, dtype, ulps, unknown=unknown(x) | zero)
+    if n <= 0:
+        return [found]
+    a = np.abs(x.value)
+    size = None if x.size is None else a**n + n * a ** (n - 1) * (x.sizes - a)
+    quanta = 0.0 if np.ndim(x.terms_quanta) == 0 else x.terms_quanta**n
+    return [in_any_order(found, operands, size, quanta, max(abs(n) - 1, 1), once=once)]
 
 
 def _pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -220,10 +250,13 @@ def _of_one(name: str) -> Rule:
 # Operations that round nothing. The error does not grow, unless the function jumps.
 
 
-def _unchanged(function: Callable[[Array], Array]) -> Rule:
+def _same_size(function: Callable[[Array], Array]) -> Rule:
+    """The rule of a negation or a conjugate."""
+
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands
-        return [Estimate(np.asarray(function(x.value)), x.error, x.dtype)]
+        value = np.asarray(function(x.value))
+        return [dataclasses.replace(x, value=value.astype(x.value.dtype, copy=False))]
 
     return apply
 
@@ -232,7 +265,7 @@ def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     """The rule of a magnitude. That of a complex number is rounded, and its square may be flushed to zero."""
     (x,) = operands
     if not x.is_complex:
-        return _unchanged(np.abs)(operands, params, outs)
+        return [Estimate(np.asarray(np.abs(x.value)), x.error, x.dtype)]
     value = np.abs(x.value)
     lost = np.where(value < 2 * np.sqrt(float(finfo(x.dtype).tiny)), value, 0)
     return [rounded(value, x.errors + lost, outs[0].dtype, HYPOTENUSE, unknown=unknown(x))]
@@ -256,11 +289,6 @@ def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return [Estimate(value, None if exact else np.hypot(x.errors, y.errors), outs[0].dtype)]
 
 
-def _conj(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,), wide = operands, WIDE[outs[0].dtype.name]
-    return [Estimate(np.conj(x.value).astype(wide), x.error, outs[0].dtype)]
-
-
 def _extreme(function: Any, sign: int) -> Rule:
     """The rule of a maximum or minimum of two. The error of an operand counts where it may be the result."""
 
@@ -281,7 +309,7 @@ def _clamp(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return RULES["min"]([*RULES["max"]([lower, x], {}, outs), upper], {}, outs)
 
 
-def _step(function: Callable[[Any, Params], Any]) -> Rule:
+def _stair(function: Callable[[Any, Params], Any]) -> Rule:
     """The rule of a function that rises in steps. Its values at both ends of the operand's bounds limit its jump."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -302,8 +330,14 @@ def _nearest_integer(v: Any, params: Params) -> Any:
 
 def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), dtype = operands, outs[0].dtype
+    if dtype == x.dtype:
+        return [x]
     if dtype.name in WIDE:
-        return [_arithmetic(operands, dtype, x.value.astype(WIDE[dtype.name]), x.errors)]
+        value = np.asarray(x.value.astype(WIDE[dtype.name]))
+        once = fits(value, dtype)
+        if x.error is None and np.all(once):
+            return [Estimate(value, None, dtype)]
+        return [rounded(value, x.errors, dtype, np.where(once & (x.errors == 0), 0, 1), unknown=unknown(x))]
     if dtype == np.bool_:
         return [_decided(x.value != 0, np.abs(x.value) <= x.errors, x)]
     if not x.is_float:
@@ -391,9 +425,18 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         return np.asarray(np.take_along_axis(np.stack(arrays), index[None], 0)[0])
 
     value = chosen([case.value for case in cases])
-    error = None
-    if any(case.error is not None for case in cases):
-        error = chosen([case.errors for case in cases])
+    error, size, steps = None, None, 0
+    if any(case.own is not None for case in cases):
+        error = chosen([case.owns for case in cases])
+    if any(case.size is not None for case in cases):
+        size = chosen([case.sizes for case in cases])
+    quanta, exact = None, None
+    if any(case.steps for case in cases):
+        steps = functools.reduce(operator.or_, (case.steps for case in cases))
+        quanta, exact = (
+            chosen([np.broadcast_to(each, value.shape) for each in several])
+            for several in zip(*((case.terms_quanta, case.is_exact) for case in cases), strict=True)
+        )
     if which.error is not None:
         farthest: Any = 0.0
         for case in cases:
@@ -401,7 +444,8 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
             distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
             farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
         error = np.where(which.error > 0, farthest, 0 if error is None else error)
-    return [Estimate(value, error, outs[0].dtype)]
+        exact = None if exact is None else exact & (which.error == 0)
+    return [Estimate(value, error, outs[0].dtype, size, quanta, steps, exact)]
 
 
 FOR_COMPLEX = {
@@ -412,9 +456,9 @@ FOR_COMPLEX = {
 
 RULES: dict[str, Rule] = {
     **{name: _of_one(name) for name in FUNCTIONS},
-    "add": _integers(np.add, _add),
-    "add_any": _add,
-    "sub": _integers(np.subtract, _sub),
+    "add": _integers(np.add, _added(1)),
+    "add_any": _added(1),
+    "sub": _integers(np.subtract, _added(-1)),
     "mul": _integers(np.multiply, _mul),
     "square": _square,
     "div": _div,
@@ -422,19 +466,19 @@ RULES: dict[str, Rule] = {
     "pow": _pow,
     "atan2": _atan2,
     "rem": _rem,
-    "neg": _unchanged(np.negative),
+    "neg": _same_size(np.negative),
     "abs": _abs,
     "real": _part(np.real),
     "imag": _part(np.imag),
     "complex": _complex,
-    "conj": _conj,
+    "conj": _same_size(np.conj),
     "max": _extreme(np.maximum, 1),
     "min": _extreme(np.minimum, -1),
     "clamp": _clamp,
-    "floor": _step(lambda v, params: np.floor(v)),
-    "ceil": _step(lambda v, params: np.ceil(v)),
-    "sign": _step(lambda v, params: np.sign(v)),
-    "round": _step(_nearest_integer),
+    "floor": _stair(lambda v, params: np.floor(v)),
+    "ceil": _stair(lambda v, params: np.ceil(v)),
+    "sign": _stair(lambda v, params: np.sign(v)),
+    "round": _stair(_nearest_integer),
     "convert_element_type": _convert,
     "eq": _comparison(np.equal),
     "ne": _comparison(np.not_equal),

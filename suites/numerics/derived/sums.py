@@ -1,9 +1,7 @@
 """Bounds the errors of reductions, running sums and matrix products, for :mod:`suites.numerics.derived.reference`.
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
-Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding. Long
-sums have the probabilistic bound of :mod:`suites.numerics.partial_sums`, and sums of whole numbers that fit
-(:mod:`suites.numerics.quanta`) have no error.
+Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding.
 """
 
 from __future__ import annotations
@@ -16,21 +14,24 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, gamma_of, rounded, selected, unit
+from suites.numerics.derived.estimate import (
+    Estimate,
+    Underivable,
+    by_jax,
+    gamma_of,
+    in_any_order,
+    rounded,
+    selected,
+    unit,
+)
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
-from suites.numerics.error_model import WIDE, finfo, significand_bits, sum_error
-from suites.numerics.partial_sums import drift, few_values, partial_sums, running_sums
-from suites.numerics.quanta import nothing_rounded, quantum
+from suites.numerics.error_model import WIDE, finfo, sum_error
 
-FEW = 16
-"""Terms up to which the worst case of a sum is smaller than its probabilistic bound."""
+FEW_VALUES = 16
+"""Terms take few values if a value occurs more often than this on average."""
 
-ELEMENTS = 1 << 20
-PRODUCTS = 1 << 31
-"""Products up to which all are formed, and up to which their partial sums are."""
-
-PLACES = 8
-"""Places at which the partial sums of a large matrix product are taken."""
+LOOKED_AT = 4096
+"""Terms of a sum that are looked at to count values."""
 
 FOR_COMPLEX = {"reduce_sum", "cumsum", "dot_general"}
 """Primitives whose rules hold for complex numbers."""
@@ -43,8 +44,7 @@ def summed(
     roundings: Any,
     dtype: np.dtype[Any],
     *,
-    partial: Any = None,
-    quanta: Any = 0,
+    varied: Any = False,
     double: bool = False,
 ) -> Estimate:
     """The estimate of a sum.
@@ -55,31 +55,47 @@ def summed(
         errors: The sum of the errors of the terms.
         roundings: The longest chain of roundings that a term goes through.
         dtype: The dtype of the sum.
-        partial: How large partial sums are, see :mod:`suites.numerics.partial_sums`; None if that is unknown.
-        quanta: A power of two that divides all terms, see :mod:`suites.numerics.quanta`; 0 if there is none.
+        varied: True where the terms take many values.
         double: Whether truth was added up in float64, however wide its type is.
     """
     if dtype.name not in WIDE:
         return of_integers(value, errors, dtype)
     several = np.where(np.asarray(sizes) > 0, roundings, 0)
     step = unit(dtype) * (2 if double and finfo(dtype).eps == np.finfo(np.float64).eps else 1)
-    own = sum_error(sizes + errors, None if partial is None else partial + errors, several, step)
-    whole = nothing_rounded(sizes, quanta, significand_bits(dtype), float(finfo(dtype).tiny)) & (errors == 0)
-    if np.all(whole):
-        return Estimate(np.asarray(value).astype(WIDE[dtype.name], copy=False), None, dtype)
+    own = sum_error(sizes + errors, several, step, varied)
     total = np.where(several > 0, own, 0) + errors
-    return rounded(value, np.where(whole, 0, total), dtype, 0, unknown=np.isinf(errors), flushes=several)
+    return rounded(value, total, dtype, 0, unknown=np.isinf(errors), flushes=several)
 
 
 def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), axes = operands, tuple(params["axes"])
     count = math.prod(x.value.shape[axis] for axis in axes)
-    errors = np.zeros(()) if x.error is None else x.error.sum(axis=axes)
-    value, sizes, dtype = x.value.sum(axis=axes), np.abs(x.value).sum(axis=axes), outs[0].dtype
+    value, sizes, dtype = x.value.sum(axis=axes), x.sizes.sum(axis=axes), outs[0].dtype
     if not x.is_float:
+        errors = np.zeros(()) if x.error is None else x.error.sum(axis=axes)
         return [summed(value, sizes, errors, max(count - 1, 0), dtype)]
-    partial = partial_sums(x.value, axes, significand_bits(dtype)) if count > FEW else None
-    return [summed(value, sizes, errors, count - 1, dtype, partial=partial, quanta=quantum(x.value, axis=axes))]
+    errors = np.zeros(()) if x.own is None else x.own.sum(axis=axes)
+    quanta = _least(x, axes)
+    found = summed(value, sizes, errors, count - 1, dtype, varied=_varied(x.value, axes, dtype))
+    exact = np.broadcast_to(x.is_exact, x.value.shape).all(axis=axes)
+    return [in_any_order(found, [x], sizes, quanta, 1 if count > 1 else 0, exact=exact)]
+
+
+def _varied(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """True where roundings of a sum along axes have mean zero: its terms take many values, and few are lost in it."""
+    rows = np.moveaxis(np.abs(terms), axes, range(-len(axes), 0))
+    rows = rows.reshape(*rows.shape[: terms.ndim - len(axes)], math.prod(rows.shape[terms.ndim - len(axes) :]))
+    length, size = rows.shape[-1], rows.sum(axis=-1) * unit(dtype)
+    lost = np.where(rows < size[..., None], rows, 0).sum(axis=-1)
+    ordered = np.sort(rows[..., :: -(-length // LOOKED_AT) or 1], axis=-1)
+    distinct = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(axis=-1)
+    often = FEW_VALUES if length <= LOOKED_AT else 2  # of very many terms only some are looked at
+    return np.asarray((distinct * often >= ordered.shape[-1]) & (lost <= np.sqrt(length) * size))
+
+
+def _least(x: Estimate, axis: Any) -> Any:
+    """The quanta of sums along axes."""
+    return np.broadcast_to(x.terms_quanta, x.value.shape).min(axis=axis, initial=np.inf)
 
 
 def _along(function: Any, params: Params) -> Callable[[Array], Array]:
@@ -103,16 +119,15 @@ def _places(x: Estimate, params: Params) -> Array:
 
 def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), run = operands, _along(np.cumsum, params)
-    errors = np.zeros(()) if x.error is None else run(x.error)
-    found = run(x.value), run(np.abs(x.value)), errors, _places(x, params)
+    error = x.own if x.is_float else x.error
+    errors, sizes = np.zeros(()) if error is None else run(error), run(x.sizes)
+    found = run(x.value), sizes, errors, _places(x, params)
     if not x.is_float:
         return [summed(*found, outs[0].dtype)]
-    axis = params["axis"]
-    partial = None
-    if x.value.shape[axis] > FEW:
-        partial = running_sums(x.value, axis, params["reverse"], significand_bits(outs[0].dtype))
-    quanta = np.expand_dims(quantum(x.value, axis=axis), axis)
-    return [summed(*found, outs[0].dtype, partial=partial, quanta=quanta)]
+    quanta = np.expand_dims(_least(x, params["axis"]), params["axis"])
+    varied = np.expand_dims(_varied(x.value, (params["axis"],), outs[0].dtype), params["axis"])
+    total = summed(*found, outs[0].dtype, varied=varied)
+    return [in_any_order(total, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
 
 
 def _product(run: Callable[[Array], Array], x: Estimate, roundings: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -121,7 +136,12 @@ def _product(run: Callable[[Array], Array], x: Estimate, roundings: Any, dtype: 
     value, most = run(x.value), run(np.abs(x.value) + x.errors)
     error = np.maximum(most - np.abs(value), 0) + gamma_of(roundings, dtype) * most
     lost = False if x.error is None else np.isinf(run(np.where(np.isinf(x.error), np.inf, 1)))
-    return rounded(value, error, dtype, 0, unknown=lost)
+    # Other orders may overflow, or flush a partial product to zero.
+    low, high = run(np.minimum(np.abs(x.value), 1)), run(np.maximum(np.abs(x.value), 1))
+    error = error + np.where(low < float(finfo(dtype).tiny), np.abs(value), 0)
+    found = rounded(value, error, dtype, 0, unknown=lost)
+    size = np.where((high > float(finfo(dtype).max)) & np.isfinite(value), np.inf, np.abs(value))
+    return Estimate(value, found.own, dtype, size)
 
 
 def _reduce_prod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -213,57 +233,27 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         return np.asarray((a @ b.swapaxes(-1, -2)).reshape(outs[0].shape))
 
     a, b, errors = np.abs(x.value), np.abs(y.value), np.zeros(())
-    if y.error is not None:
-        errors = errors + product(a, y.error)
-    if x.error is not None:
-        errors = errors + product(x.error, b + y.errors)
-    one, other = matrices(x.value, left_batch, left), matrices(y.value, right_batch, right)
-    partial = _partial_products(one, other, significand_bits(dtype)) if count > FEW else None
-    quanta = quantum(one, axis=-1)[..., :, None] * quantum(other, axis=-1)[..., None, :]
-    found = product(x.value, y.value), product(a, b) * (2 if dtype.kind == "c" else 1), errors
-    shape = outs[0].shape
-    partial = None if partial is None else partial.reshape(shape)
-    return [summed(*found, roundings, dtype, partial=partial, quanta=quanta.reshape(shape))]
+    if y.own is not None:
+        errors = errors + product(a, y.own)
+    if x.own is not None:
+        errors = errors + product(x.own, b + y.owns)
+    plain = sizes = product(a, b)
+    if x.size is not None or y.size is not None:
+        sizes = np.maximum(product(x.sizes, b) + product(a, y.sizes) - plain, plain)
+    sizes = sizes * (2 if dtype.kind == "c" else 1)
 
+    def least(operand: Estimate, batch: Any, contracted: Any) -> Array:
+        quanta = np.broadcast_to(operand.terms_quanta, operand.value.shape)
+        return np.asarray(matrices(quanta, batch, contracted).min(axis=-1, initial=np.inf))
 
-def _partial_products(one: Array, other: Array, bits: int) -> Array | None:
-    """``T`` of :mod:`suites.numerics.partial_sums` of ``one @ other.T``; None where that would take long.
-
-    The partial sums of a matrix product are taken at a few places and for a few numbers of lanes only, unless the
-    products of the elements fit into memory.
-    """
-    length, kind = one.shape[-1], np.complex128 if one.dtype.kind == "c" or other.dtype.kind == "c" else np.float64
-    one, other = one.astype(kind), other.astype(kind)
-    results = math.prod(one.shape[:-1]) * other.shape[-2]
-    if results * length <= ELEMENTS:
-        return partial_sums(one[..., :, None, :] * other[..., None, :, :], -1, bits)
-    if results * length > PRODUCTS:
-        return None
-    swapped = other.swapaxes(-1, -2)
-
-    def added(terms: Any) -> Array:
-        return np.asarray(one[..., terms] @ swapped[..., terms, :])
-
-    total = one @ swapped
-    squares = np.square(np.abs(one)) @ np.square(np.abs(swapped))
-    forth, back, sums = np.zeros_like(squares), np.zeros_like(squares), np.zeros_like(total)
-    for place in range(PLACES):
-        sums = sums + added(slice(place * length // PLACES, (place + 1) * length // PLACES))
-        forth += np.square(np.abs(sums)) / PLACES
-        back += np.square(np.abs(total - sums)) / PLACES
-    largest = forth + back + squares
-    for lanes in (2, 32):
-        classes = np.zeros_like(squares)
-        for lane in range(lanes):
-            classes += np.square(np.abs(added(slice(lane, None, lanes))))
-        largest = np.maximum(largest, classes)
-    # Products of a few rows and columns tell whether their roundings add up.
-    some, others = (array.reshape(-1, length)[:: max(1, array.size // length // 8)] for array in (one, other))
-    products = some[:, None, :] * others[None, :, :]
-    if few_values(products).any():
-        return None
-    grown = drift(products, np.abs(np.cumsum(products, -1)).max(-1), bits) / partial_sums(products, -1, bits)
-    return np.asarray(np.sqrt(largest) * (1 + grown.max()))
+    quanta = least(x, left_batch, left)[..., :, None] * least(y, right_batch, right)[..., None, :]
+    quanta = quanta.reshape(outs[0].shape)
+    varied = (
+        _varied(matrices(x.value, left_batch, left), (-1,), dtype)[..., :, None]
+        | _varied(matrices(y.value, right_batch, right), (-1,), dtype)[..., None, :]
+    ).reshape(outs[0].shape)
+    found = summed(product(x.value, y.value), sizes, errors, roundings, dtype, varied=varied)
+    return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
 def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:
@@ -272,15 +262,16 @@ def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, 
     def run(arrays: list[Array]) -> Array:
         return by_jax(primitive, [array.astype(np.float64) for array in arrays], params)[0]
 
-    magnitudes = [np.abs(x.value) for x in operands]
-    sizes, errors = run(magnitudes), np.zeros(())
-    if any(x.error is not None for x in operands):
-        most = run([size + x.errors for size, x in zip(magnitudes, operands, strict=True)])
+    sizes, errors = run([x.sizes for x in operands]), np.zeros(())
+    if any(x.own is not None for x in operands):
+        magnitudes = [np.abs(x.value) for x in operands]
+        most = run([size + x.owns for size, x in zip(magnitudes, operands, strict=True)])
         # Both are rounded relative to themselves, not to their difference.
-        errors = np.maximum(most - sizes, 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
-    quanta = math.prod(float(quantum(x.value)) for x in operands)
+        errors = np.maximum(most - run(magnitudes), 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
+    quanta = math.prod(float(np.min(x.terms_quanta, initial=np.inf)) for x in operands)
     value = run([x.value for x in operands])
-    return [summed(value, sizes, errors, roundings, dtype, quanta=quanta, double=True)]
+    found = summed(value, sizes, errors, roundings, dtype, double=True)
+    return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:

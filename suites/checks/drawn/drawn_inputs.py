@@ -1,0 +1,441 @@
+"""Draws inputs that break careless kernels: named patterns of values or orders, within the domains of an operator.
+
+A program is compiled once for a shape, and running it costs next to nothing. So a kernel is tried on about fifty
+patterns, first on all inputs together, then on each input alone.
+
+Infinite and subnormal numbers never come together in a pattern: their product is infinite, but NaN on XLA's threads,
+which flush subnormal numbers to zero. No value is so near to the largest number of its dtype that a sum of a thousand
+overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suites.checks.drawn.constants import around, constants
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Array, Inputs
+from suites.numerics.error_model import finfo
+
+CONSTANTS = "constants"
+"""The pattern of the numbers in the reference and in the kernels, with their neighbours."""
+
+ALONE = {
+    *("zeros", "minus zeros", "both zeros", "sevens", "zero to ten", "hundreds", "magnitudes", "large", "small"),
+    *("special", "subnormal", "one hot", "upper half", "full range", "mixed", "shifts", CONSTANTS),
+}
+"""The patterns that an input also gets by itself, while the others keep their samples."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Inputs with the name of their pattern, such as ``zeros``, or ``zeros in x`` for one input alone."""
+
+    name: str
+    inputs: Inputs
+
+
+def battery(operator: Operator, sample: Inputs, seeds: Sequence[int], names: Sequence[str]) -> Iterator[Drawn]:
+    """Yields inputs in the shapes of a sample, each different from the others.
+
+    Args:
+        operator: The operator.
+        sample: A sample of it.
+        seeds: What the patterns leave open follows from these.
+        names: The names of the inputs.
+    """
+    return _battery(operator, sample, seeds, names, pattern_names)
+
+
+def smooth_battery(operator: Operator, sample: Inputs, seeds: Sequence[int], names: Sequence[str]) -> Iterator[Drawn]:
+    """Yields the part of :func:`battery` at which derivatives are judged: finite numbers of moderate size."""
+    return _battery(operator, sample, seeds, names, smooth_names)
+
+
+def is_parameter(array: Array, inputs: Inputs) -> bool:
+    """Whether an input has a single element and another has several, such as a threshold or a time constant."""
+    return array.size == 1 and any(other.size > 1 for other in inputs)
+
+
+def filled(operator: Operator, sample: Inputs, names: Sequence[str | None], random: np.random.Generator) -> Inputs:
+    """Returns the sample with patterns in the inputs that have a name in ``names``, fitted to their domains."""
+    found = []
+    for index, (array, name) in enumerate(zip(sample, names, strict=True)):
+        if name is None:
+            found.append(array)
+            continue
+        own = around(constants(operator), array.dtype) if name == CONSTANTS and array.dtype.kind in "iuf" else None
+        drawn = array if own is not None and not own.size else patterned(name, array, random, own)
+        found.append(operator.domain_of(index).fitted(drawn, array, sample))
+    return tuple(found)
+
+
+def _battery(
+    operator: Operator,
+    sample: Inputs,
+    seeds: Sequence[int],
+    names: Sequence[str],
+    patterns: Callable[[np.dtype[np.generic]], tuple[str, ...]],
+) -> Iterator[Drawn]:
+    seen = set()
+    several = constants(operator) if patterns is pattern_names else ()
+    for place, (label, chosen) in enumerate(_choices(sample, names, patterns, len(several))):
+        inputs = filled(operator, sample, chosen, np.random.default_rng([*seeds, place]))
+        key = tuple(array.tobytes() for array in inputs)
+        if key not in seen:
+            seen.add(key)
+            yield Drawn(label, inputs)
+
+
+def _choices(
+    sample: Inputs, names: Sequence[str], patterns: Callable[[np.dtype[np.generic]], tuple[str, ...]], constants: int
+) -> Iterator[tuple[str, list[str | None]]]:
+    """Yields labels, each with a pattern for each input; parameters keep their samples unless they are alone."""
+    own = [patterns(array.dtype) for array in sample]
+    if constants:
+        own = [
+            (*each, CONSTANTS) if array.dtype.kind in "iuf" else each for each, array in zip(own, sample, strict=True)
+        ]
+    leading = [index for index, array in enumerate(sample) if not is_parameter(array, sample)]
+    for name in dict.fromkeys(name for index in leading for name in own[index]):
+        chosen: list[str | None] = [
+            (name if name in own[index] else own[index][len(name) % len(own[index])]) if index in leading else None
+            for index in range(len(sample))
+        ]
+        yield name, chosen
+    if len(sample) == 1:
+        return
+    for index in range(len(sample)):
+        for name in own[index]:
+            if name in ALONE:
+                yield f"{name} in {names[index]}", [name if other == index else None for other in range(len(sample))]
+
+
+Random = np.random.Generator
+Pattern = Callable[[np.dtype[Any], int, Random], Array]
+"""Takes a dtype, a number of elements and a generator of random numbers. Returns a vector."""
+
+
+def pattern_names(dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Returns the names of the patterns of a dtype."""
+    return tuple(_patterns(dtype))
+
+
+def patterned(name: str, like: Array, random: Random, values: Array | None = None) -> Array:
+    """Returns an array with the shape and dtype of another, filled with a pattern.
+
+    Args:
+        name: One of :func:`pattern_names`.
+        like: The other array.
+        random: Draws what the pattern leaves open.
+        values: Values that are taken in turn, instead of a pattern.
+    """
+    with np.errstate(all="ignore"):
+        if values is not None:
+            filled = np.resize(random.permutation(values), like.size)
+        else:
+            filled = _patterns(like.dtype)[name](like.dtype, like.size, random)
+        return filled.astype(like.dtype, copy=False).reshape(like.shape)
+
+
+def smooth_names(dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Returns the patterns of finite numbers at which a derivative can be judged."""
+    return tuple(name for name in _patterns(dtype) if name not in _NOT_SMOOTH)
+
+
+def _patterns(dtype: np.dtype[Any]) -> dict[str, Pattern]:
+    if dtype.kind == "b":
+        return _BOOLEANS
+    if dtype.kind in "iu":
+        return _INTEGERS
+    return _COMPLEX if dtype.kind == "c" else _FLOATS
+
+
+def _decades(dtype: np.dtype[Any]) -> float:
+    """Decades that magnitudes reach from 1 in either direction: 30 for float32, 3 for float16."""
+    return float(np.floor(0.8 * np.log10(float(finfo(dtype).max))))
+
+
+def _signs(size: int, random: Random) -> Array:
+    return random.choice(np.array([-1.0, 1.0]), size)
+
+
+def _alternating(*values: Any) -> Pattern:
+    return lambda dtype, size, random: np.resize(np.array(values, np.float64), size)
+
+
+def _one_hot(background: Any, value: Any) -> Pattern:
+    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+        result = np.full(size, background)
+        if size:
+            result[random.integers(size)] = value
+        return result
+
+    return fill
+
+
+def _whole(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Small whole numbers, whose sums are exact in any order."""
+    return random.integers(-8, 9, size)
+
+
+def _zero_to_ten(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Quarters from 0 to 10, so that limits such as 5 or 6 are met, passed and just missed."""
+    return random.integers(0, 41, size) / 4
+
+
+def _hundreds(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    return random.standard_normal(size) * 100
+
+
+def _ascending(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    return np.sort(random.standard_normal(size) * 4)
+
+
+def _far(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    return 1000 + random.standard_normal(size)
+
+
+def _large_first(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Ordered by size from the largest on, so that a sum loses the rest."""
+    magnitudes: Array = 10.0 ** random.uniform(-2, min(6, _decades(dtype)), size)
+    return np.sort(magnitudes)[::-1]
+
+
+def _cancelling(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Large numbers with their negatives, and small numbers between."""
+    result = random.standard_normal(size)
+    big = min(1e6, 10.0 ** _decades(dtype))
+    result[::3] = big
+    result[1::3][: result[::3].size] = -big
+    return result
+
+
+def _magnitudes(share: float = 1.0) -> Pattern:
+    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+        decades = share * _decades(dtype)
+        return _signs(size, random) * 10.0 ** random.uniform(-decades, decades, size)
+
+    return fill
+
+
+def _large(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** _decades(dtype)
+    return _signs(size, random) * magnitudes
+
+
+def _small(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** -_decades(dtype)
+    return _signs(size, random) * magnitudes
+
+
+def _special(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Normal numbers with a NaN, both infinities and both zeros among them."""
+    result = random.standard_normal(size)
+    values = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -np.nan])
+    places = random.permutation(size)[: values.size]
+    result[places] = values[: places.size]
+    return result
+
+
+def _special_only(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    return random.choice(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]), size)
+
+
+def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Subnormal numbers, zeros, and the smallest normal numbers."""
+    info = finfo(dtype)
+    tiny, least = float(info.tiny), float(info.smallest_subnormal)
+    values = [least, -least, 3 * least, tiny / 2, -tiny / 4, tiny, -tiny, 1.5 * tiny, 0.0, -0.0, 1.0]
+    return random.choice(np.array(values), size)
+
+
+def _needle(place: int, background: Any, value: Any) -> Pattern:
+    """One value among equal ones, at a place that is counted from either end: a tail or a chunk may lose it."""
+
+    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+        result = np.full(size, background, np.float64 if dtype.kind in "fcV" else dtype)
+        if -size <= place < size:
+            result[place] = value
+        return result
+
+    return fill
+
+
+NEEDLES = (0, 1, 7, 8, 15, 16, -1, -2, -3, -4, -5, -8)
+"""Places of needles: the ends, the first elements of chunks, and tails of up to eight elements."""
+
+
+def _needles(background: Any, value: Any) -> dict[str, Pattern]:
+    return {f"needle at {place}": _needle(place, background, value) for place in NEEDLES}
+
+
+def _halves(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Numbers halfway between two whole ones, and their neighbours: ties of roundings."""
+    halves = random.integers(-20, 20, size) + 0.5
+    beside = np.asarray(halves, np.float64).astype(dtype)
+    ends = random.choice(np.array([-np.inf, np.inf]), size).astype(dtype)
+    return np.where(random.random(size) < 0.3, np.nextafter(beside, ends), beside)
+
+
+def _nearly_equal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Numbers around 1 that differ in their last bits alone: a narrower type cannot tell them apart."""
+    return 1 + random.integers(-8, 9, size) * float(finfo(dtype).eps)
+
+
+def _near_overflow(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Numbers whose squares nearly overflow or underflow."""
+    magnitudes: Array = 2.0 ** (random.choice([-0.52, -0.49, 0.49, 0.52], size) * np.log2(float(finfo(dtype).max)))
+    return _signs(size, random) * magnitudes * random.uniform(0.5, 1, size)
+
+
+_FLOATS: dict[str, Pattern] = {
+    "zeros": _alternating(0.0),
+    "minus zeros": _alternating(-0.0),
+    "both zeros": _alternating(0.0, -0.0, -0.0, 1.0, 0.0),
+    "ones": _alternating(1.0),
+    "sevens": _alternating(7.0),
+    "minus threes": _alternating(-3.0),
+    "whole": _whole,
+    "zero to ten": _zero_to_ten,
+    "hundreds": _hundreds,
+    "one hot": _one_hot(0.0, 1.0),
+    "one large": _one_hot(1.0, 1000.0),
+    "ties": lambda dtype, size, random: random.choice(np.array([-1.0, 0.0, 1.0, 2.0]), size),
+    "ascending": _ascending,
+    "descending": lambda dtype, size, random: _ascending(dtype, size, random)[::-1],
+    "negative": lambda dtype, size, random: -np.abs(random.standard_normal(size)) - 0.1,
+    "far from zero": _far,
+    "large first": _large_first,
+    "cancelling": _cancelling,
+    "magnitudes": _magnitudes(),
+    "some magnitudes": _magnitudes(0.25),
+    "large": _large,
+    "small": _small,
+    "special": _special,
+    "special only": _special_only,
+    "subnormal": _subnormal,
+    "one nan": _one_hot(1.0, np.nan),
+    "one infinity": _one_hot(1.0, np.inf),
+    "one minus infinity": _one_hot(1.0, -np.inf),
+    "minus infinities": _alternating(-np.inf),
+    "all but one minus infinity": _one_hot(-np.inf, 1.0),
+    "halves": _halves,
+    "nearly equal": _nearly_equal,
+    "near overflow": _near_overflow,
+    **_needles(0.0, 1.0),
+}
+
+_NOT_SMOOTH = {
+    *("magnitudes", "large", "small", "special", "special only", "subnormal"),
+    *("one nan", "one infinity", "one minus infinity", "minus zeros", "both zeros"),
+    *("minus infinities", "all but one minus infinity", "halves", "nearly equal", "near overflow", *_needles(0, 1)),
+}
+
+
+def _full_range(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, size, dtype=dtype, endpoint=True)
+
+
+def _extremes(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    limits = np.iinfo(dtype)
+    values = [limits.min, limits.max, 0, 1, limits.max - 1, limits.min + 1]
+    return random.choice(np.array(values, dtype), size)
+
+
+def _constant_integer(which: str) -> Pattern:
+    return lambda dtype, size, random: np.full(size, getattr(np.iinfo(dtype), which), dtype)
+
+
+def _few_integers(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    return random.integers(-10 if dtype.kind == "i" else 0, 11, size).astype(dtype)
+
+
+def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    bits = 8 * dtype.itemsize - (dtype.kind == "i")
+    return (np.ones(size, np.uint64) << random.integers(0, bits, size).astype(np.uint64)).astype(dtype)
+
+
+def _upper_half(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Numbers from half of the largest on: an unsigned one is negative if it is read as signed."""
+    limits = np.iinfo(dtype)
+    return random.integers(limits.max // 2 + 1, limits.max, size, dtype=dtype, endpoint=True)
+
+
+def _shifts(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Numbers about as large as the dtype has bits, and negative ones: shifts by them differ between languages."""
+    bits = 8 * dtype.itemsize
+    values = [0, 1, bits // 2, bits - 1, bits, bits + 1, 2 * bits] + [-1, -bits] * (dtype.kind == "i")
+    info = np.iinfo(dtype)
+    return random.choice(np.array([each for each in values if info.min <= each <= info.max], dtype), size)
+
+
+def _beyond_floats(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Odd numbers beyond those that floats hold: above 2**53 in 64 bits, above 2**24 in 32."""
+    info = np.iinfo(dtype)
+    least = min({64: 2**53, 32: 2**24}.get(8 * dtype.itemsize, 1), info.max // 4)
+    drawn = random.integers(least, min(4 * least, info.max), size, dtype=dtype)
+    return np.asarray(drawn | dtype.type(1))
+
+
+def _overflowing(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Large numbers of one sign, whose sum passes the range."""
+    info = np.iinfo(dtype)
+    return random.integers(info.max // 8, info.max // 4, size, dtype=dtype)
+
+
+_INTEGERS: dict[str, Pattern] = {
+    "zeros": lambda dtype, size, random: np.zeros(size, dtype),
+    "ones": lambda dtype, size, random: np.ones(size, dtype),
+    "sevens": lambda dtype, size, random: np.full(size, 7, dtype),
+    "largest": _constant_integer("max"),
+    "least": _constant_integer("min"),
+    "few": _few_integers,
+    "zero to ten": lambda dtype, size, random: random.integers(0, 11, size).astype(dtype),
+    "full range": _full_range,
+    "extremes": _extremes,
+    "upper half": _upper_half,
+    "powers of two": _powers_of_two,
+    "one hot": _one_hot(0, 1),
+    "ties": lambda dtype, size, random: random.integers(0, 3, size).astype(dtype),
+    "ascending": lambda dtype, size, random: np.sort(_full_range(dtype, size, random)),
+    "descending": lambda dtype, size, random: np.sort(_full_range(dtype, size, random))[::-1],
+    "negative": lambda dtype, size, random: -random.integers(1, 100, size).astype(dtype),
+    "shifts": _shifts,
+    "beyond floats": _beyond_floats,
+    "overflowing": _overflowing,
+    **_needles(0, 1),
+}
+
+_BOOLEANS: dict[str, Pattern] = {
+    "zeros": lambda dtype, size, random: np.zeros(size, bool),
+    "ones": lambda dtype, size, random: np.ones(size, bool),
+    "mixed": lambda dtype, size, random: random.random(size) < 0.5,
+    "rare": lambda dtype, size, random: random.random(size) < 0.1,
+    "one hot": _one_hot(False, True),
+    "one cold": _one_hot(True, False),
+    "alternating": lambda dtype, size, random: np.resize(np.array([False, True]), size),
+    **_needles(False, True),
+    **{f"gap at {place}": _needle(place, True, False) for place in NEEDLES},
+}
+
+
+def _of_parts(pattern: Pattern) -> Pattern:
+    """The pattern for both parts of complex numbers."""
+
+    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        real, imaginary = (pattern(part, size, random).astype(part) for _ in range(2))
+        return real + 1j * np.roll(imaginary, 1)
+
+    return fill
+
+
+# C leaves open what complex arithmetic makes of NaN and infinities.
+_ALSO_COMPLEX = ("both zeros", "large", "small", "near overflow", "nearly equal")
+_COMPLEX = {name: _of_parts(_FLOATS[name]) for name in _FLOATS if name not in _NOT_SMOOTH or name in _ALSO_COMPLEX}

@@ -1,0 +1,52 @@
+"""Holds what a session chooses: how thorough it is, and its seed."""
+
+from __future__ import annotations
+
+import zlib
+
+SEED_FLAG = "session_seed"
+"""The name of the seed among the flags of a recorded run."""
+
+MOST_SEED = 2**32 - 1
+
+_profile = "quick"
+_is_asked = False
+_seed = 0
+
+
+def use_profile(profile: str) -> None:
+    """Makes :func:`depth` return this profile, in this process."""
+    global _profile, _is_asked
+    _profile, _is_asked = profile, False
+
+
+def depth() -> int:
+    """Returns 0 for the quick profile, and 1 for the full one."""
+    global _is_asked
+    _is_asked = True
+    return ("quick", "full").index(_profile)
+
+
+def is_asked() -> bool:
+    """Whether anything has called :func:`depth` since then: a check that has tries more in another profile."""
+    return _is_asked
+
+
+def use_seed(seed: int) -> None:
+    """Makes :func:`session_seed` return this seed, in this process."""
+    global _seed
+    _seed = seed
+
+
+def session_seed() -> int:
+    """Returns the seed of the session, which ``--seed`` (pytest: ``--kb-seed``) repeats; 0 where no session set it.
+
+    The seed of samples is another one, :data:`suites.cells.case.SEED`, and never changes. Choices are made inside a
+    test and never in its id, so that all workers of a session collect the same tests.
+    """
+    return _seed
+
+
+def seeds_of(*words: str) -> list[int]:
+    """Returns seeds for ``numpy.random.default_rng`` that follow from the session and these words."""
+    return [_seed, *(zlib.crc32(word.encode()) for word in words)]

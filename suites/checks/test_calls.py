@@ -1,0 +1,114 @@
+"""Checks calls of a kernel: alone, inside programs of JAX, and on inputs that break careless kernels."""
+
+from typing import Any
+
+import jax
+from jax import export
+
+import bridge
+from reports import Status
+from suites.cells.case import Case, stacked
+from suites.cells.tables.calls import EDGE_CASES, LAST_SAMPLES, SAMPLES, TRANSFORMED_KERNELS
+from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
+from suites.checks.drawn.session_choices import depth
+from suites.checks.judging.cell_verdict import judge_kernel, judge_results
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.reasons import described
+from suites.checks.register import check
+from suites.numerics.arrays import fingerprint
+
+STEPS = 3
+"""Steps of a scan."""
+
+PATTERN_SIZES = ((33,), (33, 1031))
+"""Nominal sizes of the patterns of ``drawn``, by the depth of the session."""
+
+
+@check("eager", sees="the call outside jit, in every dtype", cells=LAST_SAMPLES)
+def test_eager_call_is_right_and_leaves_inputs_alone(case: Case, evidence: Evidence) -> None:
+    inputs = case.inputs()
+    before = fingerprint(inputs)
+    with case.placed():
+        results = case.build(inputs)(*map(jax.device_put, inputs))
+    evidence.require(judge_results(case.operator, inputs, results))
+    evidence.require_unchanged(before, inputs)
+
+
+@check(
+    "compiled",
+    sees="elements never written, changed inputs, a program without the kernel; at every size and dtype",
+    cells=SAMPLES,
+)
+def test_compiled_program_calls_the_kernel_and_writes_every_element_right(case: Case, evidence: Evidence) -> None:
+    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device), whole=True)
+
+
+@check("edges", sees="special values, empty inputs, degenerate structures", cells=EDGE_CASES)
+def test_edge_case_is_right(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    if not operator.derives_truth:
+        evidence.require(judge_kernel(operator, case.backend, inputs, case.device))
+        return
+    # A derived truth holds for special values only where every intermediate result is defined.
+    special = judged(operator, str(case.variant), inputs)
+    verdict = judge_kernel(operator, case.backend, inputs, case.device, by=special.judge)
+    if verdict.status is Status.UNCHECKED and not special.share:
+        evidence.seen()  # no element has one right value, but the kernel has written all, and nothing else
+    else:
+        evidence.require(with_cure(operator, inputs, verdict))
+
+
+@check(
+    "drawn",
+    sees="special values, both zeros, extremes, ties, ordered and adversarial inputs, in all inputs or in one alone",
+    cells=TRANSFORMED_KERNELS,
+)
+def test_drawn_inputs_are_right(case: Case, evidence: Evidence) -> None:
+    try:
+        for size in PATTERN_SIZES[depth()]:
+            for name, verdict in judge_battery(case.operator, case.backend, case.dtype, size, case.device):
+                evidence.require(verdict, f"pattern {name!r}")
+    except Undecided as reason:
+        evidence.fail(Status.UNCHECKED, str(reason))
+
+
+@check("scan", sees="what one step leaves for the next", cells=TRANSFORMED_KERNELS)
+def test_each_step_of_a_scan_is_right(case: Case, evidence: Evidence) -> None:
+    steps = case.samples(STEPS)
+    with case.placed():
+        call, columns = case.build(steps[0]), stacked(steps)
+
+        def scanned(*columns: jax.Array) -> Any:
+            return jax.lax.scan(lambda count, inputs: (count + 1, call(*inputs)), 0, columns)
+
+        program = jax.jit(scanned).lower(*columns).compile()
+        count, results = program(*map(jax.device_put, columns))
+    evidence.require_calls(program, case)
+    if int(count) != STEPS:
+        evidence.fail(Status.WRONG_VALUE, f"the carry counted {int(count)} steps, expected {STEPS}")
+    evidence.require_elements(case.operator, steps, results, "step")
+
+
+@check("x64", sees="dtypes that follow JAX's x64 mode", cells=TRANSFORMED_KERNELS)
+def test_the_other_precision_mode_changes_nothing(case: Case, evidence: Evidence) -> None:
+    """Cells of 64 bits have the mode on everywhere."""
+    inputs = case.inputs()
+    with jax.enable_x64(True), jax.default_device(case.device):
+        call, arguments = case.build(inputs), list(map(jax.device_put, inputs))
+        eager, compiled = call(*arguments), jax.jit(call)(*arguments)
+    evidence.require(judge_results(case.operator, inputs, eager), "eager")
+    evidence.require(judge_results(case.operator, inputs, compiled), "compiled")
+
+
+@check("export", sees="what a serialised program does not carry along", cells=TRANSFORMED_KERNELS)
+def test_exported_program_is_right(case: Case, evidence: Evidence) -> None:
+    inputs = case.inputs()
+    with case.placed():
+        call = jax.jit(case.build(inputs))
+        exported = export.export(call, platforms=[case.platform], disabled_checks=bridge.export_checks())
+        try:
+            program = export.deserialize(exported(*inputs).serialize())
+        except Exception as error:  # JAX says which operation of the function it cannot serialise
+            evidence.fail(Status.RUNTIME_ERROR, f"cannot be exported: {described(error)}")
+        results = program.call(*map(jax.device_put, inputs))
+    evidence.require(judge_results(case.operator, inputs, results))

@@ -1,0 +1,223 @@
+"""Checks the derivatives of a kernel: its adjoint, batches of it, and forward mode."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from bridge import DifferentiationError
+from reports import Status
+from suites.cells.case import SEED, Case, stacked
+from suites.cells.tables.differentiable import (
+    BATCHED_GRADIENTS,
+    DRAWN_GRADIENTS,
+    GRADIENTS,
+    SMALL_GRADIENTS,
+    TANGENTS,
+)
+from suites.checks.drawn.decided import Judged, Undecided
+from suites.checks.drawn.decided_gradients import gradient_battery, judged_gradient
+from suites.checks.drawn.drawn_inputs import filled, is_parameter
+from suites.checks.drawn.many_sizes import MOST_WORK, work
+from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
+from suites.checks.drawn.shrinking import shrunk
+from suites.checks.judging.cell_verdict import judge_results
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.gradients import (
+    CURE,
+    judge_cotangents,
+    judge_derivative,
+    judge_tangents,
+    pullback,
+    random_cotangents,
+    random_directions,
+    real_outputs,
+    true_second,
+    with_floats,
+)
+from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.register import check
+from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
+from suites.numerics.verdict import Verdict
+
+EXTENT = 3
+"""Elements of a batch."""
+
+LARGER = ((4096,), (64, 4096, 2**16))
+"""Nominal sizes of further derivatives, by the depth of the session: each is tried with up to a fifth more."""
+
+
+def require_derivative(
+    evidence: Evidence, case: Case, verdict: Verdict, where: str = "", *, whole: bool = False
+) -> None:
+    """Requires that a verdict on derivatives is PASSED.
+
+    A derivative that nobody declared, and that a compiler made from a right kernel, is not required to be right: it
+    has the limits of the language. Then the check is skipped, and says so.
+    """
+    gradient = case.operator.gradient
+    if gradient is not None and gradient.is_assumed and verdict.status.wrong and _is_generated(case):
+        pytest.skip(
+            f"{case.backend.id} generates a wrong derivative, which counts only if one is declared: "
+            "gradient=suites.Gradient() requires a right one, gradient=None says that there is none "
+            f"({where or 'derivative'}: {str(verdict.reason).removesuffix(f'; {CURE}')})"
+        )
+    evidence.require(verdict, where, whole=whole)
+
+
+def _is_generated(case: Case) -> bool:
+    """Tells whether a compiler made the derivative of a kernel, rather than its author."""
+    inputs = case.operator.sample(case.dtype, case.operator.sizes.check[0], SEED)
+    own = case.operator.kernel(case.backend).derivative(inputs, case.operator.outputs(*inputs))
+    return own is not None and own.generated
+
+
+@check("grad", sees="the derivative at every size and dtype", cells=GRADIENTS)
+def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    cotangents = random_cotangents(operator, inputs, SEED)
+    with case.placed():
+        program = jax.jit(pullback(case.build(inputs), operator)).lower(inputs, cotangents).compile()
+        outs, found = program(jax.device_put(inputs), jax.device_put(cotangents))
+    evidence.require_calls(program, case, times=2)  # each kernel and its adjoint
+    evidence.require(judge_results(operator, inputs, outs), "value", whole=True)
+    verdict = judge_cotangents(operator, inputs, cotangents, found)
+    require_derivative(evidence, case, verdict, "derivative", whole=True)
+
+
+@check(
+    "vmap grad",
+    sees="batches of derivatives: the rule of the adjoint, which grad vmap need not use",
+    cells=BATCHED_GRADIENTS,
+)
+def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
+    _require_batch(case, evidence, lambda call: jax.vmap(pullback(call, case.operator)))
+
+
+@check(
+    "grad vmap",
+    sees="derivatives of a batched call: the adjoint of the rule, which vmap grad need not use",
+    cells=BATCHED_GRADIENTS,
+)
+def test_gradient_of_a_batch_is_right(case: Case, evidence: Evidence) -> None:
+    _require_batch(case, evidence, lambda call: pullback(jax.vmap(call), case.operator))
+
+
+def _require_batch(case: Case, evidence: Evidence, batched: Any) -> None:
+    elements = case.samples(EXTENT)
+    cotangents = [random_cotangents(case.operator, inputs, seed) for seed, inputs in enumerate(elements)]
+    with case.placed():
+        _, found = jax.jit(batched(case.build(elements[0])))(stacked(elements), stacked(cotangents))
+    for index, (inputs, given) in enumerate(zip(elements, cotangents, strict=True)):
+        verdict = judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found])
+        require_derivative(evidence, case, verdict, f"element {index}")
+
+
+@check(
+    "grad grad",
+    sees="second derivatives that are wrong, where they should be right or refused",
+    cells=BATCHED_GRADIENTS,
+)
+def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    cotangents = random_cotangents(operator, inputs, SEED)
+    directions = random_directions(operator, inputs, SEED, 3)
+    with case.placed():
+        function, floats = with_floats(case.build(inputs), operator, inputs)
+
+        def first(*floats: jax.Array) -> list[jax.Array]:
+            return list(jax.vjp(function, *floats)[1](cotangents))
+
+        try:
+            found = jax.jit(lambda *floats: jax.vjp(first, *floats)[1](directions))(*map(jax.device_put, floats))
+        except DifferentiationError:
+            evidence.seen()  # it says which kernel has no second derivative, and what to do
+            return
+    truth = true_second(operator, inputs, cotangents, directions)
+    require_derivative(evidence, case, judge_derivative(operator, [np.asarray(each) for each in found], truth))
+
+
+@check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS)
+def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> None:
+    """Compares with differences of the kernel's results, independent of the reference."""
+    inputs = case.inputs()
+    with precision("float64"), jax.default_device(case.device):
+        function, floats = with_floats(case.build(inputs), case.operator, list(map(jax.device_put, inputs)))
+        try:
+            check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
+        except AssertionError as difference:
+            require_derivative(evidence, case, Verdict(Status.WRONG_VALUE, str(difference), None))
+    evidence.seen()
+
+
+@check("jvp", sees="derivatives in forward mode that are wrong, or do not agree with reverse mode", cells=TANGENTS)
+def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    tangents = random_directions(operator, inputs, SEED)
+    with case.placed():
+        function, floats = with_floats(case.build(inputs), operator, inputs)
+        floats, given = list(map(jax.device_put, floats)), list(map(jax.device_put, tangents))
+        outs, pushed = jax.jit(lambda floats, given: jax.jvp(function, floats, given))(floats, given)
+        linear_outs, linear = jax.linearize(function, *floats)
+        linearized = linear(*given)
+    for results, found, where in ((outs, pushed, ""), (linear_outs, linearized, " of linearize")):
+        evidence.require(judge_results(operator, inputs, results), f"value{where}")
+        real = [np.asarray(found[index]) for index in real_outputs(operator, inputs)]
+        evidence.require(judge_tangents(operator, inputs, tangents, real), f"tangent{where}")
+
+
+@check(
+    "drawn grad",
+    sees="adjoints that are wrong at zero, for large or equal values, or beyond the first thousands of elements",
+    cells=DRAWN_GRADIENTS,
+)
+def test_gradient_of_drawn_inputs_is_right(case: Case, evidence: Evidence) -> None:
+    operator, programs = case.operator, dict[Any, Any]()
+    try:
+        for cotangents, drawn in gradient_battery(operator, case.dtype, case.size):
+            _require_drawn(case, evidence, programs, cotangents, drawn, f"pattern {drawn.name!r}")
+        random = np.random.default_rng(seeds_of("gradients", operator.name))
+        for base in LARGER[depth()]:
+            size = base + int(random.integers(0, base // 5 + 1))
+            if 4 * work(operator, case.dtype, size) > MOST_WORK[depth()]:
+                continue
+            sample = operator.sample(case.dtype, size, session_seed())
+            moves = [array.dtype.kind == "f" and not is_parameter(array, sample) for array in sample]
+            other = filled(operator, sample, ["zero to ten" if each else None for each in moves], random)
+            for inputs in (sample, other):
+                where = f"size {size} (seed {session_seed()})"
+                _require_drawn(case, evidence, programs, *judged_gradient(operator, where, inputs), where)
+    except Undecided as reason:
+        evidence.fail(Status.UNCHECKED, str(reason))
+
+
+def _require_drawn(
+    case: Case, evidence: Evidence, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged, where: str
+) -> None:
+    verdict = _judge(case, programs, cotangents, drawn)
+    if verdict.status is Status.WRONG_VALUE:
+
+        def again(inputs: Inputs) -> Verdict:
+            return _judge(case, programs, *judged_gradient(case.operator, drawn.name, inputs))
+
+        inputs, verdict = shrunk(case.operator, drawn.inputs, verdict, again)
+        verdict = with_inputs(verdict, case.operator, inputs)
+    require_derivative(evidence, case, verdict, f"derivative, {where}")
+
+
+def _judge(case: Case, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged) -> Verdict:
+    inputs = drawn.inputs
+    key = tuple(array.shape for array in inputs)
+    with case.placed():
+        try:
+            if key not in programs:
+                function = jax.jit(pullback(case.build(inputs), case.operator))
+                programs[key] = function.lower(inputs, cotangents).compile()
+            _, found = programs[key](jax.device_put(inputs), jax.device_put(cotangents))
+            return drawn.judge([np.asarray(each) for each in found])
+        except Exception as error:
+            return Verdict(status_of(error), described(error), None)

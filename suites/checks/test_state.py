@@ -1,0 +1,249 @@
+"""Checks that a call gives the same result again: many times, on many threads, and after other calls.
+
+A kernel with parallel loops runs them with each of several numbers of threads. There the order of additions may vary,
+and so may bits, but every result must be right.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+
+import jax
+import numba
+import numpy as np
+
+from reports import Status
+from suites.cells.case import SEED, Case
+from suites.cells.tables.calls import (
+    FAILING,
+    KERNELS,
+    KERNELS_BETWEEN,
+    OTHER_SIZES,
+    TRANSFORMED_KERNELS,
+)
+from suites.checks.drawn.session_choices import depth
+from suites.checks.judging.call_loops import (
+    CallLoop,
+    Turns,
+    calls_in,
+    keeps_bits,
+    large_size,
+    long_size,
+    prepare,
+)
+from suites.checks.judging.cell_verdict import judge_results, poisoned_program
+from suites.checks.judging.evidence import Evidence
+from suites.checks.judging.memory import POISONS, run_poisoned
+from suites.checks.register import check
+from suites.numerics.arrays import Inputs, fingerprint, specs
+from suites.numerics.precision import precision
+
+CALLS = 5
+"""Calls on small inputs."""
+
+SETS = 2
+"""Inputs that are taken in turn."""
+
+MOST_CALLS, MOST_CALLS_S = 70_000, 0.25
+"""The most calls on small inputs (a counter of 16 bits overflows), and how long they take at most."""
+
+REPEAT_S = 0.1
+"""How long the calls on large inputs take at least, for each number of threads."""
+
+THREADS = ((2,), (2, 4))
+"""How many threads call at once, by the depth of the session."""
+
+LOOP_S, PROCESSOR_S = 0.008, 0.15
+"""How long the loop of a thread takes alone, and how long threads compute."""
+
+MOST_S = 2.0
+"""How long the calls take at most, on a machine that is too busy to reach all that."""
+
+
+@check(
+    "repeat",
+    sees="results that vary from call to call where they must not, and races between the threads of a kernel",
+    cells=KERNELS,
+)
+def test_calls_repeat_their_bits(case: Case, evidence: Evidence) -> None:
+    inputs = case.inputs()
+    with case.placed():
+        call = case.build(inputs)
+        arguments = [jax.device_put(array) for array in inputs]
+        results = [[np.asarray(leaf) for leaf in call(*arguments)] for _ in range(CALLS)]
+        if keeps_bits(case) and len(set(map(fingerprint, results))) > 1:
+            evidence.fail(Status.NONDETERMINISTIC, f"{CALLS} calls on the same inputs gave different results")
+        for number, result in enumerate(results):
+            evidence.require(judge_results(case.operator, inputs, result), f"call {number}")
+        sizes = {large_size(case)}
+        if _is_parallel(case):
+            sizes = {long_size(case)} if depth() == 0 else {*sizes, long_size(case)}
+        for size in sorted(sizes):
+            _repeat_large(case, evidence, size)
+
+
+def _repeat_large(case: Case, evidence: Evidence, size: int) -> None:
+    sets = case.samples(SETS, size)
+    loop = prepare(case, sets, case.device)
+    for turn, inputs in enumerate(sets):
+        evidence.require(judge_results(case.operator, inputs, [np.asarray(leaf[turn]) for leaf in loop.expected]))
+    count = calls_in(loop, REPEAT_S / 4, most=1 << 10)
+    for threads in _thread_counts(case):
+        with _threads(threads):
+            turns = _until_concurrent(loop, count)
+        where = f"size {size} with {threads} threads" if threads else f"size {size}"
+        _require_same(case, evidence, sets, turns, count, where)
+
+
+def _until_concurrent(loop: CallLoop, count: int) -> Turns:
+    """Runs a loop again and again, until a call differs or it has computed for long enough.
+
+    On a busy machine the second thread of a parallel loop often begins when the first has ended.
+    """
+    begin, processor = time.perf_counter(), time.process_time()
+    while True:
+        turns = loop.turns(count)
+        passed = time.perf_counter() - begin
+        if turns.differing or passed >= MOST_S or min(passed, time.process_time() - processor) >= REPEAT_S:
+            return turns
+
+
+def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], turns: Turns, count: int, where: str) -> None:
+    """Requires that no call of a loop gave other results than alone; otherwise says what the first one gave."""
+    if not turns.differing:
+        return
+    verdict = judge_results(case.operator, sets[turns.first % len(sets)], turns.results)
+    evidence.fail(
+        Status.NONDETERMINISTIC,
+        f"{where}: call {turns.first}: another result than the same call alone ({turns.differing} of {count} such "
+        f"calls){f': {verdict.reason}' if verdict.reason else ''}",
+    )
+
+
+def _thread_counts(case: Case) -> tuple[int, ...]:
+    """Returns the numbers of threads to try; one 0, for the number as it is, if the kernel has no parallel loop."""
+    most = int(numba.config.NUMBA_NUM_THREADS)
+    if not _is_parallel(case):
+        return (0,)
+    return (most,) if depth() == 0 else tuple(sorted({1, min(3, most), most}))
+
+
+def _is_parallel(case: Case) -> bool:
+    return case.platform == "cpu" and case.operator.kernel(case.backend).parallel
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Gives the parallel loops that this thread starts ``count`` threads; 0 changes nothing."""
+    before = numba.get_num_threads() if count else 0
+    if count:
+        numba.set_num_threads(count)
+    try:
+        yield
+    finally:
+        if count:
+            numba.set_num_threads(before)
+
+
+@check(
+    "endurance",
+    sees="results that change after many calls, such as when a counter overflows or memory is used up",
+    cells=TRANSFORMED_KERNELS,
+)
+def test_results_stay_the_same_for_thousands_of_calls(case: Case, evidence: Evidence) -> None:
+    sets = case.samples(3)
+    with case.placed():
+        loop = prepare(case, sets, case.device)
+        evidence.require_elements(case.operator, sets, loop.expected, "call")
+        count = calls_in(loop, MOST_CALLS_S, most=MOST_CALLS)
+        _require_same(case, evidence, sets, loop.turns(count), count, "in a row")
+
+
+@check(
+    "threads",
+    sees="state shared by calls that overlap on one device; shard overlaps those of several",
+    cells=KERNELS,
+)
+def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
+    """Runs loops of calls on several threads, until they have computed for long enough."""
+    with case.placed():
+        samples = case.samples(SETS * max(THREADS[depth()]), large_size(case))
+        own = [samples[first : first + SETS] for first in range(0, len(samples), SETS)]
+        devices = jax.devices(case.platform) if case.platform == "cuda" else [case.device]
+        loops = [prepare(case, sets, devices[thread % len(devices)]) for thread, sets in enumerate(own)]
+        for thread in (0, len(loops) - 1):
+            alone = [np.asarray(leaf[0]) for leaf in loops[thread].expected]
+            evidence.require(judge_results(case.operator, own[thread][0], alone), f"thread {thread} alone")
+        count = calls_in(loops[0], LOOP_S, most=1 << 12)
+        for threads in THREADS[depth()]:
+            _overlap(case, evidence, own, loops[:threads], count)
+
+
+def _overlap(case: Case, evidence: Evidence, own: list[list[Inputs]], loops: Sequence[CallLoop], count: int) -> None:
+    begin, processor = time.perf_counter(), time.process_time()
+    # JAX's settings of precision and device belong to a thread: a compiled program needs neither.
+    with ThreadPoolExecutor(len(loops)) as pool:
+        while time.perf_counter() - begin <= MOST_S and time.process_time() - processor < PROCESSOR_S:
+            together = Barrier(len(loops))
+            found = pool.map(lambda loop, together=together: (together.wait(), loop.turns(count))[1], loops)
+            for thread, turns in enumerate(list(found)):
+                _require_same(case, evidence, own[thread], turns, count, f"thread {thread}")
+
+
+@check(
+    "between",
+    sees="what calls of other sizes, or calls that fail, leave behind",
+    cells=KERNELS_BETWEEN,
+)
+def test_call_gives_the_same_result_after_other_calls(case: Case, evidence: Evidence) -> None:
+    inputs = case.inputs()
+    before = _call(case, evidence, inputs, "first call")
+    for what, other in _OTHERS[str(case.variant)](case, evidence):
+        other()
+        after = _call(case, evidence, inputs, f"after {what}")
+        if keeps_bits(case) and after != before:
+            evidence.fail(Status.NONDETERMINISTIC, f"after {what}: the same call has other bits than before")
+
+
+def _call(case: Case, evidence: Evidence, inputs: Inputs, where: str) -> str:
+    """Calls the kernel, requires the right result, and returns a digest of its bits."""
+    operator = case.operator
+    with precision(*(array.dtype for array in inputs)), jax.default_device(case.device):
+        program = poisoned_program(operator, case.backend, specs(inputs), case.device)
+        arguments = [jax.device_put(array) for array in inputs]
+        results = run_poisoned(program, operator.outputs(*inputs), arguments, POISONS[1])
+    evidence.require(judge_results(operator, inputs, results), where)
+    return fingerprint(results)
+
+
+_Others = Iterator[tuple[str, Callable[[], object]]]
+
+
+def _sizes(case: Case, evidence: Evidence) -> _Others:
+    """A smaller size and a larger one, each after the other, so that each size follows a smaller and a larger one."""
+    sizes = sorted({*case.operator.sizes.check, case.size})
+    for size in (*sizes, *reversed(sizes)):
+        inputs = case.operator.sample(case.dtype, size, SEED + 1)
+        yield f"a call of size {size}", partial(_call, case, evidence, inputs, f"size {size}")
+
+
+def _failures(case: Case, evidence: Evidence) -> _Others:
+    """The error cases; whether they fail as they should is for the check of errors to say."""
+    for error in case.operator.errors:
+        if case.backend in error.failures:
+            yield f"a call that fails ({error.name})", partial(_fail, case, error.inputs())
+
+
+def _fail(case: Case, inputs: Inputs) -> None:
+    with (
+        precision(*(array.dtype for array in inputs)),
+        jax.default_device(case.device),
+        contextlib.suppress(Exception),
+    ):
+        jax.block_until_ready(case.build(inputs)(*map(jax.device_put, inputs)))
+
+
+_OTHERS = {OTHER_SIZES: _sizes, FAILING: _failures}
