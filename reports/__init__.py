@@ -6,9 +6,9 @@ Rooms, from the bottom to the top:
     statistics  ratios with intervals, ties and verdicts
     render      tables as text: for a terminal, as Markdown, or to files
     pages       from records to tables and frames
-    formats     runs in the formats of other tools
-    history     the times of a cell over runs, and when they changed
-    cli         the commands `show`, `compare`, `history` and `runs`
+    gate        whether a comparison lets a change pass
+    web         one HTML file of recorded runs
+    cli         the commands that read runs
 
 This package imports fast. `to_frame` needs pandas, which is imported when it is first used.
 """
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from reports.errors import (
     DamagedLine,
-    DamagedLineWarning,
     NewerSchema,
     RecordError,
     ReportError,
@@ -30,15 +29,13 @@ from reports.pages.compare import Comparison, compare
 from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
-from reports.records.endured import Endurance, MemorySample
 from reports.records.header import Device, Host, Run, Source
 from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages, Timing
-from reports.records.quantiles import median_relative_error
 from reports.records.record import SCHEMA, Record, last_by_cell
-from reports.records.run_file import Completeness, RunFile, load_run
+from reports.records.run_file import RunFile, load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
+from reports.records.store import completed, find_run, list_runs, new_run_id, run_path
 from reports.statistics.means import GeometricMean, geometric_mean
 from reports.statistics.verdict_codes import Code, Verdict
 
@@ -53,17 +50,13 @@ __all__ = [
     "CellResult",
     "Code",
     "Comparison",
-    "Completeness",
     "DamagedLine",
-    "DamagedLineWarning",
     "Device",
     "DispatchFacts",
     "End",
-    "Endurance",
     "GeometricMean",
     "Host",
     "Judgement",
-    "MemorySample",
     "NewerSchema",
     "ProcessTimes",
     "Record",
@@ -89,9 +82,7 @@ __all__ = [
     "last_by_cell",
     "list_runs",
     "load_run",
-    "median_relative_error",
     "new_run_id",
-    "read_run",
     "run_path",
     "to_frame",
 ]

@@ -1,4 +1,4 @@
-"""Defines the exceptions and warnings of `reports`."""
+"""Defines the exceptions of `reports`."""
 
 
 class ReportError(Exception):
@@ -35,7 +35,3 @@ class PolicyError(ReportError, ValueError):
 
 class LibraryMissing(ReportError, ImportError):
     """A page or a picture needs a library that is not installed."""
-
-
-class DamagedLineWarning(UserWarning):
-    """A damaged line of a run file was left out. All other lines were read."""

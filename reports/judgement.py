@@ -7,7 +7,7 @@ from reports.options import Exit
 from reports.records.broken_kernels import are_mutants, survivors
 from reports.records.cell import Cell
 from reports.records.record import Record, last_by_cell
-from reports.records.run_file import Completeness, RunFile
+from reports.records.run_file import RunFile
 from reports.records.status import Status
 
 REFERENCE = "jnp"
@@ -54,7 +54,10 @@ def judge(
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
     lines += _incomplete(run, selects, has_ended=has_ended)
     is_of_mutants = are_mutants(counting)
-    wrong = bool(survivors(counting)) if is_of_mutants else any(record.status.wrong for record in counting)
+    if is_of_mutants:  # what is missing may catch the survivors
+        wrong = not lines and bool(survivors(counting))
+    else:
+        wrong = any(record.status.wrong for record in counting)
     if not is_of_mutants:
         lines += _doubts(run, counting, selects)
     if not counting:
@@ -64,8 +67,6 @@ def judge(
     if not lines and not any(record.status is not Status.SKIPPED for record in counting):
         lines.append("nothing was checked: all cells were skipped")
     notes = []
-    if run.completeness is Completeness.UNKNOWN:
-        notes.append("completeness unknown: this run has no list of its cells (schema 1 or 2)")
     if run.deselected:
         notes.append(f"{run.deselected:,} cells were left out by options of pytest, such as -k")
     return Judgement(Exit.WRONG if wrong else Exit.COULD_NOT_RUN if lines else Exit.FINE, tuple(lines), tuple(notes))
@@ -76,7 +77,7 @@ def _doubts(run: RunFile, counting: Sequence[Record], selects: Callable[[Cell], 
     lines = _unjudged(counting)
     lines += [
         f"nothing of {operator}, {backend} was checked: all of its cells were skipped, though it can run here"
-        for operator, backend in run.idle_kernels
+        for operator, backend in ([] if run.deselected else run.idle_kernels)  # -k may leave out what it could do
         if any(selects(cell) for cell in run.expected.values() if (cell.operator, cell.backend) == (operator, backend))
     ]
     shown = {record.cell.operator for record in counting}
@@ -90,7 +91,7 @@ def _doubts(run: RunFile, counting: Sequence[Record], selects: Callable[[Cell], 
 
 
 def _incomplete(run: RunFile, selects: Callable[[Cell], bool], *, has_ended: bool) -> list[str]:
-    if run.completeness is Completeness.UNKNOWN or (not run.missing and (has_ended or run.end)):
+    if not run.missing and (has_ended or run.end):
         return []
     missing = [cell for cell in run.missing if selects(cell)]
     if not missing:

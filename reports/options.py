@@ -1,16 +1,14 @@
-"""Defines the options and exit codes that all commands share."""
+"""Defines the options of all commands, each once, and their exit codes."""
 
 import argparse
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntEnum
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from reports.errors import RecordError
+from reports.records.header import part_of
 from reports.records.store import RUNS_VARIABLE
-from reports.render.layout import LEAST_WIDTH
 from reports.render.visible import visible
 
 
@@ -24,15 +22,10 @@ class Exit(IntEnum):
 
 EXIT_HELP = """exit codes:
   0  fine
-  1  a cell is wrong or, in a comparison, slower; or a broken kernel was not caught
+  1  a cell is wrong or, in a comparison, slower
   3  nothing was checked, or not everything: a run is incomplete or damaged, a cell could not be judged; or the command
      could not run: bad arguments, no such run, interrupted
 """
-
-COMMAND_VARIABLE = "KERNEL_BRIDGE_COMMAND"
-"""The environment variable with the words that started a command, such as ``nox -s bench --``."""
-
-FORMATS = ("terminal", "markdown", "json", "csv")
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,46 +34,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints the message in one line and ends with the exit code of a command that could not run."""
         self.exit(Exit.COULD_NOT_RUN, f"{visible(f'{self.prog}: {message}. See {self.prog} --help.')}\n")
-
-
-def again(command: str) -> str:
-    """Returns how to start a command in the way this process was started: ``python -m suites show``, say."""
-    words = os.environ.get(COMMAND_VARIABLE, "").split()
-    if "-s" in words[:-1]:
-        words[words.index("-s") + 1] = command
-        return " ".join(words)
-    started = Path(sys.argv[0])
-    if started.name == "kernel-bridge":
-        return f"kernel-bridge {command}"
-    return f"python -m {'reports' if started.parent.name == 'reports' else 'suites'} {command}"
-
-
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that choose cells. Each may be repeated."""
-    group = parser.add_argument_group("cells")
-    group.add_argument("--operator", action="append", default=[], metavar="NAME", help="only this operator")
-    group.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this backend")
-    group.add_argument("--dtype", action="append", default=[], metavar="NAME", help="only this dtype: float32, f32")
-    group.add_argument("--size", action="append", default=[], type=whole(1), metavar="N", help="only this size")
-
-
-def add_arrangement(parser: argparse.ArgumentParser, sorts: Iterable[str], kinds: Iterable[str]) -> None:
-    """Adds the options that sort cells, and that show only some of them. The latter may be repeated."""
-    group = parser.add_argument_group("arrangement")
-    group.add_argument("--sort", choices=["name", *sorts], help="list cells by this, the greatest first")
-    text = "show only such cells; may be repeated. The exit code counts all cells"
-    group.add_argument("--only", action="append", default=[], choices=[*kinds], help=text)
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for the output and for the folder of the runs."""
-    group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=FORMATS, default="terminal", help="json and csv have the numbers unrounded")
-    group.add_argument("--summary", metavar="FILE", help="append the tables to this file, as Markdown")
-    text = "characters per line (default: the terminal's; markdown: 120)"
-    group.add_argument("--width", type=whole(LEAST_WIDTH), help=text)
-    group.add_argument("--ascii", action="store_true", help="print tables in plain ASCII: no lines of boxes, us for µs")
-    group.add_argument("--runs", metavar="DIR", help=f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)")
 
 
 MOST = 2**63 - 1
@@ -107,34 +60,106 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
     return convert
 
 
-def percent(text: str) -> float:
-    """Converts the value of an option that takes a number of percent to a share."""
+def above_zero(most: float) -> Callable[[str], float]:
+    """Returns the type of an option that takes a number above zero, and at most `most`."""
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"got {text}, expected a number above 0 and at most {most:g}")
+        return value
+
+    return convert
+
+
+FORMATS = ("terminal", "markdown", "json", "csv")
+SORTS = ("name", "ratio", "time", "size", "budget")
+KINDS = ("slower", "faster", "ties", "failed", "skipped")
+"""What `--sort` and `--only` take; a test compares them with `reports.pages.arrangement`, which is slow to import."""
+
+RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
+
+
+def part(text: str) -> tuple[int, int]:
+    """Converts the value of ``--part``: the number of a part, and the number of parts."""
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"got {text}, expected a number of percent above 0")
-    return value / 100
+        return part_of(text)
+    except RecordError as error:
+        raise argparse.ArgumentTypeError(f"got {text}, expected a part such as 3/8") from error
 
 
-def seconds(text: str) -> float:
-    """Converts the value of an option that takes a time in seconds."""
-    return _time(text, "seconds", MOST_SECONDS)
+def _names(what: str, **more: Any) -> dict[str, Any]:
+    return {"action": "append", "default": [], "metavar": "NAME", "help": f"only this {what}; may be repeated"} | more
 
 
-def minutes(text: str) -> float:
-    """Converts the value of an option that takes a time in minutes."""
-    return _time(text, "minutes", MOST_SECONDS // 60)
+_PROFILE = {
+    "choices": ("quick", "full"),
+    "help": "quick: few cells of each kernel; full: all cells (default: quick; validate of your own FILE: full)",
+}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "operator": _names("operator"),
+    "backend": _names("backend"),
+    "dtype": _names("dtype, such as float32 or f32"),
+    "size": _names("size", type=whole(1), metavar="N"),
+    "device": {"choices": ("cpu", "cuda"), "default": "cpu", "help": "where the cells run (default: cpu)"},
+    "profile": _PROFILE,
+    "part": {"type": part, "metavar": "K/N", "help": "only the K-th of N even parts of the cells; merge joins them"},
+    "resume": {"metavar": "RUN", "help": f"continue this recorded run: {RUN_HELP}"},
+    "processes": {
+        "type": whole(1, 256),
+        "metavar": "N",
+        "help": "fresh processes that time each cell (default: 4; compare: as many as a verdict needs)",
+    },
+    "minutes": {
+        "type": above_zero(MOST_SECONDS / 60), "metavar": "M",
+        "help": "the longest time for two revisions (default: of the policy, else 10)",
+    },
+    "timeout": {
+        "type": above_zero(MOST_SECONDS), "default": 300.0, "metavar": "S",
+        "help": "seconds for a cell at most (default: 300)",
+    },
+    "jobs": {"type": whole(0), "metavar": "N", "help": "worker processes (default: one a core, at most 8; 0: none)"},
+    "seed": {"type": whole(0), "metavar": "N", "help": "repeat the random choices of a run (default: new ones)"},
+    "mode": _names(
+        "direction (default: forward; full: both)", metavar="MODE", choices=("forward", "forward+backward")
+    ),
+    "peers": {"action": "store_true", "help": "time functions of other libraries beside the kernels"},
+    "special": {"action": "store_true", "help": "show where backends treat NaN, infinities and zeros differently"},
+    "sanitize": {"action": "store_true", "help": "run the kernels on a GPU under NVIDIA's compute-sanitizer instead"},
+    "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
+    "sort": {"choices": SORTS, "help": "list cells by this, the greatest first"},
+    "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},
+    "details": {"action": "store_true", "help": "list cells with all that was recorded of a call"},
+    "format": {"choices": FORMATS, "default": "terminal", "help": "json and csv have the numbers unrounded"},
+    "show_format": {
+        "choices": (*FORMATS, "benchmark-action"),
+        "default": "terminal",
+        "help": "json and csv have the numbers unrounded; benchmark-action: JSON of github-action-benchmark",
+    },
+    "summary": {"metavar": "FILE", "help": "append the tables to this file, as Markdown"},
+    "output": {"default": "report.html", "metavar": "FILE", "help": "the file to write (default: report.html)"},
+    "runs": {"metavar": "DIR", "help": f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)"},
+    "verbose": {"action": "store_true", "help": "with source and traceback of failures"},
+}  # fmt: skip
+"""Every option, by its name: the same meaning and the same default in each command that has it."""
+
+_SPELLED = {"show_format": "format"}
+_FLAGS = {"verbose": ("-v", "--verbose"), "device": ("--device", "--platform"), "jobs": ("-n", "--jobs")}
+CELLS = ("operator", "backend", "dtype", "size")
 
 
-def _time(text: str, unit: str, most: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"got {text}, expected {unit} above 0")
-    if value > most:
-        raise argparse.ArgumentTypeError(f"got {text}, expected at most {most} {unit}")
-    return value
+def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Adds options of :data:`OPTIONS`. A command without ``format`` or ``summary`` prints to the terminal."""
+    for name in names:
+        shown = _SPELLED.get(name, name)
+        flags = _FLAGS.get(shown, (f"--{shown}",))
+        parser.add_argument(*flags, **OPTIONS[name])
+    known = {_SPELLED.get(name, name) for name in names}
+    absent = {"summary": None, "format": "terminal", "runs": None}
+    for name, value in absent.items():
+        if name not in known:
+            parser.set_defaults(**{name: value})

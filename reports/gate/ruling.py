@@ -8,26 +8,28 @@ from enum import StrEnum
 
 from reports.gate.policy import Allowed, Policy
 from reports.options import Exit
-from reports.pages.compare import YARDSTICK, Comparison
+from reports.pages.compare import Comparison
 from reports.pages.phrases import cells_text, ids_text
-from reports.statistics.verdict_codes import LARGE, Code, Verdict
+from reports.statistics.verdict_codes import Code, Verdict
 
 
 class Effect(StrEnum):
     """What a cell does to the result of the gate."""
 
     PASSES = "PASSES"
-    """It is as fast as before, or faster, or new."""
+    """It is as fast as before, or faster, or new, or fixed."""
     FAILS = "FAILS"
     """It is slower, or wrong."""
     UNSURE = "UNSURE"
     """Noise, or too few processes, hide whether it is slower. A share of the cells may be so."""
+    SUSPECT = "SUSPECT"
+    """It is not known to be slower, and its ratio or the interval of it lies beyond the large effect: never passes."""
     UNDECIDED = "UNDECIDED"
     """It should have been compared, and was not: it is missing, not comparable, or could not be judged."""
     EXCUSED = "EXCUSED"
     """An entry of the policy allows it."""
     IDLE = "IDLE"
-    """It cannot run here, on either side; or it is the baseline, which is no kernel."""
+    """It cannot run here, on either side."""
 
 
 @dataclass(frozen=True)
@@ -67,69 +69,83 @@ def decide_gate(
     comparisons: Sequence[Comparison],
     *,
     today: datetime.date,
-    large: Mapping[str, float] = LARGE,
+    sessions: bool = False,
     platforms: Collection[str] = (),
     doubts: Sequence[str] = (),
 ) -> GateDecision:
-    """Decides whether a change passes.
+    """Decides whether a change passes: it asks of each cell whether it is slower.
 
     A cell that is slower, or wrong in head, fails the gate. An entry of the policy excuses a slower cell, and one that
-    is missing, unsure or not comparable; it never excuses a wrong result. A slower `jnp` is said and fails nothing: it
-    is no kernel. A cell that was wrong in base only has been fixed.
+    is missing, unsure or not comparable; it never excuses a wrong result. A cell that was wrong in base only has been
+    fixed.
 
     Args:
-        policy: What the project allows.
+        policy: What the project allows. Take it from the base of a change: a change must not loosen its own limits.
         comparisons: One for each cell.
         today: The day, in UTC.
-        large: By platform, the slowdown that must not stay unseen, as a share. A cell whose interval does not rule it
-            out is unsure, also where noise of this size is usual for the cell.
+        sessions: Whether the sides were timed one after the other, which has wider limits.
         platforms: The platforms that a cell must have been compared on, such as `cuda` on a machine with a GPU.
         doubts: What is missing or damaged in the runs. Any doubt leaves the gate undecided.
     """
+    from reports.statistics.decision import limits_in_force
+
+    limits = limits_in_force(
+        {str(name): share for name, share in policy.smallest.items()},
+        {str(name): share for name, share in policy.large.items()},
+        sessions=sessions,
+    )
     valid = [entry for entry in policy.allow if entry.until >= today]
-    rulings = tuple(_ruled(one, valid, large) for one in comparisons)
+    rulings = tuple(_ruled(one, valid, limits[1]) for one in comparisons)
     failing = [each for each in rulings if each.effect is Effect.FAILS]
     lines = [
         *_failures(failing),
         *doubts,
+        *_suspects(rulings),
         *_undecided(rulings),
         *_too_unsure(rulings, policy.most_unsure),
         *_not_compared(rulings, platforms),
     ]
     code = Exit.WRONG if failing else Exit.COULD_NOT_RUN if lines else Exit.FINE
-    return GateDecision(code, rulings, tuple(lines), tuple(_notes(policy, rulings, today)))
+    judged = sorted({str(one.cell.platform) for one in comparisons} or limits[0])
+    notes = [*(_limits_text(name, limits, policy, sessions) for name in judged), *_notes(policy, rulings, today)]
+    return GateDecision(code, rulings, tuple(lines), tuple(notes))
+
+
+def _limits_text(
+    platform: str, limits: tuple[Mapping[str, float], Mapping[str, float]], policy: Policy, sessions: bool
+) -> str:
+    return (
+        f"limits on {platform}{' for two sessions' if sessions else ''}: smallest {limits[0][platform]:.3g}, large"
+        f" {limits[1][platform]:.3g}, most-unsure {policy.most_unsure:.3g}, false-discovery-rate"
+        f" {policy.false_discovery_rate:.3g}"
+    )
 
 
 def _ruled(one: Comparison, valid: Sequence[Allowed], large: Mapping[str, float]) -> Ruling:
-    effect = _effect(one)
-    if effect is Effect.PASSES and one.high is not None and one.high > 1 + large.get(one.cell.platform, math.inf):
-        effect = Effect.UNSURE
-    if effect in (Effect.FAILS, Effect.UNSURE, Effect.UNDECIDED) and not _is_wrong(one):
+    effect = _effect(one, 1 + large.get(one.cell.platform, math.inf))
+    if effect in (Effect.FAILS, Effect.UNSURE, Effect.SUSPECT, Effect.UNDECIDED) and not _is_wrong(one):
         excuse = next((entry for entry in valid if entry.fits(one.cell)), None)
         if excuse is not None:
             return Ruling(one, Effect.EXCUSED, excuse)
     return Ruling(one, effect)
 
 
-def _effect(one: Comparison) -> Effect:
-    if _is_wrong(one):
+def _effect(one: Comparison, large: float) -> Effect:
+    if one.is_bad:
         return Effect.FAILS
-    # The kernels that are measured with it say so themselves.
-    if one.cell.backend == YARDSTICK and one.verdict is not Verdict.MISSING:
-        return Effect.IDLE
-    if one.head_status is not None and one.head_status.failed:
-        return Effect.UNDECIDED
     if one.verdict is Verdict.NOT_COMPARABLE and one.code is Code.SKIPPED:
         return Effect.IDLE
-    if one.verdict is Verdict.SLOWER:
-        return Effect.FAILS
-    if one.is_undecided:
-        return Effect.UNSURE if one.verdict is Verdict.UNSURE else Effect.UNDECIDED
-    return Effect.PASSES
+    if one.verdict is Verdict.UNSURE:
+        # The estimate lies between the ends of the interval, so this covers the lower end too.
+        if one.ratio is not None and one.ratio > large:
+            return Effect.SUSPECT
+        is_bounded = one.code is Code.SMALL if one.high is None else one.high <= large
+        return Effect.PASSES if is_bounded else Effect.UNSURE
+    return Effect.UNDECIDED if one.is_undecided else Effect.PASSES
 
 
 def _is_wrong(one: Comparison) -> bool:
-    return one.head_status is not None and one.head_status.wrong
+    return one.verdict is Verdict.BROKEN
 
 
 def _failures(failing: Sequence[Ruling]) -> list[str]:
@@ -149,6 +165,17 @@ def _undecided(rulings: Sequence[Ruling]) -> list[str]:
     return [f"{name}: {ids_text(ids)}" for name, ids in found.items()]
 
 
+def _suspects(rulings: Sequence[Ruling]) -> list[str]:
+    found = [each.comparison for each in rulings if each.effect is Effect.SUSPECT]
+    if not found:
+        return []
+    texts = ids_text([f"{one.cell.id} ({one.ratio:.2f}x)" for one in found])
+    return [
+        f"UNSURE beyond the large effect: {texts}. It may be slower: take more processes, more --minutes, or a"
+        " quieter machine."
+    ]
+
+
 def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
     compared = [each for each in rulings if each.comparison.is_compared and each.effect in _COUNTED]
     unsure = [each.comparison for each in compared if each.effect is Effect.UNSURE]
@@ -165,13 +192,12 @@ def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
     ]
 
 
-_COUNTED = (Effect.PASSES, Effect.FAILS, Effect.UNSURE)
+_COUNTED = (Effect.PASSES, Effect.FAILS, Effect.UNSURE, Effect.SUSPECT)
 
 
 def _not_compared(rulings: Sequence[Ruling], platforms: Collection[str]) -> list[str]:
     """Returns a line for each platform, or for all of them, without a kernel that was compared."""
-    kernels = [each.comparison for each in rulings if each.comparison.cell.backend != YARDSTICK]
-    judged = {one.cell.platform for one in kernels if one.is_compared}
+    judged = {each.comparison.cell.platform for each in rulings if each.comparison.is_compared}
     lines = [f"no kernel was compared on {platform}" for platform in sorted(platforms) if platform not in judged]
     return lines if lines or judged else ["no kernel was compared"]
 
@@ -189,18 +215,7 @@ def _notes(policy: Policy, rulings: Sequence[Ruling], today: datetime.date) -> l
             notes.append(f"the entry {said} excuses {ids}")
         else:
             notes.append(f"the entry {said} excuses nothing: remove it")
-    slower = [
-        each.comparison.cell.id
-        for each in rulings
-        if each.comparison.cell.backend == YARDSTICK and each.comparison.verdict is Verdict.SLOWER
-    ]
-    if slower:
-        notes.append(f"{YARDSTICK} itself is slower, which fails nothing: {ids_text(slower)}")
-    fixed = [each.comparison.cell.id for each in rulings if _is_fixed(each.comparison)]
+    fixed = [each.comparison.cell.id for each in rulings if each.comparison.verdict is Verdict.FIXED]
     if fixed:
         notes.append(f"wrong in base, right in head, so no times to compare: {ids_text(fixed)}")
     return notes
-
-
-def _is_fixed(one: Comparison) -> bool:
-    return one.verdict is Verdict.WRONG and (one.head_status is None or not one.head_status.failed)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from reports.pages.backend_grid import placed
-from reports.pages.rows import CellRow
+from reports.pages.groups import dtype_order
+from reports.pages.rows import BASELINE, CellRow
 from reports.records.status import Status
-from reports.statistics.verdict_codes import SMALLEST
+from reports.statistics.verdict_codes import TIE
 
 
 def _is_slower(row: CellRow) -> bool:
@@ -20,9 +20,9 @@ def _is_faster(row: CellRow) -> bool:
 def _is_tie(row: CellRow) -> bool:
     """Returns whether a cell cannot be told apart from what it is compared with; itself is no tie."""
     found = row.compared
-    if found is None or row.cell.backend == row.reference:
+    if found is None or row.cell.backend == BASELINE:
         return False
-    smallest = SMALLEST[row.cell.platform]
+    smallest = TIE[row.cell.platform]
     return abs(math.log(found.value)) < math.log1p(smallest) if found.low is None else found.is_tie(smallest)
 
 
@@ -52,10 +52,16 @@ def arranged(rows: Sequence[CellRow], sort: str | None, only: Collection[str]) -
         sort: A key of `SORTS`, or None or `name` for the order of tables. Rows without the value come last.
         only: Keys of `KINDS`.
     """
-    chosen = [one.row for one in placed([row for row in rows if not only or any(KINDS[kind](row) for kind in only)])]
+    chosen = sorted((row for row in rows if not only or any(KINDS[kind](row) for kind in only)), key=_name)
     if sort is None or sort == "name":
         return chosen
     return sorted(chosen, key=lambda row: _descending(SORTS[sort](row)))
+
+
+def _name(row: CellRow) -> tuple[object, ...]:
+    cell = row.cell
+    what = cell.operator, cell.operator_version, cell.mode, dtype_order(cell.dtype), cell.size, cell.params_text
+    return (*what, cell.backend != BASELINE, cell.backend)
 
 
 def _descending(value: float | None) -> float:

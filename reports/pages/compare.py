@@ -1,9 +1,7 @@
 """Compares two runs, cell by cell, and gives each cell a verdict."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,21 +10,12 @@ from reports.records.cell import Cell, CellKey
 from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
-from reports.statistics.verdict_codes import (
-    FALSE_DISCOVERIES,
-    LARGE,
-    LARGE_APART,
-    SMALLEST,
-    SMALLEST_APART,
-    Code,
-    Verdict,
-)
+from reports.statistics.verdict_codes import FALSE_DISCOVERIES, Code, Verdict
 
-if TYPE_CHECKING:
-    from reports.statistics.decision import Decisions, Evidence
+REFERENCE = "jnp"
+"""The backend of the reference: the code of XLA itself, which no change of a kernel makes slower."""
 
-YARDSTICK = "jnp"
-"""The backend that the cells of two separate sessions are measured with: the code of XLA itself."""
+_COMPARED = (Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.UNSURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +29,10 @@ class Comparison:
         reason: Why, in words; None for SAME, FASTER and SLOWER.
         base_ns: Median of base, ns per call; None where base did not pass.
         head_ns: Median of head, likewise.
-        ratio: Time of head divided by time of base, for cells that were compared, else None. Above 1 means that head is
-            slower. It is the shift of Hodges and Lehmann on logarithms; of two separate sessions, both times are first
-            divided by the time of `jnp` in the same process.
-        low: Lower end of the exact 95 % interval of the ratio; None where there are too few processes.
+        ratio: Time of head divided by time of base, for cells that were compared, else None. Above 1 head is slower.
+        low: Lower end of the 95 % interval of the ratio; None with fewer than three blocks.
         high: Upper end.
         p: The p-value of the direction in which the cell lies, adjusted for the number of cells.
-        floor: The noise floor of the cell, as a share: 0.01 is 1 %. None where there are too few processes.
-        worth: The smallest difference worth a verdict in this cell, likewise.
         processes: The numbers of processes of base and of head; None where a side has no time.
         base_status: How base ended; None where it has no such cell.
         head_status: How head ended, likewise.
@@ -63,8 +48,6 @@ class Comparison:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    floor: float | None = None
-    worth: float | None = None
     processes: tuple[int, int] | None = None
     base_status: Status | None = None
     head_status: Status | None = None
@@ -72,32 +55,25 @@ class Comparison:
     @property
     def is_compared(self) -> bool:
         """Whether the times of both sides were compared, whatever the verdict."""
-        return self.verdict in (Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.UNSURE)
+        return self.verdict in _COMPARED
 
     @property
     def is_bad(self) -> bool:
-        """Whether head is slower, or wrong.
-
-        A cell that is wrong in base only has been fixed. A slower `jnp` is no kernel that has become slower.
-        """
-        is_slower = self.verdict is Verdict.SLOWER and self.cell.backend != YARDSTICK
-        return is_slower or (self.head_status is not None and self.head_status.wrong)
+        """Whether head is slower, or wrong."""
+        return self.verdict in (Verdict.SLOWER, Verdict.BROKEN)
 
     @property
     def is_undecided(self) -> bool:
         """Whether nothing is known of head where something should be.
 
-        The cell is missing, not comparable or could not be judged in head, or its times cannot rule out a large
-        difference. A cell that nobody can run here, because both sides skipped it, is not undecided; nor is `jnp`,
-        which is no kernel, unless it is missing or could not be judged.
+        The cell is missing, not comparable or could not be judged, or its times cannot rule out a large difference. A
+        cell that nobody can run here, because both sides skipped it, is not undecided.
         """
-        if self.verdict is Verdict.MISSING or (self.head_status is not None and self.head_status.failed):
-            return self.head_status is None or not self.head_status.wrong
-        if self.cell.backend == YARDSTICK:
-            return False
         if self.verdict is Verdict.UNSURE:
             return self.code in (Code.NOISE, Code.FEW_PROCESSES)
-        return self.verdict is Verdict.NOT_COMPARABLE and self.code is not Code.SKIPPED
+        return self.verdict is Verdict.MISSING or (
+            self.verdict is Verdict.NOT_COMPARABLE and self.code is not Code.SKIPPED
+        )
 
 
 def compare(
@@ -113,68 +89,61 @@ def compare(
 
     Each side is one run. The last record of a cell counts. Two cells are a pair if they are equal in everything except
     the operator's version. A cell that was skipped on one side counts as absent there: it is MISSING or NEW. A cell
-    that was skipped on both sides is NOT_COMPARABLE. `reports.statistics.decision.decide` has the rule for the others.
+    that was skipped on both sides is NOT_COMPARABLE. The reference and other libraries take no part: no change of a
+    kernel makes them slower. `reports.statistics.decision.decide` has the rule for the others.
 
     Args:
         base: The records of base.
         head: The records of head.
-        smallest: By platform, the smallest effect worth a verdict, as a share: 0.02 is 2 %. By default `SMALLEST`, or
-            `SMALLEST_APART` for two separate sessions.
-        large: By platform, the difference that must not stay undecided, likewise; `LARGE` or
-            `LARGE_APART` by default.
-        q: The share of false discoveries among the cells called FASTER or SLOWER.
-        interleaved: Whether fresh processes of base and head alternated in one session. Then their times are compared.
-            Two sessions, one after the other, have different states of the machine. Then ratios to `jnp` in the same
-            process are compared, and `jnp` itself has no verdict.
+        smallest: By platform, the smallest effect worth a verdict, as a share: 0.05 is 5 %.
+        large: By platform, the difference that must not stay undecided, likewise.
+        q: The share of false discoveries among the cells called SLOWER, and among those called FASTER.
+        interleaved: Whether fresh processes of base and head alternated in one session, in blocks. Two sessions, one
+            after the other, have different states of the machine: only large differences are decided.
 
     Raises:
         ValueError: `q` is not between 0 and 1.
     """
-    if not 0 < q < 1:
-        raise ValueError(f"q={q!r}: expected a share between 0 and 1, such as {FALSE_DISCOVERIES}.")
-    sides = [_Side(records, interleaved) for records in (base, head)]
-    keys = list(dict.fromkeys([*sides[1].records, *sides[0].records]))
-    found = [_compare_cell(*(side.records.get(key) for side in sides)) for key in keys]
-    values = [[side.logarithms(key) for side in sides] for key in keys]
-    if not interleaved:
-        found = [_without_yardstick(one, *own) for one, own in zip(found, values, strict=True)]
-    places = [
-        place for place, one in enumerate(found) if one.verdict is Verdict.UNSURE and one.code is not Code.BASELINE
+    from reports.statistics.decision import Times, decide
+
+    sides = [{_pair(one.cell): one for one in last_by_cell(records) if can_fail(one)} for records in (base, head)]
+    keys = list(dict.fromkeys([*sides[1], *sides[0]]))
+    found = [_compare_cell(*(side.get(key) for side in sides)) for key in keys]
+    places = [place for place, one in enumerate(found) if one.is_compared]
+    times = [
+        Times(
+            _by_block(sides[0][keys[place]].timing), _by_block(sides[1][keys[place]].timing), found[place].cell.platform
+        )
+        for place in places
     ]
-    limits = (
-        {**(SMALLEST if interleaved else SMALLEST_APART), **(smallest or {})},
-        {**(LARGE if interleaved else LARGE_APART), **(large or {})},
-    )
-    judged = _judged([found[place] for place in places], [values[place] for place in places], limits, q)
-    for place, one in zip(places, judged, strict=True):
-        found[place] = one
+    decisions = decide(times, smallest=smallest, large=large, q=q, sessions=not interleaved)
+    for place, own in zip(places, decisions, strict=True):
+        found[place] = replace(
+            found[place], verdict=own.verdict, code=own.code, reason=_REASONS.get(own.code), ratio=own.ratio,
+            low=own.low, high=own.high, p=own.p,
+        )  # fmt: skip
     return found
 
 
-class _Side:
-    """The records of one run, by cell, and the numbers that are compared."""
+_REASONS = {
+    Code.FEW_PROCESSES: "fewer than three processes of a side decide nothing. Take more with --processes",
+    Code.NOISE: "the processes differ too much among themselves to rule out a large difference",
+    Code.SMALL: "there may be a small difference; a large one is ruled out",
+}
 
-    def __init__(self, records: Iterable[Record], interleaved: bool) -> None:
-        known = last_by_cell(records)
-        self.records = {_pair(record.cell): record for record in known}
-        self._interleaved = interleaved
 
-    def logarithms(self, key: CellKey) -> list[float] | None:
-        """Returns the logarithm of the time of each process, of separate sessions of its ratio to `jnp`."""
-        record = self.records.get(key)
-        if record is None or record.timing is None:
-            return None
-        own = _logarithms(record.timing)
-        if self._interleaved or record.cell.backend == YARDSTICK:
-            return own
-        other = self.records.get(_pair(msgspec.structs.replace(record.cell, backend=YARDSTICK)))
-        if other is None or other.timing is None or not other.timing.is_steady or _ways(other) != _ways(record):
-            return None
-        theirs = _logarithms(other.timing)
-        # Only processes that measured both are pairs. A resumed run can have more of one cell.
-        if len(theirs) != len(own):
-            theirs = [math.fsum(theirs) / len(theirs)] * len(own)
-        return [one - another for one, another in zip(own, theirs, strict=True)]
+def can_fail(record: Record) -> bool:
+    """Whether a cell takes part in comparisons of revisions: it is neither the reference nor another library."""
+    return record.cell.backend != REFERENCE and record.cell.backend not in record.run.peers
+
+
+def _by_block(timing: Timing | None) -> dict[int, float]:
+    """Returns the median of each process by its block; without recorded blocks, processes are in order."""
+    assert timing is not None
+    return {
+        place if process.block is None else process.block: process.median_ns
+        for place, process in enumerate(timing.processes)
+    }
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
@@ -202,14 +171,16 @@ def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code
         if record is not None and record.status.failed:
             failures.setdefault(f"{record.status}: {record.reason}", []).append(side)
     text = "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+    if head is not None and head.status.wrong:
+        return Verdict.BROKEN, Code.FAILED, text
     if _is_absent(head) and not _is_absent(base):
         code, reason = _absence("head", head)
         return Verdict.MISSING, code, "; ".join(filter(None, [reason, text]))
-    # A cell that is UNCHECKED, or found too little memory, is not wrong, and nobody knows how fast it is.
-    if any(record is not None and record.status.wrong for record in (base, head)):
-        return Verdict.WRONG, Code.FAILED, text
     if failures:
-        return Verdict.NOT_COMPARABLE, Code.UNJUDGED, text
+        # A base that crashed or timed out says nothing of its kernel: the machine can be the cause.
+        is_fixed = base is not None and base.status.wrong and base.status not in _MACHINE and head is not None
+        is_fixed = is_fixed and head is not None and head.status is Status.PASSED
+        return (Verdict.FIXED, Code.FAILED, text) if is_fixed else (Verdict.NOT_COMPARABLE, Code.UNJUDGED, text)
     if base is None or (base.status is Status.SKIPPED and not _is_absent(head)):
         return Verdict.NEW, *_absence("base", base)
     assert head is not None
@@ -220,7 +191,7 @@ def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code
         return Verdict.NOT_COMPARABLE, Code.UNTIMED, f"not timed: {' and '.join(untimed)}"
     found = differences(base, head)
     if found:
-        return Verdict.NOT_COMPARABLE, found[0][0], "; ".join(text for _, text in found)
+        return Verdict.NOT_COMPARABLE, Code.CONDITIONS, "; ".join(found)
     unsteady = [side for side, timing in (("base", base.timing), ("head", head.timing)) if not timing.is_steady]
     if unsteady:
         said = f"the program around the calls decides the time of {' and '.join(unsteady)}"
@@ -228,82 +199,12 @@ def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code
     return Verdict.UNSURE, Code.NOISE, None
 
 
-def _without_yardstick(one: Comparison, base: list[float] | None, head: list[float] | None) -> Comparison:
-    """Gives a cell of two separate sessions that cannot be measured with `jnp` its verdict."""
-    if one.verdict is not Verdict.UNSURE:
-        return one
-    if one.cell.backend == YARDSTICK:
-        said = f"the time of {YARDSTICK} in two sessions: the state of the machine is not judged"
-        return replace(one, code=Code.BASELINE, reason=said)
-    without = [side for side, values in (("base", base), ("head", head)) if values is None]
-    if without:
-        said = (
-            f"two sessions are compared by ratios to {YARDSTICK}, which has no steady time in {' and '.join(without)}"
-        )
-        return replace(one, verdict=Verdict.NOT_COMPARABLE, code=Code.NO_BASELINE, reason=said)
-    return one
-
-
-def _judged(
-    cells: Sequence[Comparison],
-    values: Sequence[Sequence[list[float] | None]],
-    limits: tuple[Mapping[str, float], Mapping[str, float]],
-    q: float,
-) -> list[Comparison]:
-    if not cells:
-        return []
-    import numpy as np
-
-    from reports.statistics.decision import Evidence, decide
-
-    evidence = Evidence.gathered([(base or [], head or []) for base, head in values])
-    effects = [np.array([limit[one.cell.platform] for one in cells]) for limit in limits]
-    decisions = decide(evidence, smallest=effects[0], large=effects[1], q=q)
-    return [_filled(one, place, evidence, decisions, len(cells), q) for place, one in enumerate(cells)]
-
-
-def _filled(
-    one: Comparison, place: int, evidence: "Evidence", decisions: "Decisions", cells: int, q: float
-) -> Comparison:
-    from reports.statistics.decision import explain
-    from reports.statistics.ranks import processes_needed
-
-    assert one.processes is not None
-    verdict, code = Verdict(decisions.verdicts[place]), Code(decisions.codes[place])
-    return replace(
-        one,
-        verdict=verdict,
-        code=code,
-        reason=explain(code, one.processes, processes_needed(cells, q)),
-        ratio=_ratio(evidence.shift[place]),
-        low=_ratio(evidence.low[place]),
-        high=_ratio(evidence.high[place]),
-        p=float(decisions.p[place]),
-        floor=_share(evidence.floor[place]),
-        worth=_share(decisions.worth[place]),
-    )
-
-
-def _ratio(logarithm: float) -> float | None:
-    return math.exp(logarithm) if math.isfinite(logarithm) else None
-
-
-def _share(logarithm: float) -> float | None:
-    return math.expm1(logarithm) if math.isfinite(logarithm) else None
-
-
-def _logarithms(timing: Timing) -> list[float]:
-    return [math.log(time) for time in timing.medians_ns]
+_MACHINE = (Status.CRASHED, Status.TIMEOUT)
 
 
 def _pair(cell: Cell) -> CellKey:
     """Returns what is equal in two cells that are compared: everything but the version of the operator."""
     return msgspec.structs.replace(cell, operator_version=0).key
-
-
-def _ways(record: Record) -> tuple[object, ...]:
-    assert record.timing is not None
-    return record.timing.method, record.timing.cache, str(record.shapes), record.seed
 
 
 def _is_absent(record: Record | None) -> bool:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from reports.pages.columns import FACTS
-from reports.pages.fact import Kind
+from reports.pages.columns import FACTS, Kind
 from reports.pages.rows import CellRow, cell_rows
 from reports.records.record import Record
 

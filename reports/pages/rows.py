@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.pages.spread import Spread, round_ratios
 from reports.records.cell import Cell
 from reports.records.header import Run
 from reports.records.measurements import Timing
@@ -21,9 +20,8 @@ class CellRow:
 
     Attributes:
         record: The record of the cell.
-        compared: The time of the cell divided by the time of the baseline, process by process: above 1 is slower. In
-            the dispatch benchmark, the median of the ratios to the reference of the mode, round by round. None where
-            there is nothing to compare with.
+        compared: The time of the cell divided by the time of the baseline, process by process: above 1 is slower. None
+            where there is nothing to compare with.
         doubt: Why there is no ratio, though both have a time.
     """
 
@@ -35,11 +33,6 @@ class CellRow:
     def ratio(self) -> float | None:
         """The ratio to the baseline, without its interval."""
         return self.compared.value if self.compared else None
-
-    @property
-    def reference(self) -> str:
-        """The backend that the ratio refers to."""
-        return _compared_with(self.record)
 
     @property
     def cell(self) -> Cell:
@@ -76,7 +69,7 @@ def cell_rows(records: Iterable[Record]) -> list[CellRow]:
     """
     latest = last_by_cell(records)
     others = {(_contest(record), record.cell.backend): record for record in latest}
-    return [_row(record, others.get((_contest(record), _compared_with(record)))) for record in latest]
+    return [_row(record, others.get((_contest(record), BASELINE))) for record in latest]
 
 
 def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
@@ -87,21 +80,9 @@ def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
     return [parts[key] for key in sorted(parts)]
 
 
-def without_peers(rows: Iterable[CellRow]) -> list[CellRow]:
-    """Returns the rows of kernels and of the baseline: the cells that are compared with each other."""
-    return [row for row in rows if row.library is None]
-
-
 def backends_of(rows: Sequence[CellRow]) -> list[str]:
     """Returns the names of the backends, the baseline first, the others sorted."""
     return sorted({row.cell.backend for row in rows}, key=lambda backend: (backend != BASELINE, backend))
-
-
-def is_timed_alike(one: CellRow, other: CellRow) -> bool:
-    """Returns whether two cells were timed on the same inputs, by the same method, with the same state of caches."""
-    if one.timing is None or other.timing is None:
-        return False
-    return not _doubt(one.record, one.timing, other.record, other.timing)
 
 
 def _contest(record: Record) -> tuple[object, ...]:
@@ -110,32 +91,24 @@ def _contest(record: Record) -> tuple[object, ...]:
     return (record.run.run_id, *what)
 
 
-def _compared_with(record: Record) -> str:
-    return record.dispatch.reference if record.dispatch else BASELINE
-
-
 def _row(record: Record, other: Record | None) -> CellRow:
     if record.timing is None or other is None or other.timing is None:
         return CellRow(record, None)
     doubt = _doubt(record, record.timing, other, other.timing)
     if doubt:
         return CellRow(record, None, doubt)
-    if record.dispatch:
-        value = Spread.of(round_ratios(record.timing.samples_ns, other.timing.samples_ns)).median
-        return CellRow(record, Ratio(value))
     return CellRow(record, ratio_of(record.timing.medians_ns, other.timing.medians_ns))
 
 
 def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str | None:
     """Returns why two times make no ratio; None if they make one."""
-    name = _compared_with(record)
     if (record.shapes, record.seed) != (other.shapes, other.seed):
-        return f"{name} had other inputs"
+        return f"{BASELINE} had other inputs"
     if timing.method != base.method:
-        return f"timed by {timing.method}, {name} by {base.method}"
+        return f"timed by {timing.method}, {BASELINE} by {base.method}"
     if timing.cache != base.cache:
-        return f"caches {timing.cache}, for {name} {base.cache}"
-    unsteady = [who for who, own in (("the kernel", timing), (name, base)) if not own.is_steady]
+        return f"caches {timing.cache}, for {BASELINE} {base.cache}"
+    unsteady = [who for who, own in (("the kernel", timing), (BASELINE, base)) if not own.is_steady]
     if unsteady:
         return f"the program around the calls decides the time of {' and '.join(unsteady)}"
     return None

@@ -1,5 +1,6 @@
 """Names one cell of the matrix of operators, backends, modes, platforms, dtypes and sizes."""
 
+import functools
 import json
 
 import msgspec
@@ -13,7 +14,7 @@ CellKey = tuple[str | int, ...]
 _DTYPE_STEMS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
-class Cell(Part, frozen=True, kw_only=True):
+class Cell(Part, frozen=True, kw_only=True, dict=True):
     """One cell of the matrix operator x backend x mode x platform x dtype x size x parameters.
 
     Attributes:
@@ -45,7 +46,10 @@ class Cell(Part, frozen=True, kw_only=True):
             parts.append(self.mode)
         return "-".join(parts)
 
-    @property
+    def __str__(self) -> str:
+        return self.id
+
+    @functools.cached_property
     def key(self) -> CellKey:
         """Hashable identity: equal for equal cells, whatever the order of `params`."""
         return (
@@ -62,9 +66,10 @@ class Cell(Part, frozen=True, kw_only=True):
     @property
     def params_text(self) -> str:
         """The parameters as JSON text, sorted by name. JSON keeps 1, 1.0 and true apart; a dict does not."""
-        return json.dumps(self.params, sort_keys=True)
+        return json.dumps(self.params, sort_keys=True) if self.params else "{}"
 
 
+@functools.lru_cache(maxsize=1024)
 def short_dtype(dtype: str) -> str:
     """Returns `f32` for `float32`, `bf16` for `bfloat16`; a name without a short form stays as it is."""
     stem = dtype.rstrip("0123456789")

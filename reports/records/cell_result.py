@@ -1,8 +1,9 @@
 """Holds the measured result of one cell, before it becomes part of a run."""
 
+from typing import Any
+
 from reports.errors import RecordError
 from reports.records.cell import Cell
-from reports.records.endured import Endurance
 from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
 from reports.records.part import Part, require_not_negative, require_rates
 from reports.records.status import Status
@@ -23,7 +24,7 @@ class CellResult(Part, frozen=True, kw_only=True):
         stages: Time before the steady state.
         resources: Memory and energy of a call.
         dispatch: For a cell of the dispatch benchmark, its names and targets.
-        endurance: For a trial of endurance, its memory and its time, sample by sample.
+        endurance: What an older version recorded of a trial of endurance.
         hlo: Lines of the program that XLA compiled: the calls of kernels, or the program's first lines if it has none.
             They show what ran.
         bytes: Bytes that one call must read and write, as the operator declares.
@@ -53,7 +54,7 @@ class CellResult(Part, frozen=True, kw_only=True):
     stages: Stages | None = None
     resources: Resources | None = None
     dispatch: DispatchFacts | None = None
-    endurance: Endurance | None = None
+    endurance: dict[str, Any] | None = None
     hlo: list[str] | None = None
     bytes: int | None = None
     flops: int | None = None
@@ -67,26 +68,21 @@ class CellResult(Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not isinstance(self.cell, Cell):
             raise RecordError(f"a result has the cell {self.cell!r}; expected a Cell.")
-        cell_id = self.cell.id
         if self.timing is not None and self.status is not Status.PASSED:
             raise RecordError(
-                f"{cell_id}: status {self.status} with a timing. A time exists only for a cell that passed:"
+                f"{self.cell}: status {self.status} with a timing. A time exists only for a cell that passed:"
                 " pass timing=None."
             )
         if self.status is not Status.PASSED and not (self.reason and self.reason.strip()):
-            raise RecordError(f"{cell_id}: status {self.status} without a reason. Pass reason='...' saying why.")
-        require_not_negative(cell_id, bytes=self.bytes, flops=self.flops)
-        require_rates(cell_id, bandwidth_limit=self.bandwidth_limit, roof_ns=self.roof_ns)
-        if (self.roof_ns is None) != (not self.roof_kind):
-            raise RecordError(
-                f"{cell_id}: roof_ns={self.roof_ns!r} with roof_kind={self.roof_kind!r}. Pass both, as (5e3, 'copy,"
-                " memory'), or neither."
-            )
-        if (self.bandwidth_limit is None) != (not self.bandwidth_limit_kind):
-            raise RecordError(
-                f"{cell_id}: bandwidth_limit={self.bandwidth_limit!r} with"
-                f" bandwidth_limit_kind={self.bandwidth_limit_kind!r}. Pass both, as (9e9, 'copy, memory'), or neither."
-            )
+            raise RecordError(f"{self.cell}: status {self.status} without a reason. Pass reason='...' saying why.")
+        require_not_negative(self.cell, bytes=self.bytes, flops=self.flops)
+        require_rates(self.cell, bandwidth_limit=self.bandwidth_limit, roof_ns=self.roof_ns)
+        for limit, kind in (("roof_ns", "roof_kind"), ("bandwidth_limit", "bandwidth_limit_kind")):
+            if (getattr(self, limit) is None) != (not getattr(self, kind)):
+                raise RecordError(
+                    f"{self.cell}: {limit}={getattr(self, limit)!r} with {kind}={getattr(self, kind)!r}."
+                    " Pass both, such as 9e9 and 'copy, memory', or neither."
+                )
 
     @property
     def bandwidth(self) -> float | None:

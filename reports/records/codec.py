@@ -6,6 +6,7 @@ strings "NaN", "Infinity" and "-Infinity", as the JSON mapping of Protocol Buffe
 """
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,6 @@ import msgspec
 from reports.errors import DamagedLine, NewerSchema, RecordError
 from reports.records.boundaries import Begin, End
 from reports.records.record import SCHEMA, Record
-from reports.records.upgrade import upgraded
 
 Line = Begin | Record | End
 
@@ -22,6 +22,12 @@ _KINDS: dict[str, type[Line]] = {"begin": Begin, "cell": Record, "end": End}
 
 _LARGEST = 2**63 - 1
 """The largest integer of a line. Tables and frames hold integers of 64 bits."""
+
+_DECODER = msgspec.json.Decoder(Begin | Record | End)
+
+_LONG = re.compile(rb"[:,\[]\s*-?[0-9]{19}")
+_WORDY = (b'NaN"', b'Infinity"', b"\\ud", b"\\uD")
+"""What only the careful reader understands: integers of many digits, words for numbers, halves of characters."""
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -35,7 +41,7 @@ def encode(line: Line) -> bytes:
         RecordError: A field holds a value that JSON or the types of a record do not allow.
     """
     try:
-        fields = msgspec.to_builtins(line, enc_hook=_plain_scalar)
+        fields = msgspec.to_builtins(line, enc_hook=plain_scalar)
         data = msgspec.json.encode(_map_floats(fields, _word))
     except (TypeError, NotImplementedError, ValueError, RecursionError) as error:
         raise RecordError(f"{_name(line)}: {error}. Pass plain numbers, strings, lists and dicts.") from error
@@ -44,18 +50,20 @@ def encode(line: Line) -> bytes:
 
 
 def decode(line: bytes) -> Line:
-    """Returns what is on a line. A record of an older version gets the current layout.
+    """Returns what is on a line.
 
     Raises:
         DamagedLine: The line is not JSON.
         NewerSchema: The line was written by a later version.
-        RecordError: The line is JSON, but no record, no begin and no end.
+        RecordError: The line is JSON, but no record, no begin and no end; or an older version wrote it.
     """
-    return decode_with_schema(line)[0]
-
-
-def decode_with_schema(line: bytes) -> tuple[Line, int]:
-    """Returns what is on a line, and the schema that it was written with. Raises what `decode` raises."""
+    if not any(word in line for word in _WORDY) and not _LONG.search(line):
+        try:
+            found: Line = _DECODER.decode(line)
+            if found.schema == SCHEMA:
+                return found
+        except (msgspec.DecodeError, RecordError, UnicodeDecodeError, RecursionError):
+            pass  # the careful reader says what is wrong
     try:
         fields = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -68,13 +76,15 @@ def decode_with_schema(line: bytes) -> tuple[Line, int]:
             f"written with schema {_digits(schema)}, this version reads up to schema {SCHEMA}."
             " Upgrade kernel-bridge to read it."
         )
+    if schema < SCHEMA:
+        raise RecordError(f"written with schema {_digits(schema)}, expected {SCHEMA}. Record the run again.")
     _require_plain(fields)
-    kind = fields.get("kind", "cell") if schema < 3 else fields.get("kind")
+    kind = fields.get("kind")
     layout = _KINDS.get(kind) if isinstance(kind, str) else None
-    if layout is None or (schema < 3 and "kind" in fields):
+    if layout is None:
         raise RecordError(f"expected a 'kind' of begin, cell or end, received {_shorten(line)}")
     try:
-        return msgspec.convert(_map_floats(upgraded(fields, schema, to=SCHEMA), _number), layout), schema
+        return msgspec.convert(_map_floats(fields, _number), layout)
     except (msgspec.ValidationError, RecordError) as error:
         raise RecordError(f"not a {kind} record of schema {schema}: {error}") from error
 
@@ -111,7 +121,8 @@ def _digits(value: int) -> str:
     return str(value) if abs(value) < 10**30 else f"about 2**{value.bit_length()}"
 
 
-def _plain_scalar(value: Any) -> Any:
+def plain_scalar(value: Any) -> Any:
+    """Returns a scalar of NumPy or ml_dtypes as a number of Python; for msgspec."""
     # The scalars of NumPy and ml_dtypes have this method, so neither library is imported here.
     item = getattr(value, "item", None)
     if item is None or getattr(value, "shape", None) != ():

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from reports.errors import RecordError
 from reports.records.part import Part, require_not_negative, require_utc
 
 Platform = Literal["cpu", "cuda"]
@@ -95,9 +96,10 @@ class Run(Part, frozen=True, kw_only=True):
             recorded.
         peers: The backends that are other libraries, timed beside the kernels: the name of the library by backend, with
             its version if it is installed.
+        part: Which share of the cells this run has, such as `3/8`; None if it has all that were asked for.
 
     Raises:
-        RecordError: `started` is not a time in UTC.
+        RecordError: `started` is not a time in UTC, or `part` is no share.
     """
 
     run_id: str
@@ -110,6 +112,23 @@ class Run(Part, frozen=True, kw_only=True):
     flags: dict[str, str | bool | int | None]
     selection: dict[str, list[str]] | None = None
     peers: dict[str, str] = msgspec.field(default_factory=dict)
+    part: str | None = None
 
     def __post_init__(self) -> None:
         require_utc("run: started", self.started)
+        if self.part is not None:
+            part_of(self.part)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Returns the number of a part and the number of all parts: (3, 8) for `3/8`.
+
+    Raises:
+        RecordError: The text is no such share.
+    """
+    number, _, count = text.partition("/")
+    if not (number.isascii() and number.isdigit() and count.isascii() and count.isdigit() and len(text) < 20):
+        raise RecordError(f"part={text[:40]!r}; expected the number of a part and of all parts, such as '3/8'.")
+    if not 1 <= int(number) <= int(count):
+        raise RecordError(f"part={text!r}; expected a part from 1 to {count}.")
+    return int(number), int(count)

@@ -1,5 +1,6 @@
 """Holds the measurements of one cell: accuracy, times, and the time before the steady state."""
 
+import functools
 import math
 
 import msgspec
@@ -7,6 +8,10 @@ import msgspec
 from reports.errors import RecordError
 from reports.records.part import Part, require_not_negative, require_rates
 from reports.records.quantiles import grouped_median, quantile
+
+_NO_SAMPLES = (
+    "timing: no samples. A cell that could not be timed has timing=None and a status other than PASSED with its reason."
+)
 
 
 class Accuracy(Part, frozen=True, kw_only=True):
@@ -42,6 +47,8 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         alone_warm_ns: The same, where the results take over the memory of the results before.
         discarded: Samples that were taken while the device was throttled, and are in none of the lists.
         clock_mhz: Median clock of the device while the samples were taken.
+        block: The number of the turn in which base and head were timed side by side: the process of the other side with
+            the same number is its partner. None in a run that had no other side.
 
     Raises:
         RecordError: There is no sample, a list holds a number that is not finite, the median is not above zero, or
@@ -56,13 +63,11 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
     alone_warm_ns: list[float] = msgspec.field(default_factory=list)
     discarded: int = 0
     clock_mhz: float | None = None
+    block: int | None = None
 
     def __post_init__(self) -> None:
         if not self.samples_ns:
-            raise RecordError(
-                "timing: no samples. A cell that could not be timed has timing=None"
-                " and a status other than PASSED with its reason."
-            )
+            raise RecordError(_NO_SAMPLES)
         for name in ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns"):
             values = getattr(self, name)
             # A difference of two times may be below zero, a time may not.
@@ -80,7 +85,7 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
             )
         if self.loops < 1:
             raise RecordError(f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1.")
-        require_not_negative("timing", discarded=self.discarded, clock_mhz=self.clock_mhz)
+        require_not_negative("timing", discarded=self.discarded, clock_mhz=self.clock_mhz, block=self.block)
 
     @property
     def median_ns(self) -> float:
@@ -94,7 +99,7 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         return quantile(self.program_ns, 0.5) - self.loops * self.median_ns if self.program_ns else None
 
 
-class Timing(Part, frozen=True, kw_only=True):
+class Timing(Part, frozen=True, kw_only=True, dict=True):
     """The times of one cell: one entry for each process that measured it.
 
     The process is the unit of replication: samples of one process share its addresses and the state of its caches.
@@ -117,22 +122,19 @@ class Timing(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.processes:
-            raise RecordError(
-                "timing: no samples. A cell that could not be timed has timing=None"
-                " and a status other than PASSED with its reason."
-            )
+            raise RecordError(_NO_SAMPLES)
 
     @property
     def samples_ns(self) -> list[float]:
         """The samples of all processes."""
         return [sample for process in self.processes for sample in process.samples_ns]
 
-    @property
+    @functools.cached_property
     def medians_ns(self) -> list[float]:
         """The median of each process, nanoseconds per call."""
         return [process.median_ns for process in self.processes]
 
-    @property
+    @functools.cached_property
     def median_ns(self) -> float:
         """Median of the medians of the processes, nanoseconds per call."""
         return quantile(self.medians_ns, 0.5)

@@ -12,14 +12,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Base class of the parts of a record. Immutable; JSON leaves out fields that have their default."""
 
 
-def require_not_negative(where: str, **values: float | None) -> None:
+def require_not_negative(where: object, **values: float | None) -> None:
     """Raises RecordError for a value that is negative or not finite. None means unknown."""
     for name, value in values.items():
         if value is not None and not (_is_finite(value) and value >= 0):
             raise RecordError(f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown.")
 
 
-def require_rates(where: str, **rates: float | None) -> None:
+def require_rates(where: object, **rates: float | None) -> None:
     """Raises RecordError for a rate that is not finite and above zero."""
     for name, rate in rates.items():
         if rate is not None and not (_is_finite(rate) and rate > 0):

@@ -10,7 +10,7 @@ from reports.records.part import require_not_negative, require_utc
 from reports.records.status import Status
 
 SCHEMA = 4
-"""Version of the layout of a run file. A reader accepts this version and older ones, see `upgrade`."""
+"""Version of the layout of a run file. A reader accepts this version."""
 
 RETRYABLE = frozenset({Status.CRASHED, Status.TIMEOUT, Status.OOM, Status.UNCHECKED, Status.SKIPPED})
 """The outcomes that a later attempt at a cell may replace: the machine can be their cause."""
@@ -36,15 +36,14 @@ class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        cell_id = self.cell.id
         if self.cell.platform != self.run.device.platform:
             raise RecordError(
-                f"{cell_id}: the cell ran on {self.cell.platform!r}, its run header describes a"
+                f"{self.cell}: the cell ran on {self.cell.platform!r}, its run header describes a"
                 f" {self.run.device.platform!r} device. Give each device its own Run: a share of another"
                 " device's bandwidth means nothing."
             )
-        require_utc(f"{cell_id}: time", self.time)
-        require_not_negative(cell_id, index=self.index)
+        require_utc("time", self.time)
+        require_not_negative(self.cell, index=self.index)
 
 
 def last_by_cell(records: Iterable[Record]) -> list[Record]:

@@ -9,20 +9,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, cast
+
+import msgspec
 
 from reports.errors import DamagedLine, NewerSchema, RecordError, RunUnreadable
 from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell, CellKey
-from reports.records.codec import Line, decode_with_schema
+from reports.records.codec import Line, decode
 from reports.records.header import Run
 from reports.records.record import RETRYABLE, Record
 from reports.records.status import Status
 
-MOST_BYTES = 2**28
-"""Bytes of a run, decompressed, that are read at most. The largest run of this project has 11 MB."""
+MOST_BYTES = 2**30
+"""Bytes of a run, decompressed, that are read at most. A run of 200,000 cells has 330 MB."""
 
 LONGEST_LINE = 2**26
 """Bytes of one line that are read at most."""
@@ -31,14 +32,6 @@ MOST_PROBLEMS = 50
 """A file with more damage than this is not read to its end."""
 
 _CHUNK = 2**20
-
-
-class Completeness(StrEnum):
-    """Whether all cells of a run have a record."""
-
-    COMPLETE = "COMPLETE"
-    INCOMPLETE = "INCOMPLETE"
-    UNKNOWN = "UNKNOWN"
 
 
 @dataclass(kw_only=True)
@@ -52,12 +45,11 @@ class RunFile:
         damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
         expected: The cells that the run announced, in their order.
         runnable: The keys of those that can run here.
-        begins: How often a session began; 0 in a run of schema 1 or 2.
+        begins: How often a session began.
         end: The last line, if the last session came to its end.
         deselected: Number of cells that options of pytest left out, in the first session.
         run_id: The id of the run; None where nothing could be read.
         headers: The headers of the sessions, the first one first.
-        is_old: Whether all lines have schema 1 or 2, which knew no lines but records.
     """
 
     path: Path
@@ -71,7 +63,6 @@ class RunFile:
     deselected: int = 0
     run_id: str | None = None
     headers: list[Run] = field(default_factory=list)
-    is_old: bool = True
 
     @property
     def missing(self) -> list[Cell]:
@@ -80,11 +71,9 @@ class RunFile:
         return [cell for key, cell in self.expected.items() if key not in found]
 
     @property
-    def completeness(self) -> Completeness:
-        """COMPLETE if the last session came to its end, and no cell is missing; UNKNOWN for schemas 1 and 2."""
-        if self.is_old:
-            return Completeness.UNKNOWN
-        return Completeness.COMPLETE if self.begins and self.end and not self.missing else Completeness.INCOMPLETE
+    def is_complete(self) -> bool:
+        """Whether the last session came to its end, and no cell is missing."""
+        return bool(self.begins and self.end and not self.missing)
 
     @property
     def idle_kernels(self) -> list[tuple[str, str]]:
@@ -107,7 +96,7 @@ def load_run(path: str | Path) -> RunFile:
     reader = _Reader(Path(path))
     for number, line in enumerate(read_lines(Path(path)), start=1):
         reader.take(number, line)
-    if not reader.run.is_old and not reader.run.begins:
+    if reader.run.run_id is not None and not reader.run.begins:
         reader.problem(1, "no begin line: the beginning of this run is lost")
     return reader.run
 
@@ -166,8 +155,8 @@ class _Reader:
         self._digest = hashlib.sha256()
         self._retried: set[CellKey] = set()
         self._status: dict[CellKey, Status] = {}
-        self._indices: set[int] = set()
         self._is_open = False
+        self._headers: list[Run] = []
 
     def take(self, number: int, line: bytes) -> None:
         before = self._digest.copy()
@@ -176,21 +165,27 @@ class _Reader:
             self.problem(number, "an empty line, which no session writes")
             return
         try:
-            found, schema = decode_with_schema(line)
+            found = decode(line)
         except DamagedLine as error:
             self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
             self.problem(number, f"left out, {error}")
             return
         except (NewerSchema, RecordError) as error:
             raise type(error)(f"{self.run.path}:{number}: {error}") from error
-        self.run.is_old &= schema < 3
         self._require_run(number, found)
+        if isinstance(found, Record):
+            # Each record repeats the header of its run; in memory they share it.
+            same = next((run for run in self._headers if run == found.run), None)
+            if same is None:
+                self._headers = [*self._headers[-7:], found.run]
+            else:
+                msgspec.structs.force_setattr(found, "run", same)
         if isinstance(found, Begin):
             self._begin(number, found)
         elif isinstance(found, End):
             self._end(number, found, before.hexdigest())
         else:
-            self._record(number, found, is_old=schema < 3)
+            self._record(number, found)
 
     def problem(self, number: int, text: str) -> None:
         self.run.problems.append(f"{self.run.path}:{number}: {text}")
@@ -231,18 +226,17 @@ class _Reader:
             self.problem(number, "the lines before are not those that were written: their checksum differs")
         self.run.end, self._is_open = found, False
 
-    def _record(self, number: int, found: Record, *, is_old: bool) -> None:
+    def _record(self, number: int, found: Record) -> None:
         key, records = found.cell.key, self.run.records
-        if found.index in self._indices or (not is_old and found.index != len(records)):
+        if found.index != len(records):
             self.problem(number, f"record {found.index} of the run is in the place of record {len(records)}")
-        elif not is_old and not self._is_open:
+        elif not self._is_open:
             self.problem(number, "a record without a begin line before it")
-        elif not is_old and key not in self.run.expected:
+        elif key not in self.run.expected:
             self.problem(number, f"{found.cell.id} is no cell that the run announced")
-        elif not is_old and key in self._status and key not in self._retried:
+        elif key in self._status and key not in self._retried:
             self.problem(number, f"a second record of {found.cell.id}, which was {self._status[key]} before")
         self._retried.discard(key)
-        self._indices.add(found.index)
         self._status[key] = found.status
         records.append(found)
 

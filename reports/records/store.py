@@ -2,18 +2,25 @@
 
 import os
 import secrets
-import warnings
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
-from reports.errors import DamagedLineWarning, RunNotFound, RunUnwritable
+import msgspec
+
+from reports.errors import ReportError, RunNotFound, RunUnwritable
+from reports.records.boundaries import Begin
 from reports.records.cell import CellKey
+from reports.records.codec import decode
 from reports.records.record import Record, last_by_cell
-from reports.records.run_file import load_run
+from reports.records.run_file import read_lines
 from reports.records.status import Status
 
 RUNS_VARIABLE = "KERNEL_BRIDGE_RUNS"
+_FUTURE = timedelta(days=1)
+"""A clock may be wrong by this much. A run from a later time was written by a broken one."""
+
 SUFFIXES = (".jsonl", ".jsonl.gz")
 """A run is written as the first, and published as the second."""
 
@@ -39,23 +46,6 @@ def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
     return runs_directory(runs_dir) / f"{run_id}{SUFFIXES[0]}"
 
 
-def read_run(path: str | Path) -> list[Record]:
-    """Returns the records of a run file in the order written, every attempt at a cell included.
-
-    A crash can leave a line that is not JSON. Such a line is left out, with a `DamagedLineWarning`. Whether records are
-    missing, `load_run` says.
-
-    Raises:
-        RunUnreadable: The file cannot be opened or decompressed.
-        NewerSchema: A record was written by a later version.
-        RecordError: A line is JSON but not a record. A crash cannot cause this.
-    """
-    run = load_run(path)
-    for problem in run.damaged:
-        warnings.warn(problem, DamagedLineWarning, stacklevel=2)
-    return run.records
-
-
 def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
     """Returns the run files of a folder, oldest first.
 
@@ -78,7 +68,9 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     """Returns the file of a run.
 
     Args:
-        name: A path, a run id, the beginning of just one run id, `latest`, or `previous`, the one before it.
+        name: A path, a run id, the beginning of just one run id, `latest` or `previous`. The latest run is the newest
+            one that holds a result and is not from the future; the previous one is the newest before it that can be
+            compared with it: of the same kind of command, with a cell of the same operator, backend, dtype and size.
         runs_dir: The folder to search if `name` is not a path, see `runs_directory`.
 
     Raises:
@@ -97,12 +89,8 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     folder = runs_directory(runs_dir)
     if not files:
         raise RunNotFound(f"no runs in {str(folder)!r}. Record one first, or name another folder with --runs.")
-    if name == "latest":
-        return files[-1]
-    if name == "previous":
-        if len(files) < 2:
-            raise RunNotFound(f"no run before the latest in {str(folder)!r}. Record a second one.")
-        return files[-2]
+    if name in ("latest", "previous"):
+        return _newest(files, folder, previous=name == "previous")
     ids = {run_id(file): file for file in files}
     fitting = [found for found in ids if found.startswith(str(name))]
     if str(name) in ids:
@@ -115,6 +103,44 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
         f"no run {str(name)!r} in {str(folder)!r}, which holds {len(ids)} (the latest is {max(ids)})."
         " Give a path, a run id, the beginning of one, 'latest' or 'previous'."
     )
+
+
+def _newest(files: Iterable[Path], folder: Path, *, previous: bool) -> Path:
+    """Returns the latest run of a folder, or the newest one before it that can be compared with it."""
+    latest: tuple[str, set[CellKey]] | None = None
+    for file in reversed([*files]):
+        found = _peek(file)
+        if found is None or (latest is not None and (found[0] != latest[0] or not found[1] & latest[1])):
+            continue
+        if latest is not None or not previous:
+            return file
+        latest = found
+    if latest is None:
+        raise RunNotFound(f"no run in {str(folder)!r} holds a result. Record one, or name a file.")
+    raise RunNotFound(
+        f"no run before the latest in {str(folder)!r} can be compared with it: none is of the same kind of command and"
+        " has the same cells. Record a second one, or name two runs."
+    )
+
+
+def _peek(path: Path) -> tuple[str, set[CellKey]] | None:
+    """Returns the kind of command and the cells that a run announced; None for one without a result to compare.
+
+    Reads the first two lines: a run whose second line is no result has none, or cannot be read.
+    """
+    try:
+        lines = [decode(line) for line in islice(read_lines(path), 2)]
+    except ReportError:
+        return None
+    if not lines or not isinstance(lines[-1], Record):
+        return None
+    header = lines[-1].run
+    if datetime.fromisoformat(header.started) > datetime.now(UTC) + _FUTURE:
+        return None
+    first = lines[0]
+    cells = [*first.cells, *first.optional] if isinstance(first, Begin) else [lines[-1].cell]
+    kind = header.profile.split()[0] if header.profile.startswith(("validate", "dispatch", "endure")) else "bench"
+    return kind, {msgspec.structs.replace(cell, operator_version=0).key for cell in cells}
 
 
 def _exists(path: Path) -> bool:

@@ -4,7 +4,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from reports.render import markdown, terminal
 from reports.render.frame_files import frame_csv, frame_json
 from reports.render.job_summary import append_job_summary
 from reports.render.layout import LEAST_WIDTH, Table
-from reports.render.plain_text import can_show
+from reports.render.visible import visible
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,20 @@ class Page:
 
     Attributes:
         tables: The tables.
-        frame: The facts, with all digits.
+        facts: The facts with all digits, or what makes them when a format or an export asks for them.
         json_columns: Columns of the frame that hold JSON text.
         origin: Names where all of it is, for a page that has to leave something out.
     """
 
     tables: tuple[Table, ...]
-    frame: pd.DataFrame
+    facts: pd.DataFrame | Callable[[], pd.DataFrame]
     json_columns: tuple[str, ...] = ()
     origin: str = ""
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The facts as a frame."""
+        return self.facts() if callable(self.facts) else self.facts
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> "Page":
@@ -42,14 +47,15 @@ class Page:
 
 
 def show(page: Page, options: argparse.Namespace) -> None:
-    """Prints a page as the options of :func:`reports.options.add_output` ask for.
+    """Prints a page as the options ``--format`` and ``--summary`` ask for.
 
     Raises:
         ReportError: The file of ``--summary`` cannot be written.
     """
     if sys.stdout is not None:  # the user may have closed it
         _print(_rendered(page, options))
-    _summarise(page, options.summary)
+    if options.summary:
+        append_job_summary(page.tables, options.summary, page.origin)
 
 
 def check_summary(path: str | None) -> None:
@@ -58,35 +64,22 @@ def check_summary(path: str | None) -> None:
         raise ReportError(f"--summary {path}: cannot be written there.")
 
 
-def _summarise(page: Page, path: str | None) -> None:
-    """Appends a page to a file, as Markdown; does nothing without a file.
-
-    Raises:
-        ReportError: The file cannot be written.
-    """
-    if not path:
-        return
-    append_job_summary(page.tables, path, page.origin)
-
-
 def _rendered(page: Page, options: argparse.Namespace) -> str:
     if options.format == "markdown":
-        return markdown.render(page.tables, options.width or markdown.WIDTH, ascii_only=options.ascii)
+        return markdown.render(page.tables)
     if options.format == "csv":
         return frame_csv(page.frame)
     if options.format == "json":
         return frame_json(page.frame, page.json_columns)
-    width = options.width or max(LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
-    shows = can_show(getattr(sys.stdout, "encoding", None) or "utf-8")
+    width = max(LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return terminal.render(page.tables, width, color, ascii_only=options.ascii or not shows)
+    return terminal.render(page.tables, width, color)
 
 
 def _texts(table: Table) -> pd.DataFrame:
-    names = [" ".join(filter(None, (column.group, column.header))) for column in table.columns]
-    rows = [[table.title, row.group, *(text.text for text in row.cells)] for row in table.rows]
-    frame = pd.DataFrame(rows, columns=["table", table.row_group or "group", *names])
-    return frame if table.row_group else frame.drop(columns="group")
+    # A name from outside, such as the one of a file, may be no Unicode.
+    rows = [[visible(each) for each in (table.title, *(text.text for text in row))] for row in table.rows]
+    return pd.DataFrame(rows, columns=["table", *(column.header for column in table.columns)])
 
 
 def _print(text: str) -> None:

@@ -3,7 +3,6 @@
 import math
 
 _TIME_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
-_ENERGY_UNITS = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9))
 _RATE_UNITS = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 
 DASH = "\N{EN DASH}"
@@ -85,14 +84,6 @@ def bytes_text(count: float | None) -> str:
     if count is None:
         return ABSENT
     return f"{count:.0f} B" if count < 1000 else rate_text(count, "B")
-
-
-def energy_text(joules: float | None) -> str:
-    """Returns an energy such as `4.02 mJ`."""
-    if joules is None:
-        return ABSENT
-    name, factor = next((entry for entry in _ENERGY_UNITS if joules >= entry[1]), _ENERGY_UNITS[-1])
-    return f"{_digits(joules / factor)} {name}" if joules else "0 J"
 
 
 def interval_text(low: float | None, high: float | None) -> str:

@@ -52,28 +52,23 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     """Returns the ratio of two cells that the same processes measured in turn, or that different processes measured.
 
     Cells of the same number of processes are paired: entry i of both is one process. What a process does to both cells
-    cancels in their ratio. Cells of different numbers of processes come from a resumed run; their interval is the
-    one of Welch, for two independent samples.
+    cancels in their ratio. Cells of different numbers of processes come from a resumed run, or noise hid the time of
+    one in some process: their ratio has no interval.
 
     Args:
         ours: The time of the first cell in each process, above zero, at least one.
         theirs: Likewise of the second cell.
     """
-    if len(ours) == len(theirs):
-        paired = tuple(one / other for one, other in zip(ours, theirs, strict=True))
-        logarithms = [math.log(each) for each in paired]
-        middle, error, freedom = _mean_error(logarithms)
-        return _ratio(statistics.median(paired), middle, error, freedom, paired)
-    one, other = (_mean_error([math.log(time) for time in side]) for side in (ours, theirs))
-    value = statistics.median(ours) / statistics.median(theirs)
-    variances = one[1] ** 2, other[1] ** 2
-    freedom = 0.0
-    if min(one[2], other[2]) >= LEAST - 1 and sum(variances) > 0:
-        # Welch and Satterthwaite.
-        freedom = sum(variances) ** 2 / (variances[0] ** 2 / one[2] + variances[1] ** 2 / other[2])
-    elif min(one[2], other[2]) >= LEAST - 1:
-        freedom = min(one[2], other[2])
-    return _ratio(value, one[0] - other[0], math.sqrt(sum(variances)), freedom, None)
+    if len(ours) != len(theirs):
+        return Ratio(statistics.median(ours) / statistics.median(theirs))
+    paired = tuple(one / other for one, other in zip(ours, theirs, strict=True))
+    value, count = statistics.median(paired), len(paired)
+    if count < LEAST:
+        return Ratio(value, paired=paired)
+    logarithms = [math.log(each) for each in paired]
+    middle = math.fsum(logarithms) / count
+    half = t_quantile(count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+    return Ratio(value, min(math.exp(middle - half), value), max(math.exp(middle + half), value), paired)
 
 
 @functools.cache
@@ -82,20 +77,3 @@ def t_quantile(freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-def _mean_error(logarithms: Sequence[float]) -> tuple[float, float, float]:
-    """Returns mean, standard error of the mean, and degrees of freedom."""
-    count = len(logarithms)
-    middle = math.fsum(logarithms) / count
-    if count < 2:
-        return middle, 0.0, 0.0
-    return middle, statistics.stdev(logarithms) / math.sqrt(count), count - 1
-
-
-def _ratio(value: float, middle: float, error: float, freedom: float, paired: tuple[float, ...] | None) -> Ratio:
-    if freedom < LEAST - 1:
-        return Ratio(value, paired=paired)
-    half = t_quantile(freedom) * error
-    low, high = math.exp(middle - half), math.exp(middle + half)
-    return Ratio(value, min(low, value), max(high, value), paired)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import zlib
 
 from reports.pages.rows import BASELINE
 
@@ -33,52 +32,41 @@ SERIES = (
 )
 """The colours of backends, after the palette of Okabe and Ito; darker, so that they keep 4.5 to 1 on white."""
 
-SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
+PATHS = {
+    "bar": "M-1,-0.28H1V0.28H-1Z", "circle": "M0,-1A1,1 0 1,0 0.01,-1Z", "square": "M-0.9,-0.9H0.9V0.9H-0.9Z",
+    "up": "M0,-1.1L1.1,0.9H-1.1Z", "diamond": "M0,-1.2L1.2,0L0,1.2L-1.2,0Z", "down": "M0,1.1L1.1,-0.9H-1.1Z",
+    "cross": "M-0.4,-1.1H0.4V-0.4H1.1V0.4H0.4V1.1H-0.4V0.4H-1.1V-0.4H-0.4Z", "right": "M1.1,0L-0.9,1.1V-1.1Z",
+    "left": "M-1.1,0L0.9,1.1V-1.1Z",
+}  # fmt: skip
+"""The shapes as paths in a square from -1 to 1; the baseline is the bar."""
 
-BASELINE_SHAPE = "M-1,-0.28H1V0.28H-1Z"
-"""A short bar, as a path in a square from -1 to 1."""
+_KNOWN = (
+    "numba", "numba_parallel", "warp", "warp_tile", "numba_cuda", "cuda_raw", "pallas", "numba_cuda_callable",
+    "cupy", "brainevent",
+)  # fmt: skip
+"""Backends that are often on one page: no two of them have one colour."""
 
-FONT = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif'
-
-
-def series_scale(backends: Iterable[str]) -> dict[str, Any]:
-    """Returns, by backend, its place in `SERIES` and `SHAPES`; the baseline has a colour of its own, the place -1."""
-    others = sorted({name for name in backends if name != BASELINE})
-    return {BASELINE: -1} | {name: place % len(SERIES) for place, name in enumerate(others)}
-
-
-def series_colors(places: dict[str, Any], *, dark: bool) -> list[str]:
-    """Returns the colours of the backends of `series_scale`, in its order."""
-    return [(BASELINE_COLOR if place < 0 else SERIES[place])[dark] for place in places.values()]
+_SHAPES = tuple(PATHS)[1:]
 
 
-def series_shapes(places: dict[str, Any]) -> list[str]:
-    """Returns the shapes of the backends of `series_scale`, in its order."""
-    return [BASELINE_SHAPE if place < 0 else SHAPES[place % len(SHAPES)] for place in places.values()]
+def _place(backend: str) -> int:
+    """Returns the place of a backend among all pairs of colour and shape: the same on every page."""
+    return _KNOWN.index(backend) if backend in _KNOWN else len(_KNOWN) + zlib.crc32(backend.encode()) % 70
 
 
-def chart_config(*, dark: bool) -> dict[str, Any]:
-    """Returns the look of all charts as a configuration of Vega-Lite."""
-    ink = {name: shades[dark] for name, shades in INKS.items()}
-    return {
-        "background": None,
-        "font": FONT,
-        "padding": 4,
-        "view": {"stroke": None},
-        "axis": {
-            "labelColor": ink["quiet"], "titleColor": ink["quiet"], "gridColor": ink["line"],
-            "domainColor": ink["line"], "tickColor": ink["line"], "labelFontSize": 11, "titleFontSize": 11,
-            "titleFontWeight": "normal", "titlePadding": 8, "labelPadding": 4, "tickSize": 4,
-        },
-        "legend": {
-            "labelColor": ink["ink"], "titleColor": ink["quiet"], "labelFontSize": 12, "titleFontSize": 11,
-            "titleFontWeight": "normal", "symbolSize": 70, "orient": "top", "labelLimit": 220, "columnPadding": 14,
-        },
-        "title": {
-            "color": ink["ink"], "subtitleColor": ink["quiet"], "fontSize": 14, "subtitleFontSize": 12,
-            "anchor": "start", "fontWeight": 600, "offset": 10, "subtitlePadding": 4,
-        },
-        "header": {"labelColor": ink["ink"], "labelFontSize": 12, "labelFontWeight": 600, "title": None},
-        "text": {"color": ink["ink"]},
-        "rule": {"color": ink["quiet"]},
-    }  # fmt: skip
+def color_of(backend: str) -> tuple[str, str]:
+    """Returns the colour of a backend, on a light and on a dark page."""
+    return BASELINE_COLOR if backend == BASELINE else SERIES[_place(backend) % len(SERIES)]
+
+
+def shape_of(backend: str) -> str:
+    """Returns the name of the shape of a backend, a key of `PATHS`."""
+    place = _place(backend)
+    return "bar" if backend == BASELINE else _SHAPES[(place + place // len(SERIES)) % len(_SHAPES)]
+
+
+def dark_colors() -> str:
+    """Returns the variables of the style sheet that give the colours of drawn charts on a dark page."""
+    pairs = dict([*INKS.values(), *SERIES, BASELINE_COLOR])
+    declared = " ".join(f"--c{light[1:]}: {dark};" for light, dark in pairs.items())
+    return f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {declared} }} }}"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from reports.render.layout import Column, Row, Style, Table, Text, group_spans
-from reports.web.markup import Attributes, Content, Markup, element, joined
+from reports.render.layout import Column, Style, Table, Text, notes_of, only
+from reports.web.markup import Attributes, Markup, element, joined
 
 LONG = 30
 """A table with more rows is closed until its reader opens it."""
@@ -17,118 +14,60 @@ _PROSE = 40
 _CLASSES = {Style.PLAIN: None, Style.BEST: "best", Style.BAD: "bad", Style.FAINT: "faint"}
 
 
-def html_table(table: Table, *, css: str = "", closed: bool | None = None, level: int = 3, marks: str = "") -> Markup:
-    """Returns a table with its title as heading, and its notes below it.
+def html_table(table: Table, *, css: str = "", closed: bool | None = None) -> Markup:
+    """Returns a table with its title as heading, and its notes below it; columns without a text are left out.
 
     Args:
         table: The table.
         css: A class for it.
         closed: Whether only its heading is shown until it is opened; by default, for more than `LONG` rows.
-        level: The level of the heading.
-        marks: A group of columns with texts of a letter or two: they are narrow, and their headers upright.
     """
-    table = _filled(table)
-    heading = element(f"h{level}", None, table.title)
-    body = joined(_scrolling(table, css, marks), _notes(table))
+    places = range(len(table.columns))
+    table = only(table, [place for place in places if not table.rows or any(row[place].text for row in table.rows)])
+    heading = element("h3", None, table.title)
+    body = joined(_scrolling(table, css), _notes(table))
     if len(table.rows) > LONG if closed is None else closed:
         count = element("span", {"class": "count"}, f"{len(table.rows):,} rows")
         return element("details", {"class": "fold"}, element("summary", None, heading, count), body)
     return element("div", {"class": "block"}, heading, body)
 
 
-def _filled(table: Table) -> Table:
-    """The table without columns in which no row has a text."""
-    kept = [
-        place
-        for place in range(len(table.columns))
-        if not table.rows or any(row.cells[place].text or _is_spanned(row, place, table) for row in table.rows)
-    ]
-    rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
-
-
-def _is_spanned(row: Row, place: int, table: Table) -> bool:
-    group = table.columns[place].group
-    return any(
-        text.span and column.group == group for text, column in zip(row.cells[:place], table.columns, strict=False)
-    )
-
-
-def _scrolling(table: Table, css: str, marks: str) -> Markup:
+def _scrolling(table: Table, css: str) -> Markup:
     """The table in a box that scrolls sideways, which the keyboard can reach."""
     if not table.rows:
         return element("p", {"class": "faint"}, "(none)")
-    looks = [_look(table, place, marks) for place in range(len(table.columns))]
-    rows: list[Content] = []
-    group = ""
-    for row in table.rows:
-        if row.group != group:
-            group = row.group
-            head = element("th", {"colspan": len(table.columns), "scope": "colgroup"}, group)
-            rows.append(element("tr", {"class": "group"}, head))
-        rows.append(_row(row, table.columns, looks))
-    caption = element("caption", {"class": "unseen"}, table.title)
-    grid = element(
-        "table", {"class": css or None}, caption, _header(table.columns, looks), element("tbody", None, rows)
-    )
-    attributes: Attributes = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": table.title}
-    return element("div", attributes, grid)
-
-
-def _look(table: Table, place: int, marks: str) -> str:
-    """The classes of a column."""
-    column = table.columns[place]
-    if marks and column.group == marks:
-        return "mark"
-    is_prose = column.align == "left" and max(len(row.cells[place].text) for row in table.rows) > _PROSE
-    return f"{column.align} prose" if is_prose else column.align
-
-
-def _header(columns: tuple[Column, ...], looks: Sequence[str]) -> Markup:
-    spans = group_spans(columns)
-    lines = []
-    if any(name for name, _ in spans):
-        cells = [
-            element("th", {"colspan": len(numbers), "scope": "colgroup", "class": "span"}, name)
-            if name
-            else element("td", {"colspan": len(numbers)})
-            for name, numbers in spans
-        ]
-        lines.append(element("tr", None, cells))
+    looks = [_look(column, [row[place] for row in table.rows]) for place, column in enumerate(table.columns)]
     names = [
         element("th", {"scope": "col", "class": look, "title": column.note or None}, column.header)
-        for column, look in zip(columns, looks, strict=True)
+        for column, look in zip(table.columns, looks, strict=True)
     ]
-    return element("thead", None, lines, element("tr", None, names))
+    rows = [
+        element("tr", None, [_cell(text, look, is_label=not place)
+                             for place, (text, look) in enumerate(zip(row, looks, strict=True))])
+        for row in table.rows
+    ]  # fmt: skip
+    caption = element("caption", {"class": "unseen"}, table.title)
+    head, body = element("thead", None, element("tr", None, names)), element("tbody", None, rows)
+    attributes: Attributes = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": table.title}
+    return element("div", attributes, element("table", {"class": css or None}, caption, head, body))
 
 
-def _row(row: Row, columns: tuple[Column, ...], looks: Sequence[str]) -> Markup:
-    cells: list[Content] = []
-    skipped = 0
-    for place, (text, look) in enumerate(zip(row.cells, looks, strict=True)):
-        if skipped:
-            skipped -= 1
-            continue
-        wide = 1
-        if text.span:
-            numbers = next(numbers for _, numbers in group_spans(columns) if place in numbers)
-            wide, skipped = numbers.stop - place, numbers.stop - place - 1
-        cells.append(_cell(text, look, wide, is_label=place == 0))
-    return element("tr", None, cells)
+def _look(column: Column, texts: list[Text]) -> str | None:
+    """The classes of a column. Right is how the style sheet aligns."""
+    if column.align == "right":
+        return None
+    return "left prose" if max(len(text.text) for text in texts) > _PROSE else "left"
 
 
-def _cell(text: Text, look: str, wide: int, *, is_label: bool) -> Markup:
+def _cell(text: Text, look: str | None, *, is_label: bool) -> Markup:
     css = " ".join(filter(None, (look, _CLASSES[text.style])))
-    attributes = {"class": css, "colspan": wide if wide > 1 else None, "scope": "row" if is_label else None}
     mark = element("span", {"class": "unseen"}, " (best)") if text.style is Style.BEST else None
-    return element("th" if is_label else "td", attributes, text.text, mark)
+    return element("th" if is_label else "td", {"class": css or None, "scope": "row" if is_label else None},
+                   text.text, mark)  # fmt: skip
 
 
 def _notes(table: Table) -> Markup | None:
-    marked = any(text.style is Style.BEST for row in table.rows for text in row.cells)
-    said = [*([f"green: {table.best}"] if marked and table.best else []), *dict.fromkeys(
-        column.note for column in table.columns if column.note
-    ), *table.notes]  # fmt: skip
+    said = notes_of(table, "green")
     if not said:
         return None
     items = element("ul", None, [element("li", None, one) for one in said])

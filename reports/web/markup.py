@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Any
 
 from reports.render.visible import visible
 
@@ -46,15 +44,6 @@ def joined(*content: Content | Iterable[Content]) -> Markup:
         elif one is not None:
             parts.append(str(joined(*one)))
     return Markup("".join(parts))
-
-
-def data_block(identity: str, value: Any) -> Markup:
-    """Returns a block of JSON that a script can read and that no browser takes for markup or runs."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    # With these three escaped, the text holds no tag and no comment; in JSON they only occur within strings.
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(f'<script type="application/json" id="{escape(identity)}">{text}</script>')
 
 
 def _attributes(attributes: Attributes) -> str:

@@ -1,154 +1,120 @@
-"""Decides which of several runs a page shows in full, and which of them only for what has changed since."""
+"""Takes the newest result of every cell from several runs, for each kind of run and each device."""
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
+import msgspec
+
+from reports.errors import RunUnreadable
 from reports.judgement import judge
-from reports.pages.call_costs import is_dispatch
-from reports.pages.endurance_table import is_endurance
-from reports.pages.first_places import Contest, contests
-from reports.pages.rows import CellRow, cell_rows, without_peers
+from reports.pages.rows import CellRow, cell_rows
 from reports.pages.run_notes import device_name
 from reports.pages.verdicts import is_validation
 from reports.records.broken_kernels import are_mutants
+from reports.records.cell import CellKey
 from reports.records.header import Run
 from reports.records.record import Record
 from reports.records.run_file import RunFile
+from reports.records.status import Status
 
 
 class RunKind(StrEnum):
-    """What a run did: it timed kernels, checked them, checked broken ones, measured what a call costs, or endured."""
+    """What a run did: it timed kernels, or checked them."""
 
     TIMES = "times"
     CHECKS = "checks"
-    MUTANTS = "mutants"
-    CALLS = "calls"
-    ENDURANCE = "endurance"
-
-
-KINDS = {
-    RunKind.TIMES: "timed", RunKind.CHECKS: "checked", RunKind.MUTANTS: "broken kernel",
-    RunKind.CALLS: "cost of a call", RunKind.ENDURANCE: "endured",
-}  # fmt: skip
-"""The words for the cells of each kind of run."""
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenRun:
-    """One run of a page.
+class Results:
+    """The newest result of every cell of one kind on one device.
 
     Attributes:
-        file: The run as read.
-        kind: What it did.
-        rows: Its cells, those that the options select.
-        device: Platform and name of the device, such as `cuda: NVIDIA H200`; with the id of the run, if another run of
-            its kind is from a device of the same name.
-        before: The run of the same kind, machine and device before it; None without one.
-        before_records: The selected records of that run.
+        kind: What the runs did.
+        device: Platform and name of the device, such as `cuda: NVIDIA H200`; machines with the same device are
+            shown together.
+        rows: The newest result of each cell; a cell that failed stays failed until that very cell passes again.
+        earlier: The result before it, of the cells that have one.
+        history: All results of all runs, the oldest first.
     """
 
-    file: RunFile
     kind: RunKind
-    rows: tuple[CellRow, ...] = field(repr=False)
     device: str
-    before: RunFile | None = None
-    before_records: tuple[Record, ...] = field(default=(), repr=False)
+    rows: tuple[CellRow, ...] = field(repr=False)
+    earlier: tuple[Record, ...] = field(repr=False)
+    history: tuple[CellRow, ...] = field(repr=False)
 
-    @property
+    @functools.cached_property
     def run(self) -> Run:
-        """The header of the run."""
-        return self.rows[0].run
+        """The header of the newest run."""
+        return max((row.run for row in self.rows), key=lambda run: (run.started, run.run_id))
 
     @property
     def records(self) -> list[Record]:
-        """The records of its cells; the last of a cell counts."""
+        """The records of the newest results."""
         return [row.record for row in self.rows]
 
     @functools.cached_property
-    def own_rows(self) -> list[CellRow]:
-        """Its cells, without the cells of other libraries."""
-        return without_peers(self.rows)
+    def runs(self) -> list[Run]:
+        """The headers of the runs that some newest result is from, the oldest first."""
+        return sorted({row.run.run_id: row.run for row in self.rows}.values(), key=lambda run: run.started)
 
-    @functools.cached_property
-    def contests(self) -> list[Contest]:
-        """The contests of its cells that have a winner."""
-        return list(contests(self.rows).values())
+    def age(self, row: CellRow) -> str:
+        """Returns how much older a result is than the newest run, such as `3 days older`; nothing on the same day."""
+        days = (_day(self.run.started) - _day(row.run.started)).days
+        return f"{days} day{'' if days == 1 else 's'} older" if days else ""
 
 
 @dataclass(frozen=True, slots=True)
-class RunChoice:
-    """The runs of a page.
+class Choice:
+    """What a page shows.
 
     Attributes:
-        shown: The newest run of each kind, machine and device: times first, then checks, broken kernels and calls.
-        older: The ids of the other runs.
-        doubts: What is damaged or missing in the runs that are shown, a sentence each.
-        files: All runs, those for the history included, with the records that the options select.
+        shown: The results: times first, then checks.
+        doubts: What is damaged or missing in the runs, a sentence each.
     """
 
-    shown: tuple[ChosenRun, ...]
-    older: tuple[str, ...]
+    shown: tuple[Results, ...]
     doubts: tuple[str, ...]
-    files: tuple[RunFile, ...] = ()
 
-    def of_kind(self, kind: RunKind) -> list[ChosenRun]:
-        """Returns the shown runs of a kind."""
+    def of_kind(self, kind: RunKind) -> list[Results]:
+        """Returns the results of a kind."""
         return [one for one in self.shown if one.kind is kind]
 
 
-def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> RunChoice:
-    """Returns which runs a page shows.
+def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
+    """Returns what a page of some runs shows.
 
     Args:
         runs: The runs as read, each with the records that the options select, at least one.
+
+    Raises:
+        RunUnreadable: None of them timed or checked kernels.
     """
-    ordered = sorted(_by_platform(runs), key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
-    places: dict[tuple[str, ...], list[tuple[RunFile, Sequence[Record]]]] = {}
-    for run, records in ordered:
-        header = records[0].run
-        places.setdefault((kind_of(records), *machine_key(header)), []).append((run, records))
-    shown = []
-    for own in places.values():
-        run, records = own[-1]
-        before, earlier = own[-2] if len(own) > 1 else (None, ())
-        shown.append(
-            ChosenRun(
-                run, kind_of(records), tuple(cell_rows(records)), device_text(records[0].run), before, tuple(earlier)
-            )
-        )
-    alike = Counter((one.kind, one.device) for one in shown)
-    shown = [
-        replace(one, device=f"{one.device} ({one.run.run_id})") if alike[one.kind, one.device] > 1 else one
-        for one in shown
-    ]
-    order = list(RunKind)
-    shown.sort(key=lambda one: (order.index(one.kind), one.device, one.run.run_id))
-    names = {one.run.run_id for one in shown}
-    older = tuple(dict.fromkeys(run_id for _, records in ordered if (run_id := records[0].run.run_id) not in names))
-    files = tuple(replace(run, records=list(records)) for run, records in ordered)
-    return RunChoice(tuple(shown), older, tuple(_doubts(shown)), files)
+    places: dict[tuple[RunKind, str], list[CellRow]] = {}
+    ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
+    for _, records in ordered:
+        kind = kind_of(records)
+        if kind is not None:
+            for row in cell_rows(records):
+                places.setdefault((kind, device_text(row.run)), []).append(row)
+    if not places:
+        raise RunUnreadable("none of these runs has times or checks of kernels. kernel-bridge show prints them.")
+    shown = [_newest(kind, rows) for (kind, _), rows in places.items()]
+    shown.sort(key=lambda one: (list(RunKind).index(one.kind), one.device))
+    return Choice(tuple(shown), tuple(_doubts(ordered)))
 
 
-def kind_of(records: Sequence[Record]) -> RunKind:
-    """Returns what the run of these records did."""
-    if is_dispatch(records):
-        return RunKind.CALLS
-    if is_endurance(records):
-        return RunKind.ENDURANCE
-    if not is_validation(records):
-        return RunKind.TIMES
-    return RunKind.MUTANTS if are_mutants(records) else RunKind.CHECKS
-
-
-def machine_key(run: Run) -> tuple[str, ...]:
-    """Returns what is equal in two runs of one machine and device, as far as they recorded it."""
-    identity = run.device.uuid or run.host.machine or ""
-    return run.device.platform, run.device.kind, run.host.cpu, identity
+def kind_of(records: Sequence[Record]) -> RunKind | None:
+    """Returns what the run of these records did; None for runs of contributors, such as one of broken kernels."""
+    if are_mutants(records) or records[0].run.profile in ("dispatch", "endure"):
+        return None
+    return RunKind.CHECKS if is_validation(records) else RunKind.TIMES
 
 
 def device_text(run: Run) -> str:
@@ -156,17 +122,32 @@ def device_text(run: Run) -> str:
     return f"{run.device.platform}: {device_name(run)}"
 
 
-def _by_platform(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[tuple[RunFile, Sequence[Record]]]:
-    """The parts of each run: a session can have cells of several platforms."""
-    parts: list[tuple[RunFile, Sequence[Record]]] = []
-    for run, records in runs:
-        for platform in dict.fromkeys(record.cell.platform for record in records):
-            parts.append((run, [record for record in records if record.cell.platform == platform]))
-    return parts
+def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
+    """Returns the newest result of each cell, of rows in the order of their runs."""
+    newest: dict[CellKey, CellRow] = {}
+    earlier: dict[CellKey, Record] = {}
+    for row in rows:
+        key = msgspec.structs.replace(row.cell, operator_version=0).key
+        before = newest.get(key)
+        if before is None:
+            newest[key] = row
+        elif row.status is Status.PASSED or row.status.failed or not before.status.failed:
+            earlier[key], newest[key] = before.record, row
+    return Results(kind, device_text(rows[-1].run), tuple(newest.values()), tuple(earlier.values()), tuple(rows))
 
 
-def _doubts(shown: Iterable[ChosenRun]) -> list[str]:
-    said = []
-    for one in shown:
-        said += [f"{one.run.run_id}: {line}" for line in judge(one.file, one.records).lines]
-    return said
+def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:
+    """Returns what is damaged, and what no run has a result of. A cell that another run has is not missing."""
+    known = list(runs)
+    recorded = {record.cell.key for _, records in known for record in records}
+    found = []
+    for run, records in known:
+        lost = [cell for cell in run.missing if cell.key not in recorded]
+        for line in judge(run, records, selects=lambda cell: cell.key not in recorded).lines:
+            if not line.startswith("INCOMPLETE") or lost or not run.missing:
+                found.append(f"{run.run_id}: {line}")
+    return found
+
+
+def _day(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from reports import ReportError, load_run
-from reports.cli import main
 from reports.options import Exit
+from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_record, whole
 
 GOOD = whole([make_record(make_cell(backend=backend)) for backend in ("jnp", "numba", "warp")])
@@ -78,13 +78,12 @@ def _changed(draw: st.DrawFn, line: Any, path: tuple[Any, ...]) -> Any:
 
 
 COMMANDS = (
-    ("show", "RUN", "--format", "terminal", "--width", "200"),
+    ("show", "RUN", "--format", "terminal"),
     ("show", "RUN", "--format", "markdown", "--sort", "ratio"),
     ("show", "RUN", "--format", "json"),
     ("show", "RUN", "--format", "csv", "--only", "slower"),
     ("compare", "RUN", "GOOD"),
-    ("history", "GOOD", "RUN"),
-    ("list",),
+    ("show",),
 )
 """Commands that read runs; RUN is the hostile file, and GOOD is a whole one."""
 
@@ -104,7 +103,7 @@ def require_harmless(data: bytes, folder: Path, commands: tuple[tuple[str, ...],
         words = [str({"RUN": path, "GOOD": good}.get(word, word)) for word in command]
         shown, errors = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors):
-            code = main([*words, *(("--runs", str(folder)) if words[0] == "list" else ())])
+            code = main([*words, *(("--runs", str(folder)) if words == ["show"] else ())])
         assert code in tuple(Exit)
         assert "Please report" not in errors.getvalue(), errors.getvalue()
         for text in (shown.getvalue(), errors.getvalue()):

@@ -1,13 +1,12 @@
-"""Builds runs for the tests of the page: of every kind, with hostile names, and with thousands of cells."""
+"""Builds runs for the tests of the page: of every kind and with hostile names."""
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
 from reports import Record, Run, RunFile, Source, Status, load_run
 from reports.records.measurements import DispatchFacts
 from reports.web.page_file import page_text
-from suites.unit.reports.builders import GPU, make_cell, make_record, make_run, make_timing, whole
+from suites.unit.reports.builders import make_cell, make_record, make_run, make_timing, whole
 
 NASTY = (
     "</script><script>alert(1)</script>",
@@ -23,13 +22,6 @@ NASTY = (
 )
 """Names that break pages which take data for markup, script, style or a template."""
 
-FAULTS = {"add~one_short": "leaves out the last element", "add~twice": "adds twice"}
-
-
-def nothing_known(platform: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Describes no check and no broken kernel."""
-    return {}, {}
-
 
 def saved(path: Path, records: Sequence[Record]) -> RunFile:
     """A complete run of these records, written and read."""
@@ -39,7 +31,7 @@ def saved(path: Path, records: Sequence[Record]) -> RunFile:
 
 def page_of_runs(*runs: RunFile) -> str:
     """The page of whole runs."""
-    return page_text([(run, run.records) for run in runs], mutant_facts=nothing_known)
+    return page_text([(run, run.records) for run in runs])
 
 
 def timed_records(run: Run, operators: Sequence[str] = ("add", "softmax"), slower: float = 1.0) -> list[Record]:
@@ -130,28 +122,3 @@ def nasty_run() -> Run:
         "times", source=Source(commit=NASTY[1], dirty=True), versions=dict.fromkeys(NASTY, NASTY[0]),
         flags={name: name for name in NASTY},
     )  # fmt: skip
-
-
-def many_records(run: Run, count: int) -> list[Record]:
-    """So many timed cells, of thirty operators and eight backends, with the samples of five processes each."""
-    drawn = random.Random(0)
-    backends = ["jnp", *(f"backend_{number}" for number in range(7))]
-    found: list[Record] = []
-    while len(found) < count:
-        number = len(found)
-        operator, backend = f"operator_{number // 8 % 30:02d}", backends[number % 8]
-        place = number // 240
-        cell = make_cell(
-            operator=operator,
-            backend=backend,
-            size=2 ** (8 + place % 16),
-            platform=run.device.platform,
-            dtype=("float32", "float64")[place // 16 % 2],
-        )
-        time = 500 + 2 ** (8 + place % 16) * drawn.uniform(0.2, 2)
-        across = [drawn.gauss(1, 0.02) for _ in range(5)]
-        found.append(make_record(cell, time, run, timing=make_timing(time, across), flops=cell.size, index=number))
-    return found
-
-
-GPU_RUN = {"device": GPU}

@@ -86,23 +86,6 @@ def old_line(**changes):
     return json.dumps({**fields, "schema": 1, "run": run, **changes}).encode()
 
 
-def test_a_cell_of_an_old_run_is_compared_with_the_copy_bandwidth_of_its_run():
-    record = decode(old_line())
-    assert (record.schema, record.bandwidth_limit, record.bandwidth_limit_kind) == (SCHEMA, 1e10, "copy")
-    assert record.bandwidth_share == pytest.approx(0.4)
-
-
-def test_a_cell_of_an_old_run_keeps_its_own_limit():
-    record = decode(old_line(bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache"))
-    assert (record.bandwidth_limit, record.bandwidth_limit_kind) == (8e9, "read, L2 cache")
-
-
-def test_the_field_of_an_old_version_is_refused_in_a_new_record():
-    fields = json.loads(old_line())
-    with pytest.raises(RecordError, match="copy_bandwidth"):
-        decode(json.dumps({**fields, "schema": 2}).encode())
-
-
 @pytest.mark.parametrize("line", [b"[]", b"1", b"{}", b'{"schema": "1"}'])
 def test_json_that_is_no_record_is_refused(line):
     with pytest.raises(RecordError, match="integer 'schema'"):

@@ -18,9 +18,8 @@ FIELD = ("    stop: str\n", "    stop: str\n    energy_nj: float | None = None\n
 FACT = (
     '    "Times": (\n',
     '    "Times": (\n'
-    '        Fact("energy_nj", "energy of a call", of_timing(lambda t: t.energy_nj), kind=Kind.NUMBER, unit="nJ",\n'
-    '             shown=Shown(table=TableKind.TIMES, header="energy", hint="energy: nJ per call",\n'
-    '                         text=lambda r: Text(f"{r.timing.energy_nj:.1f} nJ"))),\n',
+    '        Fact("energy_nj", "energy of a call", "timing.energy_nj", _NUM, "nJ",\n'
+    '             Shown("energy", lambda r: Text(f"{r.timing.energy_nj:.1f} nJ"), "energy: of a call")),\n',
 )
 ENERGY = {"jnp": 12.5, "numba": 7.25}
 
@@ -52,29 +51,22 @@ def changed(tmp_path_factory):
     return folder
 
 
-def shown(folder, kind):
-    command = [sys.executable, "-m", "reports", "show", "run.jsonl", "--format", kind]
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_json_has_the_new_column(changed):
-    assert [row["energy_nj"] for row in json.loads(shown(changed, "json"))] == [12.5, 7.25]
-
-
-def test_the_csv_has_the_new_column(changed):
-    rows = list(csv.DictReader(io.StringIO(shown(changed, "csv"))))
-    assert [row["energy_nj"] for row in rows] == ["12.5", "7.25"]
-
-
-def test_the_table_and_its_notes_have_the_new_column(changed):
-    page = shown(changed, "terminal")
-    assert "12.5 nJ" in page
-    assert "energy: nJ per call" in page
-
-
-def test_the_documentation_has_the_new_column(changed):
-    code = "from reports.pages.columns import documentation; print(documentation())"
+def test_every_format_and_the_documentation_have_the_new_column(changed):
+    code = (
+        "from reports import load_run\n"
+        "from reports.pages.columns import documentation\n"
+        "from reports.pages.run_page import page_of\n"
+        "from reports.render.frame_files import frame_csv, frame_json\n"
+        "from reports.render.terminal import render\n"
+        "page = page_of(load_run('run.jsonl').records)\n"
+        "made = render(page.tables), documentation(), frame_csv(page.frame), frame_json(page.frame)\n"
+        "print(*made, sep='\\n=====\\n')\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=changed, env=environment(), capture_output=True, text=True)
-    assert "| `energy_nj` | number | nJ | energy of a call |" in done.stdout
+    assert done.returncode == 0, done.stderr
+    page, documented, as_csv, as_json = done.stdout.split("\n=====\n")
+    assert "12.5 nJ" in page
+    assert "energy: of a call" in page
+    assert "| `energy_nj` | number | nJ | energy of a call |" in documented
+    assert [row["energy_nj"] for row in csv.DictReader(io.StringIO(as_csv))] == ["12.5", "7.25"]
+    assert [row["energy_nj"] for row in json.loads(as_json)] == [12.5, 7.25]

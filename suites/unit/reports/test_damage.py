@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reports import Completeness, Status, load_run
-from reports.cli import main
+from reports import Status
 from reports.options import Exit
+from suites.sessions.commands.command_line import main
 from suites.unit.processes import environment
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 
@@ -53,8 +54,7 @@ def test_a_whole_run_is_fine_and_a_wrong_one_is_wrong(runs):
 def test_a_session_that_died_shows_incomplete(runs, lines):
     path = runs / "a.jsonl"
     path.write_bytes(b"".join(GOOD.splitlines(keepends=True)[:lines]))
-    for command in (("show",), ("runs",), ("compare", "a", "a")):
-        command = ("list",) if command == ("runs",) else command
+    for command in (("show", "a"), ("compare", "a", "a")):
         code, errors = shown(path, *command)
         assert code == Exit.COULD_NOT_RUN
         if lines == 1:
@@ -134,7 +134,7 @@ def test_a_cell_that_head_lacks_is_not_fine(runs):
     (runs / "b.jsonl").write_bytes(whole(RECORDS[:2]))
     code, errors = shown(None, "compare", "a", "b")
     assert code == Exit.COULD_NOT_RUN
-    assert any("head has no result for 2 of 4 cells: lif_step-jnp-f32-4096-cpu, " in line for line in errors)
+    assert any(re.search(r"head has no result for \d of \d cells: lif_step-numba", line) for line in errors)
     assert shown(None, "compare", "b", "a")[0] == Exit.FINE
 
 
@@ -146,18 +146,6 @@ def test_a_cell_that_could_not_be_judged_is_neither_fine_nor_wrong(runs):
     assert any(
         "1 cell could not be judged, first lif_step-numba-f32-4096-cpu: UNCHECKED: no bound" in e for e in errors
     )
-
-
-def test_old_runs_have_no_list_of_cells_and_say_so(runs):
-    fields = [json.loads(line) for line in GOOD.splitlines()[1:-1]]
-    lines = [json.dumps({k: v for k, v in one.items() if k != "kind"} | {"schema": 2}) for one in fields]
-    path = runs / "a.jsonl"
-    path.write_text("\n".join(lines) + "\n")
-    assert load_run(path).completeness is Completeness.UNKNOWN
-    code, errors = shown(path)
-    assert code == Exit.FINE
-    assert any("note:" in line and "completeness unknown" in line for line in errors)
-    assert shown(None, "list")[0] == Exit.FINE
 
 
 def _line(**changes):
@@ -215,15 +203,16 @@ def test_an_archive_that_grows_without_end_takes_little_memory(runs, piece):
         for _ in range(2**27 // len(piece)):
             file.write(piece)
     program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29,) * 2);"
-        f" from reports.cli import main; raise SystemExit(main(['show', {str(path)!r}]))"
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29,) * 2)\n"
+        "from reports import RunUnreadable, load_run\n"
+        f"try: load_run({str(path)!r})\n"
+        "except RunUnreadable as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=100
     )
-    assert done.returncode == Exit.COULD_NOT_RUN, done.stderr
-    assert "This is no run of kernel-bridge" in done.stderr or "lines of this file are damaged" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "This is no run of kernel-bridge" in done.stdout or "lines of this file are damaged" in done.stdout
 
 
 def test_what_is_no_file_is_said(runs):
@@ -244,7 +233,7 @@ def test_what_is_no_file_is_said(runs):
         code, errors = shown(None, "show", str(runs / name) if "." in name or name == "plain" else name)
         assert (code, len(errors)) == (Exit.COULD_NOT_RUN, 1), errors
         assert words in errors[0]
-    assert shown(None, "list")[0] == Exit.COULD_NOT_RUN
+    assert shown(None, "show")[0] == Exit.COULD_NOT_RUN
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")

@@ -1,153 +1,165 @@
-"""The rule behind the verdicts, and simulated comparisons."""
+"""The rule behind the verdicts: a table of cases, its symmetries, and how often it errs with recorded noise."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.statistics.calibration import ModelNoise, RecordedNoise, calibrate
-from reports.statistics.decision import Evidence, decide
-from reports.statistics.verdict_codes import Code, Verdict
+from reports.statistics.decision import Times, decide, limits_in_force
+from reports.statistics.verdict_codes import LARGE, Code, Verdict
 
 MIRROR = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+QUIET = (1.0, 1.002, 0.999, 1.001, 1.003, 0.998, 1.0, 1.001)
+NOISY = (1.0, 1.3, 0.8, 1.2, 0.9, 1.25, 0.85, 1.1)
 
 
-def verdicts(base, head, smallest=0.02, large=0.1, q=0.02):
-    """The decisions on cells: a row of logarithms per cell."""
-    evidence = Evidence.gathered(list(zip(base, head, strict=True)))
-    return decide(evidence, smallest=np.array(smallest), large=np.array(large), q=q)
+def cell(base, head, platform="cpu"):
+    return Times(dict(enumerate(base)), dict(enumerate(head)), platform)
 
 
-def processes(random, deviation, count, cells=1):
-    return (deviation * random.standard_normal((cells, count))).tolist()
+def times(*numbers):
+    return st.lists(st.floats(0.125, 8, width=32), min_size=numbers[0], max_size=numbers[1])
 
 
-CELLS = st.lists(
-    st.tuples(*(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=9) for _ in range(2))), min_size=1, max_size=6
+CELLS = st.lists(st.tuples(times(1, 8), times(1, 8)), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "verdict", "code"),
+    [
+        # One or two blocks decide nothing, whatever they say.
+        (QUIET[:1], [10.0], Verdict.UNSURE, Code.FEW_PROCESSES),
+        (QUIET[:2], [10.0, 10.0], Verdict.UNSURE, Code.FEW_PROCESSES),
+        # From three on a factor is decided, in quiet and in noisy cells.
+        (QUIET[:3], [1.7 * one for one in QUIET[:3]], Verdict.SLOWER, Code.BEYOND),
+        (NOISY[:3], [10.0, 8.0, 12.0], Verdict.SLOWER, Code.BEYOND),
+        (NOISY[:4], [10.0, 8.0, 12.0, 9.0], Verdict.SLOWER, Code.BEYOND),
+        ([10.0, 8.0, 12.0], NOISY[:3], Verdict.FASTER, Code.BEYOND),
+        # 8 % in four blocks may be noise with two modes; in six of a quiet cell it is not.
+        (QUIET[:4], [1.08 * one for one in QUIET[1:5]], Verdict.UNSURE, Code.SMALL),
+        # Six noisy blocks that agree in sign about half as much again are enough.
+        (NOISY[:6], [1.5, 1.35, 1.6, 1.25, 1.5, 1.9], Verdict.SLOWER, Code.BEYOND),
+        (QUIET[:6], [1.08 * one for one in QUIET[1:7]], Verdict.SLOWER, Code.BEYOND),
+        # What is not worth a verdict is the same, however sure it is.
+        (QUIET[:6], [1.02 * one for one in QUIET[:6]], Verdict.SAME, Code.WITHIN),
+        (QUIET[:6], QUIET[1:7], Verdict.SAME, Code.WITHIN),
+        # A drift that reaches base and head alike is no difference.
+        ([1.0, 2.0, 4.0, 8.0], [1.001, 1.999, 4.002, 8.001], Verdict.SAME, Code.WITHIN),
+        (NOISY, NOISY[::-1], Verdict.UNSURE, Code.NOISE),
+    ],
 )
+def test_a_cell_is_decided_as_a_colleague_would(base, head, verdict, code):
+    (found,) = decide([cell(base, head)])
+    assert (found.verdict, found.code) == (verdict, code)
+
+
+def test_a_block_that_only_one_side_has_does_not_count():
+    (found,) = decide([Times({0: 1.0, 1: 1.0, 2: 1.0, 7: 50.0}, {0: 1.0, 1: 1.001, 2: 1.0, 8: 0.01})])
+    assert (found.verdict, found.blocks) == (Verdict.SAME, 3)
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.1, Verdict.SAME), (1.28, Verdict.UNSURE), (1.6, Verdict.SLOWER), (10, Verdict.SLOWER)]
+)
+def test_two_sessions_decide_large_differences_only(factor, verdict):
+    (found,) = decide([cell(QUIET[:4], [factor * one for one in QUIET[:4]])], sessions=True)
+    assert found.verdict is verdict
+
+
+def test_limits_of_sessions_are_never_below_those_of_blocks():
+    assert limits_in_force({"cpu": 0.01}, sessions=True)[0]["cpu"] > limits_in_force({"cpu": 0.01})[0]["cpu"] == 0.01
+    assert limits_in_force(large={"cpu": 0.5}, sessions=True)[1]["cpu"] == 0.5
 
 
 @settings(max_examples=60)
 @given(CELLS)
-def test_swapped_sides_give_mirrored_verdicts(cells):
-    base, head = zip(*cells, strict=True)
-    one, other = verdicts(base, head), verdicts(head, base)
-    assert [MIRROR.get(verdict, verdict) for verdict in one.verdicts] == list(other.verdicts)
-    assert list(one.codes) == list(other.codes)
+def test_swapped_sides_give_mirrored_verdicts(sides):
+    one = decide([cell(base, head) for base, head in sides])
+    other = decide([cell(head, base) for base, head in sides])
+    assert [MIRROR.get(found.verdict, found.verdict) for found in one] == [found.verdict for found in other]
 
 
 @settings(max_examples=60)
-@given(CELLS, st.integers(-40, 40))
-def test_the_unit_of_time_does_not_matter(cells, scale):
-    base, head = zip(*cells, strict=True)
-    # A power of two keeps the differences of these numbers exact.
-    moved = [[[value + scale / 4 for value in side] for side in sides] for sides in (base, head)]
-    rounded = [[[round(value * 256) / 256 for value in side] for side in sides] for sides in (base, head)]
-    moved = [[[value + scale / 4 for value in side] for side in sides] for sides in rounded]
-    assert list(verdicts(*rounded).verdicts) == list(verdicts(*moved).verdicts)
+@given(CELLS, st.integers(-20, 20))
+def test_the_unit_of_time_does_not_matter(sides, power):
+    moved = [cell([2.0**power * one for one in base], [2.0**power * one for one in head]) for base, head in sides]
+    found = decide([cell(base, head) for base, head in sides])
+    assert [one.ratio for one in decide(moved)] == pytest.approx([one.ratio for one in found])
 
 
-@settings(max_examples=60)
 @given(CELLS)
-def test_every_verdict_has_a_code_that_fits(cells):
-    base, head = zip(*cells, strict=True)
-    found = verdicts(base, head)
-    codes = {
-        Verdict.SAME: {Code.WITHIN},
-        Verdict.SLOWER: {Code.BEYOND},
-        Verdict.FASTER: {Code.BEYOND},
-        Verdict.UNSURE: {Code.SMALL, Code.NOISE, Code.FEW_PROCESSES},
-    }
-    assert all(code in codes[verdict] for verdict, code in zip(found.verdicts, found.codes, strict=True))
-    assert ((found.p >= 0) & (found.p <= 1)).all()
+def test_the_interval_holds_the_ratio(sides):
+    for found in decide([cell(base, head) for base, head in sides]):
+        if found.low is not None:
+            assert found.low <= found.ratio * (1 + 1e-12) <= found.high * (1 + 1e-9)
 
 
-def test_a_certain_difference_below_the_smallest_effect_is_the_same():
-    random = np.random.default_rng(0)
-    base = processes(random, 0.0005, 8)
-    assert verdicts(base, [[x + 0.01 for x in base[0]]]).verdicts[0] is Verdict.SAME
-    assert verdicts(base, [[x + 0.03 for x in base[0]]]).verdicts[0] is Verdict.SLOWER
+@pytest.mark.parametrize("q", [0, 1, -0.1, math.nan])
+def test_a_share_that_is_none_is_refused(q):
+    with pytest.raises(ValueError, match="expected a share between 0 and 1"):
+        decide([], q=q)
 
 
-def test_a_noisy_cell_is_unsure_and_says_noise():
-    random = np.random.default_rng(2)
-    found = verdicts(processes(random, 0.3, 8), processes(random, 0.3, 8))
-    assert found.worth[0] > math.log(1.1), "its noise floor decides"
-    wide = verdicts([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], [[0.0, 0.0, 0.0, 0.4, 0.4, 0.5, 0.6, 0.5]])
-    assert (wide.verdicts[0], wide.codes[0]) == (Verdict.UNSURE, Code.NOISE)
+# Recorded noise of old runs, with 0.025 s of timed loops a process where there are 0.3 s now. The processes of
+# one run took turns, as base and head do in a block: two of them are one block of equal revisions. A process is drawn
+# with all of its cells, for what disturbs one disturbs many. Logarithms of times, by platform, run, cell and process.
+NOISE = {
+    platform: [np.array(cells) for cells in runs.values()]
+    for platform, runs in json.loads(Path(__file__).with_name("noise.json").read_text(encoding="utf-8")).items()
+}
 
 
-def test_a_large_difference_among_many_cells_needs_enough_processes():
-    random = np.random.default_rng(3)
-    base, head = (processes(random, 0.001, 6, cells=60) for _ in range(2))
-    head[7] = [x + 0.5 for x in head[7]]
-    found = verdicts(base, head)
-    assert (found.verdicts[7], found.codes[7]) == (Verdict.UNSURE, Code.FEW_PROCESSES)
+def simulated(platform, blocks, tables, slowdowns):
+    """The share of tables of equal revisions with a false verdict, and of slowdowns of one cell that are found or held.
+
+    A slowdown is held if the gate does not pass: it is SLOWER, or UNSURE beyond the large effect.
+    """
+    runs = NOISE[platform]
+    random = np.random.default_rng(20261123)
+    large = math.log1p(LARGE[platform])
+    false, found, held = 0, dict.fromkeys(slowdowns, 0), dict.fromkeys(slowdowns, 0)
+    for _ in range(tables):
+        drawn = []
+        for _ in range(blocks):
+            run = runs[random.integers(len(runs))]
+            drawn.append(run[:, random.permutation(run.shape[1])[:2]])
+        base, head = np.exp(np.array(drawn).transpose(2, 1, 0))
+        table = [cell(*sides, platform) for sides in zip(base, head, strict=True)]
+        false += any(one.verdict in MIRROR for one in decide(table))
+        place = int(random.integers(len(table)))
+        for size in slowdowns:
+            own = [*table[:place], cell(base[place], (1 + size) * head[place], platform), *table[place + 1 :]]
+            one = decide(own)[place]
+            found[size] += one.verdict is Verdict.SLOWER
+            held[size] += one.verdict is Verdict.SLOWER or (
+                one.verdict is Verdict.UNSURE and math.log(one.ratio) > large
+            )
+    return false / tables, *({size: count / tables for size, count in own.items()} for own in (found, held))
 
 
-def test_the_share_of_false_discoveries_is_controlled():
-    """With real differences in a quarter of the cells, few of the others are called different."""
-    random = np.random.default_rng(4)
-    false = called = 0
-    for _ in range(60):
-        base, head = (processes(random, 0.03, 10, cells=40) for _ in range(2))
-        head[:10] = [[x + 0.3 for x in row] for row in head[:10]]
-        found = np.isin(verdicts(base, head, smallest=0.0).verdicts, (Verdict.SLOWER, Verdict.FASTER))
-        called += found.sum()
-        false += found[10:].sum()
-    assert called > 590
-    assert false / called <= 0.03
+@pytest.mark.parametrize(
+    ("platform", "blocks", "found", "held"),
+    [
+        ("cuda", 4, {0.1: 0.85, 0.5: 1.0, 9: 1.0}, 1.0),
+        ("cuda", 6, {0.1: 0.95, 0.5: 1.0, 9: 1.0}, 1.0),
+        # Threads of kernels that want both cores of two compete with everything else: their noise has two modes.
+        ("cpu", 6, {0.2: 0.45, 0.5: 0.85, 9: 1.0}, 0.99),
+        ("cpu", 32, {0.2: 0.85, 0.5: 0.99, 9: 1.0}, 1.0),
+    ],
+)
+def test_recorded_noise_gives_few_false_alarms_and_hides_no_large_slowdown(platform, blocks, found, held):
+    """Of whole tables of equal revisions at most 5 % are false, and 50 % and more does not pass the gate unseen.
 
-
-def test_comparisons_of_equal_revisions_are_quiet_and_slowdowns_are_found():
-    found = calibrate(ModelNoise(50, 0.005, 0.03), 8, (0.0001, 0.1), smallest=0.02, large=0.1, q=0.02, runs=300)
-    assert found.slower <= 3
-    assert found.found[0.1] >= 0.95
-    assert found.found[0.0001] <= 0.02
-    assert found.same > 0.9
-
-
-def test_a_process_that_is_slow_in_all_cells_raises_no_alarm():
-    """All cells move together, so chance could make many of them significant at once."""
-    found = calibrate(ModelNoise(40, 0.005, 0.01, shared=0.03), 8, (), smallest=0.0, large=0.1, q=0.02, runs=400)
-    assert found.slower + found.faster <= 16, "2 % expected at most; three standard deviations more are 4 %"
-
-
-def test_an_h200_finds_three_percent():
-    """Its cells differ by 0.04 % between processes, small ones by 1 %."""
-    found = calibrate(ModelNoise(115, 0.0004, 0.01), 8, (0.03,), smallest=0.01, large=0.03, q=0.02, runs=200)
-    assert found.slower <= 2
-    assert found.found[0.03] >= 0.95
-
-
-def test_too_few_processes_find_nothing_and_claim_nothing():
-    found = calibrate(ModelNoise(50), 3, (0.2,), smallest=0.02, large=0.1, q=0.02, runs=20)
-    assert (found.slower, found.same, found.undecided, found.found) == (0, 0.0, 1.0, {0.2: 0.0})
-
-
-def test_the_same_seed_gives_the_same_simulation():
-    noise = RecordedNoise((np.random.default_rng(0).standard_normal((3, 5)) / 50,))
-    first, second = (calibrate(noise, 6, (0.5,), smallest=0.02, large=0.1, q=0.5, runs=20) for _ in range(2))
-    assert first == second
-    with pytest.raises(ValueError, match="expected one of each or more"):
-        calibrate(noise, 0, (), smallest=0.02, large=0.1, q=0.02)
-
-
-@pytest.mark.parametrize("wanted", [8, 12, 40])
-def test_recorded_noise_keeps_its_spread(wanted):
-    recorded = 5 + np.random.default_rng(1).standard_normal((400, 12)) * np.geomspace(0.01, 1, 400)[:, None]
-    random = np.random.default_rng(2)
-    drawn = np.concatenate([RecordedNoise((recorded,)).draw(random, wanted) for _ in range(20)], axis=1)
-    assert drawn.shape == (400, 20 * wanted)
-    ratio = drawn.std(axis=1) / recorded.std(axis=1, ddof=1)
-    assert np.median(ratio) == pytest.approx(1.0, abs=0.06)
-    assert np.allclose(drawn.mean(axis=1), recorded.mean(axis=1), atol=0.25)
-
-
-def test_a_process_is_drawn_with_all_of_its_cells():
-    recorded = np.arange(12.0).reshape(1, 12).repeat(3, axis=0)
-    drawn = RecordedNoise((recorded,)).draw(np.random.default_rng(0), 10)
-    assert (drawn == drawn[0]).all()
-    assert len({*drawn[0]}) == 10
+    Reached: 10 % in 95 % of the cells of the H200 with six blocks. On two cores 20 % needs more than 32 blocks of the
+    old noise; 50 % is SLOWER in 88 of 100 cells with six blocks, and the gate holds the others.
+    """
+    false, share, kept = simulated(platform, blocks, 150, found)
+    print(platform, blocks, false, share, kept)
+    assert false <= 0.05
+    assert all(share[size] >= least for size, least in found.items()), share
+    assert kept[0.5] >= held
+    assert kept[9] == 1.0

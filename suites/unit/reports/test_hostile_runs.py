@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import json
 import re
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 import reports.cli
 from reports import RunUnwritable, RunWriter, load_run, run_path
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
-from suites.unit.reports.hostile_runs import COMMANDS, GOOD, ODD_TEXTS, hostile_lines, require_harmless
+from suites.unit.reports.hostile_runs import COMMANDS, ODD_TEXTS, hostile_lines, require_harmless
 from suites.unit.structure.house import PROJECT
 
 EFFORT = settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
@@ -67,24 +66,6 @@ def test_a_run_is_not_written_over_a_folder(tmp_path):
         RunWriter(tmp_path, make_run()).begin([make_cell()])
 
 
-@pytest.mark.parametrize("machine", ["../../../escaped", "/escaped", "..", ".", "a/../../b", "\x1b[2J", ""])
-def test_no_name_in_a_run_leads_out_of_the_folder_of_an_export(tmp_path, machine):
-    fields = [json.loads(line) for line in GOOD.splitlines()]
-    for line in fields[:-1]:
-        line["run"]["host"]["machine"] = machine
-        line["run"]["source"] = {"commit": machine or "c", "dirty": False}
-        line["run"]["versions"] = {"jax": machine}
-    (tmp_path / "a.jsonl").write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in fields))
-    folder = tmp_path / "in" / "results"
-    folder.parent.mkdir()
-    reports.cli.main(["show", str(tmp_path / "a.jsonl"), "--export", f"{folder}/"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "in"]
-    assert [path.name for path in folder.parent.iterdir()] == ["results"]
-    places = [path.relative_to(folder).parts for path in folder.rglob("*.json")]
-    assert len(places) == 3  # the benchmarks, the machine and its results
-    assert max(map(len, places)) == 2
-
-
 UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
 
 
@@ -112,13 +93,13 @@ def test_nothing_that_was_recorded_is_unpickled_or_executed():
         str(path.relative_to(PROJECT)): imported(path.read_text("utf-8")) & unsafe
         for path in sorted((PROJECT / "reports").rglob("*.py"))
     }
-    assert len(found) > 80
+    assert len(found) > 50
     assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_every_command_that_reads_a_run_is_tried():
-    """But for `report`, whose page has tests of its own, and `calibrate`, which needs many processes of a cell."""
+    """But for `report`, whose page has tests of its own."""
     tried = {command[0] for command in COMMANDS}
     known = set(re.findall(r'add\(\s*"(\w+)"', inspect.getsource(reports.cli)))
-    assert known - tried <= {"report", "calibrate", "runs"}
-    assert tried <= known | {"list"}
+    assert known - tried <= {"report"}
+    assert tried - known <= {"compare"}

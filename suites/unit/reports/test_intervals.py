@@ -1,17 +1,17 @@
 """Ratios with intervals, ties, and geometric means across processes."""
 
 import math
+import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from scipy.stats import ttest_ind
 
-from reports.statistics.intervals import ratio_of, t_quantile
-from reports.statistics.means import geometric_mean, mean_across_processes
-from reports.statistics.ties import fastest
+from reports.pages.first_places import fastest
+from reports.statistics.intervals import ratio_of
+from reports.statistics.means import GeometricMean, geometric_mean
 
 TIMES = st.floats(1e-3, 1e12)
 
@@ -48,28 +48,9 @@ def test_fewer_than_three_processes_give_no_interval(count):
     assert not found.is_above
 
 
-def test_different_processes_give_welchs_interval():
-    ours, theirs = [1.0, 1.1, 1.2], [2.0, 2.1, 1.9, 2.05, 1.8]
-    found = ratio_of(ours, theirs)
-    ends = ttest_ind(np.log(ours), np.log(theirs), equal_var=False).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
-    assert found.paired is None
-    assert ratio_of([1.0, 1.0], theirs).low is None
-
-
-@given(several(1), several(1))
-def test_swapped_sides_give_the_inverse(ours, theirs):
-    one, other = ratio_of(ours, theirs), ratio_of(theirs, ours)
-    if len(ours) % 2 and len(theirs) % 2:
-        assert one.value == pytest.approx(1 / other.value, rel=1e-9)
-    assert (one.low is None) == (other.low is None)
-    assert one.is_tie(0.0) == other.is_tie(0.0) or not len(ours) % 2 or not len(theirs) % 2
-
-
-@given(several(3), st.floats(1e-6, 1e6))
-def test_the_unit_of_time_does_not_matter(ours, scale):
-    one, other = ratio_of(ours, ours[::-1]), ratio_of([scale * x for x in ours], [scale * x for x in ours[::-1]])
-    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), rel=1e-6)
+def test_different_numbers_of_processes_give_no_interval():
+    found = ratio_of([1.0, 1.1, 1.2], [2.0, 2.1, 1.9, 2.05, 1.8])
+    assert (found.value, found.low, found.paired) == (0.55, None, None)
 
 
 @given(several(1), several(1))
@@ -89,10 +70,6 @@ def test_the_interval_covers_the_true_ratio_in_95_percent(count):
     covered = np.mean([each.low <= math.exp(0.3) <= each.high for each in found])
     # Three standard deviations of a share of 2,000 are 1.5 %.
     assert covered == pytest.approx(0.95, abs=0.015)
-
-
-def test_the_quantile_is_that_of_student():
-    assert t_quantile(4) == pytest.approx(2.776, abs=1e-3)
 
 
 def noisy(random, median, deviation=0.01, count=5):
@@ -118,45 +95,28 @@ def test_equal_backends_rarely_have_a_sole_winner():
     assert np.mean(alone) < 0.06
 
 
-def test_a_mean_without_processes_has_a_count_and_losses():
-    found = geometric_mean([2.0, 0.5, None, 4.0])
-    assert (found.mean, found.count, found.losses) == (pytest.approx(4 ** (1 / 3)), 3, 2)
-    assert (found.low, found.high) == (None, None)
+def ratio(*paired):
+    return ratio_of(paired, [1.0] * len(paired))
 
 
-@given(st.lists(several(4, 4), min_size=1, max_size=6))
-def test_the_mean_across_processes_is_the_mean_over_cells(cells):
-    found = mean_across_processes(cells)
-    means = [geometric_mean(own).mean for own in cells]
-    assert found.mean == pytest.approx(geometric_mean(means).mean)
-    assert found.low <= found.mean * (1 + 1e-9)
-    assert found.high >= found.mean * (1 - 1e-9)
-    assert found.count == len(cells)
+def test_the_mean_of_one_cell_is_that_cell():
+    """Its median, not the geometric mean of its processes: one number for one quantity."""
+    own = ratio(1.0, 1.1, 2.5)
+    assert geometric_mean([own]) == GeometricMean(own.value, 1, own.low, own.high)
+    assert geometric_mean([]) == GeometricMean(None, 0)
 
 
-def test_its_interval_is_students_t_of_the_means_of_processes():
-    cells = [[1.0, 1.2, 1.1, 0.9], [2.0, 2.2, 2.4, 1.9]]
-    means = np.log(np.array(cells)).mean(axis=0)
-    ends = student.interval(0.95, 3, means.mean(), means.std(ddof=1) / 2)
-    found = mean_across_processes(cells)
-    assert (found.low, found.high) == pytest.approx(tuple(np.exp(ends)))
-
-
-def test_a_process_that_slows_every_cell_counts_once():
-    """Twenty cells that share their noise know no more than one."""
-    shared = [1.0, 1.1, 0.9, 1.05, 0.97]
-    one, many = mean_across_processes([shared]), mean_across_processes([shared] * 20)
-    assert (one.low, one.high) == pytest.approx((many.low, many.high))
+def test_the_mean_is_geometric_and_its_interval_students_t_of_the_means_of_processes():
+    cells = [ratio(1.0, 1.2, 1.1), ratio(2.0, 2.6, 2.2)]
+    found = geometric_mean(cells)
+    means = [math.log(math.sqrt(one * other)) for one, other in zip((1.0, 1.2, 1.1), (2.0, 2.6, 2.2), strict=True)]
+    half = student.ppf(0.975, 2) * statistics.stdev(means) / math.sqrt(3)
+    assert found.mean == pytest.approx(math.sqrt(1.1 * 2.2))
+    assert (found.low, found.high) == pytest.approx((found.mean * math.exp(-half), found.mean * math.exp(half)))
 
 
 def test_cells_of_other_sessions_are_independent():
-    one, other = [1.0, 1.1, 0.9, 1.05], [2.0, 2.1, 1.9]
-    both = mean_across_processes([one, other])
-    assert both.count == 2
-    assert both.low < both.mean < both.high
-    without = mean_across_processes([one, [2.0]])
-    assert (without.count, without.low) == (2, None)
-
-
-def test_no_cells_have_no_mean():
-    assert mean_across_processes([]).mean is None
+    one, other = ratio(1.0, 1.2, 1.1), ratio(1.0, 1.2, 1.1)
+    together, apart = geometric_mean([one, other]), geometric_mean([one, other], ["a", "b"])
+    assert apart.low > together.low
+    assert geometric_mean([one, ratio(1.0, 1.0)]).low is None

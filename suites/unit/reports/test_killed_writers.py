@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from reports import load_run, read_run
+from reports import load_run
 from suites.unit.processes import environment, output
 
 KILLS, FILES = 100, 50
@@ -127,7 +127,7 @@ def test_a_full_disk_loses_no_earlier_record_and_the_run_goes_on_when_there_is_r
     path, program = tmp_path / "run.jsonl", tmp_path / "full.py"
     program.write_text(FULL)
     assert output(program, path).splitlines() == ["File too large."] * 2
-    assert [record.cell.size for record in read_run(path)] == [1, 2, 5]
+    assert [record.cell.size for record in load_run(path).records] == [1, 2, 5]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")

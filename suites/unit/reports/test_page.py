@@ -2,25 +2,24 @@
 
 import base64
 import hashlib
-import json
-import math
 import re
 from html.parser import HTMLParser
 
-import msgspec
 import pytest
 
-from reports import Accuracy, Status
-from reports.cli import main
-from reports.errors import LibraryMissing
+from reports import Status, load_run
+from reports.errors import LibraryMissing, RunUnreadable
 from reports.options import Exit
-from reports.web import page_file, vega_bundle
-from reports.web.cell_data import packed_cells, packed_details
-from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES
-from reports.web.html_tables import html_table
-from reports.web.markup import Markup, data_block, element
-from reports.web.repeat_command import repeat_command
-from reports.web.run_choice import RunKind, choose
+from reports.pages.compare import compare
+from reports.statistics.verdict_codes import Verdict
+from reports.web import charts, page_file
+from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, color_of, shape_of
+from reports.web.charts import roof_points
+from reports.web.headlines import comparisons
+from reports.web.kernel_grid import kernels
+from reports.web.markup import element
+from reports.web.run_choice import choose
+from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import GPU, make_cell, make_record
 from suites.unit.reports.page_runs import (
     NASTY,
@@ -68,9 +67,10 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(autouse=True)
-def library(monkeypatch):
-    """The page without the plotting library, which the tests in a browser have."""
-    monkeypatch.setattr(page_file, "vega_script", lambda: "window.kernelBridgeEmbed = null;")
+def library(monkeypatch, request):
+    """Charts without the plotting library, which the tests in a browser have."""
+    if "draws" not in request.keywords:
+        monkeypatch.setattr(charts, "svg_of", lambda spec: '<svg><text fill="#1f2328">drawn</text></svg>')
 
 
 def run(tmp_path, kind, number=0, **changes):
@@ -85,129 +85,169 @@ def sections(text):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("times", ["summary", "times", "roofs", "ratios", "cells", "runs"]),
-        ("checks", ["summary", "verdicts", "ratios", "cells", "runs"]),
-        ("mutants", ["summary", "mutants", "cells", "runs"]),
-        ("calls", ["summary", "calls", "cells", "runs"]),
+        ("times", ["summary", "fastest", "times", "runs"]),
+        ("checks", ["summary", "verdicts", "runs"]),
     ],
 )
 def test_a_page_has_the_sections_that_its_run_fills(tmp_path, kind, expected):
     assert sections(page_of_runs(run(tmp_path, kind))) == expected
 
 
-def test_a_page_of_every_kind_of_run_has_all_sections_in_their_order(tmp_path):
+def test_a_page_says_first_what_is_right_then_what_is_fastest_then_what_changed(tmp_path):
     runs = [run(tmp_path, kind, number) for kind in MAKERS for number in range(3 if kind == "times" else 1)]
     text = page_of_runs(*runs)
-    assert sections(text) == [
-        "summary", "verdicts", "changes", "times", "roofs", "ratios", "calls", "mutants", "history", "cells", "runs",
-    ]  # fmt: skip
-    assert "not caught" not in text
-    assert "of 2 broken kernels caught" in text
+    assert sections(text) == ["summary", "fastest", "changes", "verdicts", "times", "history", "runs"]
     assert "got 1.0, truth 2.0" in text
 
 
-def test_the_newest_run_is_shown_and_the_one_before_says_what_has_changed(tmp_path):
+def tiles(text):
+    """Look, value and words of each tile, by its title."""
+    found = re.findall(
+        r'class="tile (\w+)".*?tile-title">(.*?)<.*?tile-value">(.*?)<.*?tile-said">(.*?)<', text, re.DOTALL
+    )
+    return {title: (look, value, said) for look, title, value, said in found}
+
+
+BROKEN = {"status": Status.WRONG_VALUE, "reason": "got 1, truth 2"}
+
+
+def checks(path, number, outcomes, **header):
+    """A run with one check for each backend, which ends as `outcomes` says: a status, or None for passed."""
+    own = run_of("checks", number, **header)
+    records = [
+        make_record(make_cell(backend=backend, mode="vmap"), None, own,
+                    **({} if status is None else {"status": status, "reason": "because"}))
+        for backend, status in outcomes.items()
+    ]  # fmt: skip
+    return saved(path / f"checks{number}.jsonl", records)
+
+
+@pytest.mark.parametrize(
+    ("later", "failed", "passed"),
+    [
+        ({"warp": None}, "1 failed", None),
+        ({"numba": None}, None, "2"),
+        ({"numba": Status.SKIPPED}, "1 failed", None),
+        ({"numba": Status.OOM}, "1 failed", None),
+        ({"numba": None, "warp": Status.CRASHED}, "1 failed", None),
+    ],
+)
+def test_a_failure_is_red_until_that_very_cell_passes_again(tmp_path, later, failed, passed):
+    """A newer run of other cells says nothing of it."""
+    runs = [checks(tmp_path, 1, {"numba": Status.WRONG_VALUE, "warp": None}), checks(tmp_path, 2, later)]
+    look, value, said = tiles(page_of_runs(*runs))["Checks"]
+    assert (look, value) == (("bad", failed) if failed else ("good", passed))
+    assert "of 2 passed" in said
+    assert "Failed: 1 cell" in page_of_runs(*runs) if failed else "Failed" not in page_of_runs(*runs)
+
+
+def test_many_recorded_failures_are_not_hidden_by_a_small_green_run(tmp_path):
+    broken = {f"backend_{number}": Status.COMPILE_ERROR for number in range(71)}
+    text = page_of_runs(
+        checks(tmp_path, 1, broken), checks(tmp_path, 2, {f"good_{number}": None for number in range(31)})
+    )
+    assert tiles(text)["Checks"][:2] == ("bad", "71 failed")
+    assert text.count("COMPILE_ERROR</strong>") == 71
+
+
+def test_each_result_has_its_day_and_how_much_older_it_is(tmp_path):
+    old = checks(tmp_path, 1, {"numba": None}, started="2026-11-17T19:00:00+00:00")
+    (own,) = choose([(one, one.records) for one in (old, checks(tmp_path, 2, {"warp": None}))]).shown
+    assert {row.cell.backend: own.age(row) for row in own.rows} == {"numba": "3 days older", "warp": ""}
+
+
+def test_what_has_changed_is_said_by_cell(tmp_path):
     before = saved(tmp_path / "a.jsonl", timed_records(run_of("times", 1)))
-    after = saved(tmp_path / "b.jsonl", timed_records(run_of("times", 2), slower=2.0))
-    choice = choose([(after, after.records), (before, before.records)])
-    assert [one.run.run_id for one in choice.shown] == [after.run_id]
-    assert choice.older == (before.run_id,)
+    after = saved(tmp_path / "b.jsonl", [
+        record for record in timed_records(run_of("times", 2), slower=2.0) if record.cell.operator == "add"
+    ])  # fmt: skip
+    (own,) = choose([(after, after.records), (before, before.records)]).shown
+    assert len(own.rows) == len(before.records)
+    assert {one.cell.operator for one in comparisons(own)} == {"add"}
     text = page_of_runs(before, after)
-    assert "Became slower" in text
-    assert re.search(r"add-warp-f32-1024-cpu</code> takes 2.00 times as long", text)
+    assert tiles(text)["Became slower"][:2] == ("bad", "6")
+    assert '<td class="left bad">SLOWER</td>' in text
 
 
-def test_a_run_of_two_platforms_is_shown_as_two(tmp_path):
+@pytest.mark.parametrize(("slower", "look"), [(1.0, "good"), (1.28, "plain"), (1.6, "bad")])
+def test_nothing_became_slower_is_green_only_where_nothing_is_unsure(tmp_path, slower, look):
+    runs = [saved(tmp_path / f"{number}.jsonl", timed_records(run_of("times", number), slower=factor))
+            for number, factor in ((1, 1.0), (2, slower))]  # fmt: skip
+    verdicts = {one.verdict for one in compare(runs[0].records, runs[1].records)}
+    assert (Verdict.UNSURE in verdicts) is (look == "plain")
+    assert tiles(page_of_runs(*runs))["Became slower"][0] == look
+
+
+def test_a_geometric_mean_of_one_cell_is_that_cell(tmp_path):
+    found = saved(tmp_path / "a.jsonl", [
+        one for one in timed_records(run_of("times")) if (one.cell.size, one.cell.dtype) == (1024, "float32")
+    ])  # fmt: skip
+    (own,) = choose([(found, found.records)]).shown
+    means = {(kernel.label, kernel.backend): kernel.ratio.mean for kernel in kernels(own.rows)}
+    cells = {(row.cell.operator, row.cell.backend): row.ratio for row in own.rows}
+    assert means == cells
+
+
+def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path):
+    run_ = run_of("times")
+    work = {"flops": 4000, "bytes": 4000, "bandwidth_limit": 1e10, "bandwidth_limit_kind": "copy, memory"}
+    records = [
+        make_record(make_cell(operator="memory"), 1000.0, run_, **work, roof_ns=400.0, roof_kind="copy, memory"),
+        make_record(make_cell(operator="compute"), 1000.0, run_, **work, roof_ns=500.0, roof_kind="adds (8 Gflop/s)"),
+        make_record(make_cell(operator="unknown"), 1000.0, run_, **work),
+    ]
+    found = saved(tmp_path / "a.jsonl", records)
+    points = roof_points(choose([(found, found.records)]).shown[0].rows)
+    assert [point["label"] for point in points if not point["line"]] == ["memory", "compute"]
+    assert {(point["roof"], point["rate"] / (point["intensity"] if point["roof"] == "memory" else 1))
+            for point in points if point["line"]} == {("memory", 1e10), ("adds (8 Gflop/s)", 8e9)}  # fmt: skip
+
+
+def test_a_backend_has_one_colour_and_shape_on_every_page():
+    looks = {name: (color_of(name), shape_of(name)) for name in ("jnp", "numba", "warp", "numba_cuda", "of_a_user")}
+    assert len(set(looks.values())) == len(looks)
+    # They follow from the name alone: a change would give old pages other colours.
+    assert looks["numba"] == (("#0072b2", "#56a8e8"), "circle")
+    assert looks["warp"] == (("#00815e", "#2fc79a"), "up")
+    assert looks["jnp"] == (BASELINE_COLOR, "bar")
+
+
+def test_a_page_needs_no_script(tmp_path):
+    text = page_of_runs(*(run(tmp_path, kind, number) for kind in MAKERS for number in range(2)))
+    assert text.count("<svg><text") >= 5, "charts are drawn"
+    assert 'fill="var(--c1f2328, #1f2328)"' in text
+    assert "<script" not in text
+    assert text.count("<details") == text.count("<summary")
+
+
+def test_runs_of_several_devices_and_platforms_are_shown_by_device(tmp_path):
     cpu, gpu = run_of("times"), run_of("times", device=GPU)
     found = saved(tmp_path / "both.jsonl", [*timed_records(cpu), *timed_records(gpu)])
     assert [one.device for one in choose([(found, found.records)]).shown] == ["cpu: Xeon", "cuda: NVIDIA H200"]
-    assert sections(page_of_runs(found)) == ["summary", "times", "roofs", "ratios", "cells", "runs"]
+
+
+def test_an_interrupted_run_whose_cells_another_run_has_is_no_doubt(tmp_path):
+    whole_run = run(tmp_path, "times", 1)
+    cut = run(tmp_path, "times", 2)
+    cut.path.write_bytes(b"".join(cut.path.read_bytes().splitlines(keepends=True)[:-3]))
+    found = load_run(tmp_path / "times2.jsonl")
+    alone = choose([(found, found.records)])
+    assert any("INCOMPLETE" in doubt for doubt in alone.doubts)
+    assert choose([(whole_run, whole_run.records), (found, found.records)]).doubts == ()
+
+
+def test_runs_of_contributors_have_no_page(tmp_path):
+    with pytest.raises(RunUnreadable, match="kernel-bridge show prints them"):
+        page_of_runs(run(tmp_path, "mutants"), run(tmp_path, "calls"))
 
 
 def test_a_run_in_which_everything_failed_has_a_page(tmp_path):
     broken = {"status": Status.COMPILE_ERROR, "reason": "no compiler"}
     records = [make_record(make_cell(backend=name), None, run_of("times"), **broken) for name in ("jnp", "numba")]
     text = page_of_runs(saved(tmp_path / "broken.jsonl", records))
-    assert sections(text) == ["summary", "cells", "runs"]
-    assert "2 failed" in text
+    assert sections(text) == ["summary", "fastest", "times", "runs"]
+    assert tiles(text)["Right results"][:2] == ("bad", "2 failed")
     assert "no compiler" in text
-
-
-def test_numbers_that_are_none_are_words(tmp_path):
-    worst = Accuracy(max_ulp=math.inf, budget_used=math.nan, got=math.nan, truth=1.0)
-    cell = make_cell(mode="compiled")
-    record = make_record(cell, None, run_of("checks"), status=Status.WRONG_VALUE, reason="nan", accuracy=worst)
-    found = saved(tmp_path / "nan.jsonl", [record])
-    details = packed_details(choose([(found, found.records)]).shown)
-    facts = {fact["name"]: fact["words"] for section in details["sections"] for fact in section["facts"]}
-    assert facts["max_ulp"] == ["inf"]
-    assert facts["budget_used"] == ["nan"]
-    assert "1 failed" in page_of_runs(found)
-
-
-def test_runs_of_two_machines_are_both_shown(tmp_path):
-    host = timed_records(run_of("times", 1))[0].run.host
-    other = msgspec.structs.replace(host, machine="other")
-    runs = [
-        saved(tmp_path / "a.jsonl", timed_records(run_of("times", 1))),
-        saved(tmp_path / "b.jsonl", timed_records(run_of("times", 2, host=other))),
-    ]
-    shown = choose([(one, one.records) for one in runs]).shown
-    # Both devices have one name, so the runs tell them apart.
-    assert [one.device for one in shown] == [f"cpu: Xeon ({one.run_id})" for one in runs]
-
-
-def test_the_data_of_a_page_is_what_was_recorded(tmp_path):
-    found = run(tmp_path, "times")
-    chosen = choose([(found, found.records)]).shown
-    cells = json.loads(json.dumps(packed_cells(chosen)))
-    columns = {column["name"]: column for column in cells["columns"]}
-    assert cells["count"] == len(found.records)
-    assert columns["time"]["numbers"] == [float(f"{one.timing.median_ns:.6g}") for one in found.records]
-    operator = columns["operator"]
-    assert [operator["words"][code] for code in operator["codes"]] == [one.cell.operator for one in found.records]
-    assert "fastest" in columns["place"]["words"]
-    details = json.loads(json.dumps(packed_details(chosen)))
-    first = details["processes"][0]
-    assert len(first) == len(found.records[0].timing.processes)
-    samples = [ns / 1000 for ns in found.records[0].timing.processes[0].samples_ns]
-    assert first[0]["samples"] == pytest.approx(samples, rel=1e-3)
-    commands = details["commands"]
-    assert commands["words"][commands["codes"][1]] == (
-        "kernel-bridge bench --operator add --backend numba --dtype f32 --size 1024 --profile quick"
-    )
-    names = [fact["name"] for section in details["sections"] for fact in section["facts"]]
-    assert {"median_ns", "versions", "flags", "host_cpu", "commit", "seed"} <= set(names)
-
-
-CELL = "--operator lif_step --backend numba --dtype f32"
-COMMANDS = [
-    (RunKind.TIMES, {}, f"bench {CELL} --size 4096 --profile quick"),
-    (RunKind.TIMES, {"mode": "forward+backward"}, f"bench {CELL} --size 4096 --mode forward+backward --profile quick"),
-    (
-        RunKind.CHECKS,
-        {"mode": "grad vmap", "platform": "cuda"},
-        f"validate {CELL} --device cuda --profile quick -- -k 'grad and vmap'",
-    ),
-    (RunKind.CHECKS, {"mode": "not a name"}, f"validate {CELL} --profile quick"),
-    (RunKind.MUTANTS, {"mode": "vmap"}, f"mutants {CELL} --profile quick -- -k vmap"),
-    (RunKind.CALLS, {"backend": "warp-native", "mode": "loop"}, "dispatch --backend warp-native"),
-    (
-        RunKind.TIMES,
-        {"operator": "a; rm -rf $HOME"},
-        "bench --operator 'a; rm -rf $HOME' --backend numba --dtype f32 --size 4096 --profile quick",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "changes", "expected"), COMMANDS)
-def test_the_command_repeats_a_cell(kind, changes, expected):
-    assert repeat_command(make_cell(**changes), run_of(str(kind)), kind) == f"kernel-bridge {expected}"
-
-
-def test_the_command_names_the_file_of_the_operators():
-    header = run_of("times", selection={"source": ["my ops.py"]})
-    assert repeat_command(make_cell(), header, RunKind.TIMES).startswith("kernel-bridge bench 'my ops.py' --operator")
 
 
 def test_the_policy_allows_only_what_the_page_holds(tmp_path):
@@ -223,7 +263,7 @@ def test_the_policy_allows_only_what_the_page_holds(tmp_path):
         return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
 
     assert hashed(page.raw["style-"]) == rules["style-src"]
-    assert set(rules["script-src"].split()) == {hashed(page.raw["script-"]), hashed(page.raw["library"])}
+    assert "script-src" not in rules
 
 
 def test_a_page_loads_nothing_and_has_no_handlers(tmp_path):
@@ -237,19 +277,14 @@ def test_a_page_loads_nothing_and_has_no_handlers(tmp_path):
 
 def test_hostile_names_stay_text(tmp_path):
     found = saved(tmp_path / "nasty.jsonl", nasty_records(nasty_run()))
-    page = Reader(page_of_runs(found))
+    text = page_of_runs(found)
+    page = Reader(text)
     plain = Reader(page_of_runs(run(tmp_path, "times")))
     assert [tag for tag, _ in page.elements if tag in ("script", "style", "img")] == [
         tag for tag, _ in plain.elements if tag in ("script", "style", "img")
     ]
-    for block in ("cell-data", "detail-data", "chart-data", "series-data"):
-        assert json.loads(page.raw[block])
-        assert not set("<>&") & set(page.raw[block])
-    cells = json.loads(page.raw["cell-data"])
-    words = {word for column in cells["columns"] for word in column.get("words", [])}
-    assert NASTY[0] in words
     # What turns text around or ends a line is shown as an escape.
-    assert not any("\u202e" in word or "\x07" in word or "\u2028" in word for word in words)
+    assert not any(sign in text for sign in ("\u202e", "\x07", "\u2028"))
     for tag, attributes in page.elements:
         assert not any(name.startswith("on") for name in attributes), (tag, attributes)
         assert not str(attributes.get("href", "#")).startswith("javascript")
@@ -260,22 +295,6 @@ def test_an_element_escapes_its_text_and_attributes(name):
     page = Reader(element("p", {"title": name}, name))
     assert [tag for tag, _ in page.elements] == ["p"]
     assert set(page.elements[0][1]) == {"title"}
-    block = Reader(data_block("x", {name: name}))
-    assert [tag for tag, _ in block.elements] == ["script"]
-    assert json.loads(block.raw["x"]) == {name: name}
-
-
-def test_an_element_nests_what_it_built_and_knows_empty_ones():
-    made = element("div", {"hidden": True, "open": False, "id": None}, element("br"), "a<b", [Markup("<i></i>"), None])
-    assert made == "<div hidden><br>a&lt;b<i></i></div>"
-
-
-def test_a_table_drops_columns_without_a_text():
-    from reports.render.layout import Column, Row, Table, Text
-
-    table = Table("T", (Column("a", align="left"), Column("b")), (Row((Text("x"), Text(""))),))
-    assert ">b<" not in html_table(table)
-    assert ">x<" in html_table(table)
 
 
 def luminance(color):
@@ -303,10 +322,8 @@ def tokens():
     """The colours of the style sheet, by name: light, then dark."""
     text = page_file._asset("tokens.css")
     blocks = re.findall(r"\{([^{}]*--page[^{}]*)\}", text)
-    assert len(blocks) == 3
-    light, system, chosen = (dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks)
-    assert system == chosen  # the switch and the system give the same dark page
-    return light, chosen
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks)
+    return light, dark
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -315,8 +332,8 @@ def test_texts_of_the_page_have_enough_contrast(place):
     pairs = [("ink", "page"), ("ink", "raised"), ("quiet", "page"), ("quiet", "raised"), ("accent", "page"),
              ("accent", "tint"), ("good", "good-tint"), ("bad", "bad-tint"), ("ink", "doubt-tint"),
              ("on-accent", "accent"), ("quiet", "bad-tint")]  # fmt: skip
-    pairs += [("on-strong", name) for name in ("fast3", "slow3", "seq3", "seq4")]
-    pairs += [("ink", name) for name in ("fast2", "fast1", "even", "slow1", "slow2", "seq0", "seq1", "seq2")]
+    pairs += [("on-strong", name) for name in ("fast3", "slow3")]
+    pairs += [("ink", name) for name in ("fast2", "fast1", "even", "slow1", "slow2")]
     low = {pair: round(contrast(*(colors[name] for name in pair)), 2) for pair in pairs}
     assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
 
@@ -340,9 +357,9 @@ def test_the_command_takes_the_cells_that_options_select(tmp_path):
     found = run(tmp_path, "times")
     output = tmp_path / "page.html"
     assert main(["report", str(found.path), "--operator", "add", "--output", str(output)]) == Exit.FINE
-    cells = json.loads(Reader(output.read_text(encoding="utf-8")).raw["cell-data"])
-    columns = {column["name"]: column for column in cells["columns"]}
-    assert columns["operator"]["words"] == ["add"]
+    text = output.read_text(encoding="utf-8")
+    assert ">add<" in text
+    assert "softmax" not in text
 
 
 def test_the_command_refuses_a_file_that_cannot_be_written(tmp_path, capsys):
@@ -364,5 +381,6 @@ def test_a_run_that_is_not_whole_is_said_on_top_of_the_page(tmp_path):
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
-    with pytest.raises(LibraryMissing, match=r'pip install "kernel-bridge\[report\]"'):
-        vega_bundle.svg_of({})
+    charts._library.cache_clear()
+    with pytest.raises(LibraryMissing, match=r'pip install "vl-convert-python'):
+        charts._library()

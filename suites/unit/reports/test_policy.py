@@ -18,7 +18,7 @@ def parsed(table):
 def test_every_key_is_read():
     policy = parsed(
         'base = "origin/main"\noperators = ["my_ops.py"]\nsmallest = {cpu = 0.05, cuda = 0.015}\nlarge = {cpu = 0.2}\n'
-        "false-discovery-rate = 0.01\nminutes = 20\nmost-unsure = 0\nbaselines = 'kept'\nmax-age-days = 7\n"
+        "false-discovery-rate = 0.01\nminutes = 20\nmost-unsure = 0\n"
         f"allow = [{ENTRY}]"
     )
     assert policy.base == "origin/main"
@@ -26,7 +26,6 @@ def test_every_key_is_read():
     assert policy.smallest == {"cpu": 0.05, "cuda": 0.015}
     assert policy.large == {"cpu": 0.2}
     assert (policy.false_discovery_rate, policy.minutes, policy.most_unsure) == (0.01, 20, 0)
-    assert (policy.baselines, policy.max_age_days) == ("kept", 7)
     (entry,) = policy.allow
     assert (entry.cell, entry.reason, entry.until) == ("add-*", "more exact", datetime.date(2026, 12, 31))
 
@@ -41,28 +40,23 @@ def test_a_file_without_the_table_has_no_policy():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("minuts = 3", "has the unknown key 'minuts'. Did you mean 'minutes'? Known: base, "),
-        ("max_age_days = 3", "has the unknown key 'max_age_days'. Did you mean 'max-age-days'?"),
-        ("minutes = 0", "minutes: Expected float > 0.0, received 0."),
-        ("minutes = 'ten'", "minutes: Expected float, got str, received 'ten'."),
-        ("smallest = 0.05", "smallest: Expected object, got float, received 0.05. Write shares, such as {cpu = 0.05"),
-        ("smallest = {cpu = 5}", "received {'cpu': 5}. Write shares"),
-        ("smallest = {gpu = 0.05}", "received {'gpu': 0.05}. Write shares"),
-        ("false-discovery-rate = 1.0", "false-discovery-rate: Expected float < 1.0, received 1.0."),
-        ("most-unsure = 1.5", "most-unsure: Expected float <= 1.0, received 1.5."),
-        ("max-age-days = -1", "max-age-days: Expected float > 0.0, received -1."),
-        ("base = ''", "base: Expected str matching regex"),
-        ("base = 3", "base: Expected str | null, got int, received 3."),
-        ("operators = 'my_ops.py'", "operators: Expected array, got str, received 'my_ops.py'."),
-        ("allow = 3", "allow: Expected array, got int, received 3."),
-        ("allow = [3]", "[tool.kernel-bridge.gate.allow[0]] is 3, expected a table."),
-        ("allow = [{cell = 'a', until = 2026-12-31}]", "allow[0] has no reason. Write, for example, {cell = "),
-        ("allow = [{reason = 'why'}]", "allow[0] has no cell and no until."),
-        (f"allow = [{ENTRY}, {{cell = 'a', reason = ' ', until = 2026-12-31}}]", "allow[1].reason: Expected str"),
-        ("allow = [{cell = '', reason = 'why', until = 2026-12-31}]", "allow[0].cell: Expected str matching"),
-        ("allow = [{cell = 'a', reason = 'why', until = 'soon'}]", "received 'soon'. Write a day, such as until"),
-        ("allow = [{cell = 'a', reason = 'why', until = 3}]", "allow[0].until: Expected date, got int"),
-        ("allow = [{cell = 'a', reason = 'why', until = 2026-12-31, who = 'me'}]", "allow[0]] has the unknown key"),
+        ("minuts = 3", "unknown field `minuts`"),
+        ("minutes = 0", "Expected `float` > 0.0 - at `gate.minutes`"),
+        ("minutes = 'ten'", "Expected `float`, got `str` - at `gate.minutes`"),
+        ("smallest = 0.05", "Expected `object`, got `float` - at `gate.smallest`"),
+        ("smallest = {cpu = 5}", "at `gate.smallest"),
+        ("smallest = {gpu = 0.05}", "Invalid enum value 'gpu'"),
+        ("most-unsure = 1.5", "Expected `float` <= 1.0 - at `gate.most-unsure`"),
+        ("base = ''", "at `gate.base`"),
+        ("operators = 'my_ops.py'", "Expected `array`, got `str` - at `gate.operators`"),
+        ("allow = [3]", "Expected `object`, got `int` - at `gate.allow[0]`"),
+        ("allow = [{cell = 'a', until = 2026-12-31}]", "missing required field `reason` - at `gate.allow[0]`"),
+        (f"allow = [{ENTRY}, {{cell = 'a', reason = ' ', until = 2026-12-31}}]", "at `gate.allow[1].reason`"),
+        ("allow = [{cell = 'a', reason = 'why', until = 'soon'}]", "at `gate.allow[0].until`"),
+        ("allow = [{cell = 'a', reason = 'why', until = 2026-12-31, who = 'me'}]", "unknown field `who`"),
+        ("[tool.kernel-bridge.gates]", "unknown field `gates`"),
+        ("minutes = ", "is not TOML: "),
+        ("allow = [{until = 2026-13-31}]", "is not TOML: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_that_says_where_and_what(table, words):
@@ -70,25 +64,9 @@ def test_a_mistake_is_one_line_that_says_where_and_what(table, words):
         parsed(table)
     said = str(caught.value)
     assert words in said
-    assert said.startswith("pyproject.toml: [tool.kernel-bridge.gate")
+    assert "The keys of [tool.kernel-bridge.gate] are base, " in said or "TOML" in words
+    assert said.startswith("pyproject.toml: ")
     assert "\n" not in said
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[tool.kernel-bridge.gates]\nminutes = 3\n", "unknown key 'gates'. Did you mean 'gate'?"),
-        ("[tool]\nkernel-bridge = 3\n", "[tool.kernel-bridge] is 3, expected a table."),
-        ("[tool.kernel-bridge]\ngate = 3\n", "[tool.kernel-bridge.gate] is 3, expected a table."),
-        ("[tool.kernel-bridge.gate\n", "is not TOML: "),
-        ("[tool.kernel-bridge.gate]\nallow = [{until = 2026-13-31}]\n", "is not TOML: "),
-    ],
-)  # fmt: skip
-def test_a_misspelt_table_is_no_missing_one(text, words):
-    with pytest.raises(PolicyError) as caught:
-        parse_policy(text)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_nearest_table_counts_and_paths_begin_there(tmp_path):

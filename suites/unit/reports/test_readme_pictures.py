@@ -8,8 +8,8 @@ import pytest
 
 from reports.errors import ReportError
 from reports.web import readme
-from reports.web.readme_pictures import digest, finished, newest_runs, picture_specs, recorded_digest
-from reports.web.readme_table import BEGIN, END, measured_table, with_table
+from reports.web.charts import svg_of
+from reports.web.readme import BEGIN, END, digest, newest_runs, picture, with_table
 from suites.unit.docs.pages import PROJECT
 from suites.unit.reports.builders import GPU, whole
 from suites.unit.reports.page_runs import call_records, run_of, timed_records
@@ -32,44 +32,39 @@ def project(tmp_path):
     return tmp_path
 
 
-def drawn(spec):
+def sketched(spec):
     """A picture as the library draws one, as far as it matters here."""
     return f'<svg class="marks" viewBox="0 0 9 9"><path fill="#0072b2" d="{len(json.dumps(spec))}"/></svg>'
 
 
-def test_the_command_makes_everything_once(project, monkeypatch, capsys):
-    monkeypatch.setattr(readme, "svg_of", drawn)
-    names = ["docs/dispatch.svg", "docs/ratios.svg", "README.md"]
-    assert readme.main(["--check", "--project", str(project)]) == 1
+def test_everything_is_made_once_and_a_newer_run_makes_it_stale(project, monkeypatch, capsys):
+    monkeypatch.setattr(readme, "svg_of", sketched)
+    names = ["docs/ratios.svg", "README.md"]
+    assert readme.main(["--check"], project) == 1
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == names
-    assert readme.main(["--project", str(project)]) == 0
+    assert readme.main([], project) == 0
     assert capsys.readouterr().out.split() == names
-    assert readme.main(["--check", "--project", str(project)]) == 0
+    assert readme.main(["--check"], project) == 0
     text = (project / "README.md").read_text(encoding="utf-8")
     assert text.startswith("# Title")
     assert text.endswith("More.\n")
-    assert "| Xeon | `jnp` |" in text
-    assert "| NVIDIA H200 | `jnp` |" in text
-
-
-def test_a_newer_run_makes_its_picture_and_the_table_stale(project, monkeypatch):
-    monkeypatch.setattr(readme, "svg_of", drawn)
-    assert readme.main(["--project", str(project)]) == 0
+    assert "| Xeon | `numba` |" in text
+    assert "| NVIDIA H200 | `numba` |" in text
     publish(project, "cpu", "d", timed_records(run_of("times", 3), slower=3))
-    assert readme.stale_files(project) == ["docs/ratios.svg", "README.md"]
-    assert readme.main(["--project", str(project)]) == 0
+    assert readme.stale_files(project) == names
+    assert readme.main([], project) == 0
     publish(project, "cpu", "e", timed_records(run_of("times", 0), slower=9))  # an older run
     assert readme.stale_files(project) == []
 
 
-def test_a_picture_carries_its_digest_and_the_colours_of_a_dark_page(project):
-    newest = newest_runs(project / "reports" / "published")
-    for name, spec in picture_specs(newest).items():
-        text = finished(drawn(spec), spec, "A title & more")
-        assert recorded_digest(text) == digest(spec), name
-        root = ET.fromstring(text)
-        assert root.find("title").text == "A title & more"
-        assert '[fill="#0072b2"] { fill: #56a8e8 }' in root.find("style").text
+def test_a_picture_carries_its_digest_and_the_colours_of_a_dark_page(project, monkeypatch):
+    monkeypatch.setattr(readme, "svg_of", sketched)
+    spec = picture(newest_runs(project / "reports" / "published"))
+    text = readme.drawn(spec)
+    assert f"<!-- data {digest(spec)} -->" in text
+    root = ET.fromstring(text)
+    assert root.find("title").text == readme.TITLE
+    assert '[fill="#0072b2"] { fill: #56a8e8 }' in root.find("style").text
 
 
 def test_a_readme_without_its_marks_is_an_error():
@@ -77,24 +72,7 @@ def test_a_readme_without_its_marks_is_an_error():
         with_table("# Title", "table")
 
 
-def test_the_table_says_how_fast_and_how_right_each_backend_is(project):
-    table = measured_table(newest_runs(project / "reports" / "published"))
-    (line,) = [line for line in table.splitlines() if "`numba`" in line][:1]
-    assert line == "|  | `numba` | 12 of 12 | 0.60 (0.60\N{EN DASH}0.60) | 12 | 0 |"
-    assert "(12 contests)" in table
-
-
-def test_the_published_pictures_have_a_digest():
-    for name in ("dispatch.svg", "ratios.svg"):
-        assert recorded_digest((PROJECT / "docs" / name).read_text(encoding="utf-8"))
-
-
-def test_the_library_draws_the_published_pictures():
-    vega_bundle = pytest.importorskip("reports.web.vega_bundle")
+def test_the_library_draws_the_published_picture():
     pytest.importorskip("vl_convert", reason="no vl-convert-python: install the extra `report`")
-    specs = picture_specs(newest_runs(PROJECT / "reports" / "published"))
-    assert set(specs) == {"dispatch.svg", "ratios.svg"}
-    for spec in specs.values():
-        root = ET.fromstring(vega_bundle.svg_of(spec))
-        marks = [one for one in root.iter() if one.get("aria-roledescription") == "point"]
-        assert len(marks) >= 5
+    root = ET.fromstring(svg_of(picture(newest_runs(PROJECT / "reports" / "published"))))
+    assert len([one for one in root.iter() if one.get("aria-roledescription") == "point"]) >= 5

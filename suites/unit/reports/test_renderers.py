@@ -1,120 +1,130 @@
-"""Tables as terminal text and as Markdown."""
+"""Tables as terminal text, as Markdown and as HTML: they fit, and no number is cut."""
 
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from reports.pages.times import benchmark_tables
+from reports.pages.run_page import list_page, page_of
+from reports.records.run_file import load_run
 from reports.records.status import Status
 from reports.render import markdown, terminal
-from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.layout import Column, Style, Table, Text
+from reports.web.html_tables import html_table
 from suites.unit.reports.builders import make_cell, make_record
+from suites.unit.structure.house import PROJECT
 
-BACKENDS = ["jnp", "cute", "numba_cuda", "pallas", "triton", "warp"]
-
-
-def many(backends):
-    """Cells of every unit and of the longest status, on several backends."""
-    records = [
-        make_record(make_cell(backend=backend, size=size), 3.456 * size * (1 + place / 7), shapes=[[size]])
-        for place, backend in enumerate(backends)
-        for size in (64, 4096, 16777216)
-    ]
-    failed = make_cell(backend=backends[-1], size=1)
-    return benchmark_tables([*records, make_record(failed, status=Status.NONDETERMINISTIC)])
-
-
-@pytest.mark.parametrize("backends", [BACKENDS[:2], BACKENDS[:3], BACKENDS])
-@pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_no_line_is_wider_than_the_terminal(width, backends):
-    lines = terminal.render(many(backends), width).splitlines()
-    assert max(map(len, lines)) <= width
-
-
-@pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_no_number_is_wrapped_or_cut_at_any_width(width):
-    shown = terminal.render(many(BACKENDS), width)
-    wide = terminal.render(many(BACKENDS), 1000)
-    time = r"\d+\.?\d* (?:ns|µs|ms|s)\b"
-    assert sorted(re.findall(time, shown)) == sorted(re.findall(time, wide))
-    assert "NONDETERMINISTIC" in shown
-
-
-def test_columns_line_up_in_the_terminal():
-    text = terminal.render(many(BACKENDS[:3])[:1], 160)
-    ruled = [line for line in text.splitlines() if "│" in line]
-    assert len({tuple(i for i, c in enumerate(line) if c == "│") for line in ruled}) == 1
-
+PUBLISHED = [
+    path for path in sorted((PROJECT / "reports/published").glob("*/*.jsonl.gz")) if path.stat().st_size < 150_000
+]
+"""Of each kind of run, the shorter ones."""
+TIME = r"\d[\d,.]* (?:ns|µs|ms|s)\b"
 
 SMALL = Table(
     "A title",
-    (Column("size"), Column("time", "jnp"), Column("time", "warp"), Column("bw%", "warp")),
+    (Column("size"), Column("time", note="time: of a call"), Column("more", drop=1), Column("why", "left")),
     (
-        Row((Text("1"), Text("2 ns", Style.BEST), Text("3 ns"), Text("9")), "op"),
-        Row((Text("2"), Text("2 ns"), Text("OOM", Style.BAD, span=True), Text("")), "op"),
+        (Text("1"), Text("2 ns", Style.BEST), Text("9"), Text("")),
+        (Text("20"), Text("OOM", Style.BAD), Text(""), Text("no | room")),
     ),
-    ("a | note with `ticks` and [17]",),
-    "operator",
+    ("a note with `ticks` and [17]",),
+    best="the fastest",
 )
 
 
 def test_terminal_text():
     assert terminal.render([SMALL], 60).splitlines() == [
         "A title",
-        "     │  jnp  │   warp",
-        "size │  time │ time bw%",
-        "─────┼───────┼─────────",
-        "op",
-        "   1 │ *2 ns │ 3 ns   9",
-        "   2 │  2 ns │      OOM",
-        "  *: fastest of its row",
-        "  a | note with `ticks` and [17]",
+        "size   time  more  why",
+        "────  ─────  ────  ─────────",
+        "   1  *2 ns     9",
+        "  20    OOM        no | room",
+        "  *: the fastest",
+        "  time: of a call",
+        "  a note with `ticks` and [17]",
     ]
-
-
-def test_colour_only_where_asked():
-    assert "\x1b[" not in terminal.render([SMALL], 60)
-    coloured = terminal.render([SMALL], 60, color=True)
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == terminal.render([SMALL], 60)
 
 
 def test_markdown_text():
     assert markdown.render([SMALL]).splitlines() == [
         "### A title",
         "",
-        "| operator | size | jnp time | warp time | bw% |",
-        "| -------- | ---: | -------: | --------: | --: |",
-        "| **op**   |    1 | **2 ns** |      3 ns |   9 |",
-        "|          |    2 |     2 ns |     `OOM` |     |",
+        "| size | time | more | why |",
+        "| ---: | ---: | ---: | --- |",
+        "| 1 | **2 ns** | 9 |  |",
+        r"| 20 | `OOM` |  | no \| room |",
         "",
-        "- **bold**: fastest of its row",
-        r"- a \| note with \`ticks\` and \[17\]",
+        "- bold: the fastest",
+        "- time: of a call",
+        r"- a note with \`ticks\` and \[17\]",
     ]
-
-
-def test_markdown_leaves_words_with_underscores_alone():
     assert markdown.escape("WRONG_VALUE in __init__ of *x*\nnext") == r"WRONG_VALUE in \_\_init\_\_ of \*x\* next"
 
 
-@pytest.mark.parametrize("render", [terminal.render, markdown.render])
-def test_a_table_without_rows_says_so(render):
-    text = render([Table("Empty", (Column("size"),), ())])
-    assert "Empty" in text
-    assert "(none)" in text
+def test_html_marks_the_best_and_leaves_columns_without_a_text_out():
+    text = html_table(Table("T", (*SMALL.columns, Column("empty")), tuple((*row, Text("")) for row in SMALL.rows)))
+    assert '<td class="best">2 ns<span class="unseen"> (best)</span></td>' in text
+    assert '<td class="bad">OOM</td>' in text
+    assert "empty" not in text
 
 
-@pytest.mark.parametrize("render", [terminal.render, markdown.render])
-def test_tables_are_apart(render):
-    assert re.search(r"\n\n(### )?A title", render([SMALL, SMALL]))
+def test_optional_columns_go_first_and_are_named_with_the_width_that_shows_them():
+    shown = terminal.render([SMALL], 27)
+    assert "more  why" not in shown
+    assert "left out, the lines are too short: more. COLUMNS=28 shows all columns" in " ".join(shown.split())
+    assert "left out" not in terminal.render([SMALL], 28)
+
+
+def test_colour_only_where_asked():
+    coloured = terminal.render([SMALL], 60, color=True)
+    assert "\x1b[1;32m*2 ns\x1b[0m" in coloured.replace(" \x1b", "\x1b") or "\x1b[1;32m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == terminal.render([SMALL], 60)
+
+
+@pytest.mark.parametrize("render", [terminal.render, markdown.render, lambda tables: html_table(tables[0])])
+def test_a_table_without_rows_says_so_and_tables_are_apart(render):
+    assert "(none)" in render([Table("Empty", (Column("size"),), ())])
+    assert re.search(r"\n\n(### )?A title|<h3>A title", render([SMALL, SMALL]))
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_published_pages_fit_and_no_number_is_cut(width):
+    for path in PUBLISHED:
+        # A validation has thousands of cells: some show what matters here.
+        records = load_run(path).records
+        records = [record for record in records if record.cell.operator in ("add", "matvec")] or records
+        for page in (page_of(records), list_page(records[:100], "ratio", ())):
+            shown = terminal.render(page.tables, width)
+            assert not [line for line in shown.splitlines() if len(line) > width], path
+            wide = terminal.render(page.tables, 5000)
+            assert set(re.findall(TIME, shown)) <= set(re.findall(TIME, wide)), path
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60), min_size=1, max_size=4, unique=True),
+    st.sampled_from([60, 100, 200]),
+)
+@settings(max_examples=25, deadline=None)
+def test_names_of_any_length_cut_no_number(names, width):
+    records = [
+        make_record(make_cell(operator=name, backend=backend, size=16_777_216), 123_456.0 * (place + 1))
+        for place, name in enumerate(names)
+        for backend in ("jnp", "numba")
+    ]
+    records.append(make_record(make_cell(backend="numba", size=1), status=Status.NONDETERMINISTIC))
+    for page in (page_of(records), list_page(records, "time", ())):
+        shown = terminal.render(page.tables, width)
+        for place in range(len(names)):
+            assert shown.count(f"{123.456 * (place + 1):.0f} µs") >= 2
+        assert shown.count("16,777,216") >= len(names)
+        assert "NONDETERMINISTIC" in shown
 
 
 def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():
     name = "a_rather_long_operator-numba_parallel-f32-16777216-cpu"
-    table = Table("T", (Column("cell", align="left"), Column("time", "x")), (Row((Text(name), Text("3 ns"))),))
+    table = Table("T", (Column("cell", align="left"), Column("time")), ((Text(name), Text("3 ns")),))
     for width in range(24, 60):
         shown = terminal.render([table], width)
         assert "16777216" in shown, width
         assert max(map(len, shown.splitlines())) <= width
-    run = "20261122T145809-aca4"
-    assert run in terminal.render([Table("T", (Column("why", align="left"),), (Row((Text(f"a run, {run}"),)),))], 24)

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from reports.errors import DamagedLineWarning, NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
+from reports.errors import NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
 from reports.records.cell_result import CellResult
 from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from reports.records.store import completed, find_run, list_runs, new_run_id, read_run, run_path
-from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_run, make_timing
+from reports.records.store import completed, find_run, list_runs, new_run_id, run_path
+from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_run, make_timing, whole
 
 
 def append(writer, size=4096, **changes):
@@ -38,14 +38,14 @@ def path(tmp_path):
 def test_what_is_appended_is_read_back(path):
     with begun(path) as writer:
         written = [append(writer, 1), append(writer, 2, status=Status.OOM, reason="too big", timing=None)]
-    assert read_run(path) == written
+    assert load_run(path).records == written
     assert [record.index for record in written] == [0, 1]
 
 
 def test_a_record_is_in_the_file_before_append_returns(path):
     with begun(path) as writer:
         append(writer)
-        assert len(read_run(path)) == 1
+        assert len(load_run(path).records) == 1
 
 
 def test_a_contradictory_record_leaves_the_file_untouched(path):
@@ -53,14 +53,14 @@ def test_a_contradictory_record_leaves_the_file_untouched(path):
         with pytest.raises(RecordError):
             append(writer, status=Status.OOM, reason=None)
         append(writer)
-    assert [record.index for record in read_run(path)] == [0]
+    assert [record.index for record in load_run(path).records] == [0]
 
 
 def test_reopening_continues_the_index(path):
     for size in (1, 2):
         with begun(path) as writer:
             append(writer, size)
-    assert [record.index for record in read_run(path)] == [0, 1]
+    assert [record.index for record in load_run(path).records] == [0, 1]
 
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
@@ -70,11 +70,11 @@ def test_a_line_cut_short_by_a_crash_costs_only_itself(path, kept):
         append(writer, 2)
     begin, first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(begin + first + second.rstrip()[:kept])
-    with pytest.warns(DamagedLineWarning, match=rf"{path.name}:3: left out"):
-        assert [record.cell.size for record in read_run(path)] == [1]
+    assert [record.cell.size for record in load_run(path).records] == [1]
+    assert load_run(path).problems[0].startswith(f"{path}:3: left out")
     with begun(path) as writer:
         append(writer, 3)
-    records = read_run(path)
+    records = load_run(path).records
     assert [record.cell.size for record in records] == [1, 3]
     assert [record.index for record in records] == [0, 1]
     assert load_run(path).problems == []
@@ -86,7 +86,7 @@ def test_a_last_record_without_its_newline_is_kept(path):
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     with begun(path) as writer:
         append(writer, 2)
-    assert [record.cell.size for record in read_run(path)] == [1, 2]
+    assert [record.cell.size for record in load_run(path).records] == [1, 2]
 
 
 def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
             append(writer, 2)
         monkeypatch.undo()
         append(writer, 3)
-    assert [record.cell.size for record in read_run(path)] == [1, 3]
+    assert [record.cell.size for record in load_run(path).records] == [1, 3]
 
 
 def test_short_writes_are_completed(path, monkeypatch):
@@ -111,7 +111,7 @@ def test_short_writes_are_completed(path, monkeypatch):
     monkeypatch.setattr(os, "write", lambda file, data: whole_write(file, bytes(data)[:7]))
     with begun(path) as writer:
         append(writer)
-    assert len(read_run(path)) == 1
+    assert len(load_run(path).records) == 1
 
 
 def test_threads_share_a_writer(path):
@@ -124,7 +124,7 @@ def test_threads_share_a_writer(path):
             thread.start()
         for thread in threads:
             thread.join()
-    records = read_run(path)
+    records = load_run(path).records
     assert [record.index for record in records] == list(range(40))
     assert len({record.cell.size for record in records}) == 40
 
@@ -141,13 +141,13 @@ def test_another_run_is_not_written_into_a_file(path):
 def test_a_cell_on_another_device_carries_its_own_header(path):
     with begun(path) as writer:
         append(writer, run=make_run(device=GPU), cell=make_cell(platform="cuda"))
-    assert read_run(path)[0].run.device == GPU
+    assert load_run(path).records[0].run.device == GPU
 
 
 def test_a_limit_of_the_cell_is_written(path):
     with begun(path) as writer:
         written = append(writer, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
-    assert read_run(path) == [written]
+    assert load_run(path).records == [written]
     assert (written.bandwidth_limit, written.bandwidth_limit_kind) == (8e9, "read, L2 cache")
 
 
@@ -164,7 +164,7 @@ def test_published_runs_are_compressed(path):
         append(writer)
     packed = path.with_suffix(".jsonl.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert read_run(packed) == read_run(path)
+    assert load_run(packed).records == load_run(path).records
     with pytest.raises(RunUnreadable, match="Decompress"):
         RunWriter(packed, make_run())
 
@@ -174,12 +174,12 @@ def test_a_broken_archive_is_unreadable(tmp_path, damage):
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(damage)
     with pytest.raises(RunUnreadable, match="cannot be read"):
-        read_run(file)
+        load_run(file)
 
 
 def test_a_missing_file_is_unreadable(tmp_path):
     with pytest.raises(RunUnreadable, match="cannot be read"):
-        read_run(tmp_path / "none.jsonl")
+        load_run(tmp_path / "none.jsonl")
 
 
 def test_errors_of_a_line_name_file_and_line(path):
@@ -189,18 +189,18 @@ def test_errors_of_a_line_name_file_and_line(path):
     fields = json.loads(good.splitlines()[1])
     path.write_text(good + json.dumps({**fields, "schema": 99}) + "\n")
     with pytest.raises(NewerSchema, match=rf"{path.name}:3: written with schema 99"):
-        read_run(path)
+        load_run(path)
     path.write_text(good + json.dumps({**fields, "surprise": 1}) + "\n")
     with pytest.raises(RecordError, match=rf"{path.name}:3: not a cell record"):
-        read_run(path)
+        load_run(path)
 
 
 def test_bytes_that_are_no_text_are_a_damaged_line(path):
     with begun(path) as writer:
         append(writer)
     path.write_bytes(b"\xff\x00\xfe\n" + path.read_bytes())
-    with pytest.warns(DamagedLineWarning, match=":1: left out"):
-        assert len(read_run(path)) == 1
+    assert len(load_run(path).records) == 1
+    assert ":1: left out" in load_run(path).problems[0]
 
 
 def touch(folder, *names):
@@ -209,14 +209,12 @@ def touch(folder, *names):
         (folder / name).write_bytes(b"-")
 
 
-def test_runs_are_found_by_path_id_prefix_and_as_latest(tmp_path):
+def test_runs_are_found_by_path_id_and_prefix(tmp_path):
     touch(tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "20260102T000001-cccc.jsonl")
     for name, found in [
         (tmp_path / "20260101T000000-aaaa.jsonl", "20260101T000000-aaaa.jsonl"),
         ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),
         ("20260101", "20260101T000000-aaaa.jsonl"),
-        ("latest", "20260102T000001-cccc.jsonl"),
-        ("previous", "20260102T000000-bbbb.jsonl.gz"),
     ]:
         assert find_run(name, tmp_path) == tmp_path / found
 
@@ -236,9 +234,6 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("latest", tmp_path / "none")
     with pytest.raises(RunNotFound, match="no runs in"):
         find_run("latest", tmp_path)
-    touch(tmp_path, "20260102T000000-bbbb.jsonl")
-    with pytest.raises(RunNotFound, match="no run before the latest"):
-        find_run("previous", tmp_path)
     touch(tmp_path, "20260102T000000-bbbb.jsonl", "20260102T000001-cccc.jsonl")
     with pytest.raises(RunNotFound, match="begins 2 runs"):
         find_run("20260102", tmp_path)
@@ -260,12 +255,6 @@ def test_a_run_without_a_record_leaves_no_file(path):
     assert not path.exists()
 
 
-def test_an_empty_file_is_a_run_that_died_at_once(tmp_path):
-    touch(tmp_path, "20260101T000000-aaaa.jsonl")
-    (tmp_path / "20260102T000000-bbbb.jsonl").write_bytes(b"")
-    assert find_run("latest", tmp_path).name == "20260102T000000-bbbb.jsonl"
-
-
 def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(RunUnwritable, match=r"cannot be written.*--runs or KERNEL_BRIDGE_RUNS"):
@@ -282,3 +271,56 @@ def test_completed_cells_are_not_done_again_unless_asked():
     assert completed([timeout, passed]) == {timeout.cell.key, passed.cell.key}
     assert completed([timeout, passed], retry={Status.TIMEOUT}) == {passed.cell.key}
     assert completed([timeout, make_record(make_cell(size=1))], retry={Status.TIMEOUT}) == {timeout.cell.key}
+
+
+def written(folder, run_id, cells=(4096,), **header):
+    """A run of these sizes; its id says when it started."""
+    run = make_run(run_id=run_id, **header)
+    (folder / f"{run_id}.jsonl").write_bytes(whole([make_record(make_cell(size=size), run=run) for size in cells]))
+
+
+def test_latest_and_previous_are_runs_that_can_be_compared(tmp_path):
+    written(tmp_path, "20260101T000000-base", cells=(1, 2))
+    written(tmp_path, "20260102T000000-else", cells=(7,))
+    written(tmp_path, "20260103T000000-checks", cells=(1, 2), profile="validate quick")
+    written(tmp_path, "20260104T000000-head", cells=(2, 3))
+    # Neither a run that died before its first result, nor a broken file, nor one from the future is the latest.
+    with begun(tmp_path / "20260105T000000-dead.jsonl", make_run(run_id="20260105T000000-dead")):
+        pass
+    (tmp_path / "20260106T000000-broken.jsonl").write_bytes(b"[1]\n")
+    (tmp_path / "20260107T000000-empty.jsonl").touch()
+    written(tmp_path, "20990101T000000-late", cells=(2,), started="2099-01-01T00:00:00+00:00")
+    assert find_run("latest", tmp_path).name == "20260104T000000-head.jsonl"
+    assert find_run("previous", tmp_path).name == "20260101T000000-base.jsonl"
+    assert find_run("20990101", tmp_path).name == "20990101T000000-late.jsonl"
+
+
+def test_an_interrupted_run_is_the_latest_and_has_a_previous_one(tmp_path):
+    written(tmp_path, "20260101T000000-base")
+    written(tmp_path, "20260102T000000-head", cells=(4096, 7))
+    path = tmp_path / "20260102T000000-head.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    assert find_run("latest", tmp_path) == path
+    assert find_run("previous", tmp_path).name == "20260101T000000-base.jsonl"
+
+
+def test_without_a_run_that_can_be_compared_the_error_says_why(tmp_path):
+    written(tmp_path, "20260101T000000-base", cells=(1,))
+    written(tmp_path, "20260102T000000-head", cells=(2,))
+    with pytest.raises(RunNotFound, match="can be compared with it"):
+        find_run("previous", tmp_path)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "a.jsonl").touch()
+    with pytest.raises(RunNotFound, match="holds a result"):
+        find_run("latest", tmp_path / "none")
+
+
+@pytest.mark.parametrize("part", ["3/8", "1/1", "8/8"])
+def test_a_part_of_a_suite_is_recorded(part):
+    assert make_run(part=part).part == part
+
+
+@pytest.mark.parametrize("part", ["0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"])
+def test_what_is_no_part_is_refused(part):
+    with pytest.raises(RecordError, match="expected"):
+        make_run(part=part)

@@ -1,340 +1,285 @@
-"""Tables of times, accuracy and stages, and the summary."""
+"""The tables of a run: cells with their times, their choice and order, the summary, and verdicts."""
 
+import json
+
+import msgspec
 import pytest
 
-from reports.pages.details import accuracy_tables, stage_tables
-from reports.pages.times import benchmark_tables
-from reports.records.measurements import Accuracy, ProcessTimes, Resources, Stages
+from reports import ReportError, options
+from reports.options import Exit
+from reports.pages.arrangement import KINDS, SORTS
+from reports.pages.benchmark_action import benchmark_frame
+from reports.pages.groups import dtype_order, group_names
+from reports.pages.kills import kill_tables
+from reports.pages.rows import cell_rows
+from reports.pages.run_cells import benchmark_tables, cell_table
+from reports.pages.run_page import list_page
+from reports.pages.verdicts import is_validation, validation_tables
+from reports.records.measurements import Accuracy, ProcessTimes, Stages
 from reports.records.status import Status
 from reports.render.layout import Style
-from reports.render.units import DASH
-from suites.unit.reports.builders import GPU, make_cell, make_pair, make_record, make_run, make_timing
+from reports.render.units import ABSENT, DASH, TIMES
+from suites.sessions.commands.command_line import main
+from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, make_timing, whole
+from suites.unit.reports.page_runs import mutant_records, run_of
+
+RATIO = f"{TIMES}jnp"
+PROCESSES = {
+    "jnp": (1.0, 1.02, 0.98, 1.01, 0.99),
+    "numba": (1.01, 1.0, 0.99, 0.99, 1.01),
+    "warp": (1.4, 1.41, 1.39, 1.4, 1.42),
+}
+"""Times of three backends in five processes."""
+UNSTEADY = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
+UNSTEADY_BUT_SLOW = ProcessTimes(samples_ns=[5000.0], loops=2, program_ns=[56000.0])
 
 
-def times(records):
-    return benchmark_tables(records)[0]
-
-
-def summary(records):
-    return benchmark_tables(records)[-1]
-
-
-def texts(table, row=0):
-    """Texts of a row by (group, header)."""
-    return {(c.group, c.header): t for c, t in zip(table.columns, table.rows[row].cells, strict=True)}
+def texts(table):
+    """The texts of each row by header, by the backend of the row; of one size."""
+    headers = [column.header for column in table.columns]
+    rows = (dict(zip(headers, row, strict=True)) for row in table.rows)
+    return {row["backend"].text: row for row in rows}
 
 
 def notes(table):
     return "\n".join([*table.notes, *(column.note for column in table.columns)])
 
 
-RATIO = "\N{MULTIPLICATION SIGN}jnp"
+def cells(records, **options):
+    return cell_table(cell_rows(records), **options)
 
 
-def test_a_row_holds_a_cell_of_every_backend():
-    table = times(make_pair(1000.0, 2500.0))
-    assert len(table.rows) == 1
-    row = texts(table)
-    assert row["jnp", "time"].text == "1.00 µs"
-    assert row["numba", "time"].text == "2.50 µs"
-    assert row["numba", RATIO].text == "2.50"
-    assert row["numba", "bw%"].text == "16"
-    assert ("jnp", RATIO) not in row
+def timed(**across):
+    return [make_record(make_cell(backend=name), timing=make_timing(across=own)) for name, own in across.items()]
+
+
+def test_a_row_holds_a_cell_and_its_ratio():
+    table = cells(make_pair(1000.0, 2500.0))
+    rows = texts(table)
+    assert list(rows) == ["jnp", "numba"]
+    assert (rows["jnp"]["time"].text, rows["jnp"][RATIO].text) == ("1.00 µs", "")
+    assert [rows["numba"][name].text for name in ("time", RATIO, "bw%", "size")] == ["2.50 µs", "2.50", "16", "4,096"]
     assert "above 1 is slower than jnp" in notes(table)
 
 
-def test_rows_are_ordered_by_operator_dtype_and_size():
-    cells = [
-        ("b", "float32", 10), ("a", "float64", 5), ("a", "float32", 1000), ("a", "float32", 20),
-    ]  # fmt: skip
-    table = times([make_record(make_cell(operator=name, dtype=dtype, size=size)) for name, dtype, size in cells])
-    assert [(row.group, row.cells[0].text, row.cells[1].text) for row in table.rows] == [
-        ("a", "f32", "20"),
-        ("a", "f32", "1,000"),
-        ("a", "f64", "5"),
-        ("b", "f32", "10"),
-    ]
-
-
-def test_the_fastest_that_passed_is_marked():
-    row = texts(times(make_pair(1000.0, 500.0)))
-    assert row["numba", "time"].style is Style.BEST
-    assert row["jnp", "time"].style is Style.PLAIN
-
-
-ROW = {
-    "jnp": (1.0, 1.02, 0.98, 1.01, 0.99),
-    "numba": (1.01, 1.0, 0.99, 0.99, 1.01),
-    "warp": (1.4, 1.41, 1.39, 1.4, 1.42),
-}
-"""Times of three backends in five processes."""
-
-
-def row_of(**across):
-    """A table of one row; times of each backend in its processes."""
-    cells = [(make_cell(backend=name), make_timing(across=own)) for name, own in across.items()]
-    return times([make_record(cell, timing=timing) for cell, timing in cells])
-
-
-def test_backends_that_cannot_be_told_apart_are_marked_alike():
-    table = row_of(**ROW)
-    row = texts(table)
-    assert [row[name, "time"].style for name in ROW] == [Style.BEST, Style.BEST, Style.PLAIN]
-    assert [row[name, "time"].text[0] for name in ROW] == ["=", "=", "1"]
-    assert (row["numba", RATIO].text, row["warp", RATIO].text) == ("=1.01", "1.40")
-    assert row["warp", "95%"].text == f"1.38{DASH}1.43"
-    assert "tied" in table.best
-
-
-def test_a_difference_below_the_smallest_effect_is_a_tie_however_certain():
-    row = texts(row_of(jnp=ROW["jnp"], numba=[1.01 * one for one in ROW["jnp"]]))
-    assert row["numba", "95%"].text == f"1.01{DASH}1.01"
-    assert row["numba", RATIO].text == "=1.01"
-    assert {row[name, "time"].style for name in ("jnp", "numba")} == {Style.BEST}
-
-
-def test_a_noisy_cell_does_not_win():
-    noisy = (0.5, 0.6, 0.7, 1.3, 1.5)
-    assert texts(row_of(jnp=ROW["jnp"], numba=noisy))["numba", "time"].text[0] == "="
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_with_few_processes_nobody_wins(count):
-    table = row_of(jnp=[1.0] * count, numba=[0.5] * count)
-    row = texts(table)
-    assert {row[name, "time"].style for name in ("jnp", "numba")} == {Style.PLAIN}
-    assert row["numba", RATIO].text == "0.50"
-    assert "no cell was measured in 3 processes or more" in notes(table)
-    assert "95%" not in {column.header for column in table.columns}
-    assert "95%" in {column.header for column in row_of(**ROW).columns}
-
-
-def test_the_spread_is_the_least_and_the_greatest_process():
-    assert texts(row_of(**ROW))["warp", f"low{DASH}high"].text == f"1.39{DASH}1.42"
-
-
-def test_cells_of_a_resumed_run_are_compared_unpaired():
-    table = row_of(jnp=ROW["jnp"], numba=ROW["warp"][:3])
-    assert texts(table)["numba", RATIO].text == "1.40"
-    assert "cells of different numbers of processes come from a resumed run" in notes(table)
-
-
-def test_a_time_that_the_program_decides_has_no_ratio_and_does_not_win():
-    jnp, numba = make_pair(1000.0, 500.0)
-    unsteady = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
-    unsteady = make_timing(processes=[unsteady] * 5)
-    table = times([jnp, make_record(numba.cell, timing=unsteady)])
-    row = texts(table)
-    assert row["numba", "time"].style is Style.PLAIN
-    assert row["numba", RATIO].text == DASH
-    assert "no ratio: the program around the calls decides the time of the kernel (lif_step-numba" in notes(table)
-
-
-def test_nobody_wins_where_a_time_that_the_program_decides_may_be_shorter():
-    unsteady = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
-    slower = ProcessTimes(samples_ns=[5000.0], loops=2, program_ns=[56000.0])
-    for process, style in ((unsteady, Style.PLAIN), (slower, Style.BEST)):
-        warp = make_record(make_cell(backend="warp"), timing=make_timing(processes=[process] * 5))
-        assert texts(times([*make_pair(2000.0, 1000.0), warp]))["numba", "time"].style is style
-
-
-def test_no_ratio_across_methods_and_the_note_says_so():
-    jnp = make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti"))
-    assert "no ratio: timed by wall, jnp by cupti (lif_step-numba" in notes(times([jnp, make_record()]))
-
-
-def test_what_a_single_call_costs_has_a_table_if_it_was_recorded():
-    process = ProcessTimes(samples_ns=[100.0], loops=10, program_ns=[3000.0], alone_ns=[9e3], alone_warm_ns=[8e3])
-    timing = make_timing(processes=[process] * 3)
-    tables = benchmark_tables([make_record(timing=timing), make_record(make_cell(size=1))])
-    (table,) = [table for table in tables if table.title.startswith("What a single call costs")]
-    row = {header: text.text for (_, header), text in texts(table).items()}
-    assert row == {"dtype": "f32", "size": "4,096", "alone": "9.00 µs", "warm": "8.00 µs", "fixed": "2.00 µs"}
-    assert len(table.rows) == 1, "the other cell has none of these facts"
-    assert not [table for table in benchmark_tables([make_record()]) if table.title.startswith("What a single")]
-
-
-def test_memory_and_energy_are_beside_the_first_result():
-    resources = Resources(host_bytes=1_500_000, device_bytes=0, energy_j=0.0025)
-    (table,) = [one for one in benchmark_tables([make_record(resources=resources)]) if one.title.startswith("Before")]
-    row = {header: text.text for (_, header), text in texts(table).items()}
-    assert row == {
-        **{"dtype": "f32", "size": "4,096", "compile": "33.0 ms"},
-        **{"host": "1.50 MB", "device": "0 B", "energy": "2.50 mJ"},
-    }
-
-
-def test_discarded_samples_are_counted():
-    throttled = make_timing(processes=[ProcessTimes(samples_ns=[1.0], discarded=2)] * 3)
-    assert "6 samples were discarded, because the device was throttled" in notes(times([make_record(timing=throttled)]))
-
-
-def test_a_wrong_kernel_never_wins():
-    wrong = make_record(make_cell(backend="warp"), status=Status.WRONG_VALUE, reason="812 ulp")
-    table = times([*make_pair(1000.0, 2000.0), wrong])
-    row = texts(table)
-    assert row["jnp", "time"].style is Style.BEST
-    assert row["warp", "time"].text == "WRONG_VALUE"
-    assert row["warp", "time"].style is Style.BAD
-    assert row["warp", RATIO].text == ""
-    assert "WRONG_VALUE warp: 812 ulp (lif_step-warp-f32-4096-cpu)" in table.notes
-
-
-def test_alone_or_timed_otherwise_nobody_wins():
-    alone = times([make_record()])
-    assert texts(alone)["numba", "time"].style is Style.PLAIN
-    jnp = make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti"), bytes=None)
-    row = texts(times([jnp, make_record(median_ns=10.0, bytes=None)]))
-    assert {text.style for text in row.values()} == {Style.PLAIN}
-    assert row["numba", RATIO].text == "\N{EN DASH}"
+def test_rows_are_ordered_by_operator_dtype_and_size_the_baseline_first():
+    wanted = [("a", "f32", "20"), ("a", "f32", "1,000"), ("a", "f64", "5"), ("b", "f32", "10")]
+    made = [("b", "float32", 10), ("a", "float64", 5), ("a", "float32", 1000), ("a", "float32", 20)]
+    table = cells([
+        make_record(make_cell(operator=name, dtype=dtype, size=size, backend=backend))
+        for name, dtype, size in made for backend in ("numba", "jnp")
+    ])  # fmt: skip
+    found = [tuple(text.text for text in row[:4]) for row in table.rows]
+    assert found == [(*one, backend) for one in wanted for backend in ("jnp", "numba")]
 
 
 @pytest.mark.parametrize(
-    ("cache", "winner", "words"),
-    [("cold", Style.PLAIN, "a bug in the harness"), ("hot", Style.BEST, "never left a cache")],
+    ("records", "best"),
+    [
+        (timed(jnp=PROCESSES["jnp"], numba=[0.5] * 5), {"numba": "500 ns"}),
+        (timed(**PROCESSES), {"jnp": "=1.00 µs", "numba": "=1.00 µs"}),
+        # A certain difference that is below the smallest effect, and a noisy one.
+        (timed(jnp=[1.0] * 5, numba=[1.01] * 5), {"jnp": "=1.00 µs", "numba": "=1.01 µs"}),
+        (timed(jnp=PROCESSES["jnp"], numba=(0.5, 0.6, 0.7, 1.3, 1.5)), {"jnp": "=1.00 µs", "numba": "=700 ns"}),
+        (timed(jnp=[1.0] * 2, numba=[0.5] * 2), {}),
+        ([make_record()], {}),
+        ([*make_pair(1000.0, 2000.0), make_record(make_cell(backend="warp"), status=Status.WRONG_VALUE)],
+         {"jnp": "1.00 µs"}),
+        ([make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti")), make_record(median_ns=1.0)], {}),
+        # The program around the calls may hide a shorter time, or cannot.
+        ([*make_pair(2000.0, 1000.0),
+          make_record(make_cell(backend="warp"), timing=make_timing(processes=[UNSTEADY] * 5))], {}),
+        ([*make_pair(2000.0, 1000.0),
+          make_record(make_cell(backend="warp"), timing=make_timing(processes=[UNSTEADY_BUT_SLOW] * 5))],
+         {"numba": "1.00 µs"}),
+    ],
+    ids=["alone", "tie", "small", "noisy", "few processes", "no rival", "wrong", "methods", "hidden", "not hidden"],
+)  # fmt: skip
+def test_the_fastest_of_a_cell_is_marked_and_so_is_whoever_cannot_be_told_apart(records, best):
+    rows = texts(cells(records))
+    assert {name: row["time"].text for name, row in rows.items() if row["time"].style is Style.BEST} == best
+
+
+@pytest.mark.parametrize(
+    ("cache", "best", "words"), [("cold", False, "a bug in the harness"), ("hot", True, "never left a cache")]
 )
-def test_an_impossible_bandwidth_is_flagged(cache, winner, words):
-    jnp, numba = make_pair(1000.0, 100.0)
-    records = [make_record(r.cell, timing=make_timing(r.timing.median_ns, cache=cache)) for r in (jnp, numba)]
-    table = times(records)
-    row = texts(table)
-    assert row["numba", "bw%"].text == "400!"
-    assert row["numba", "time"].style is winner
-    assert words in notes(table)
-    assert row["jnp", "bw%"].text == "40"
+def test_an_impossible_bandwidth_is_flagged(cache, best, words):
+    records = [make_record(one.cell, timing=make_timing(one.timing.median_ns, cache=cache))
+               for one in make_pair(1000.0, 100.0)]  # fmt: skip
+    row = texts(cells(records))["numba"]
+    assert (row["bw%"].text, row["time"].style is Style.BEST) == ("400!", best)
+    assert words in notes(cells(records))
 
 
-def share_note(records):
-    (note,) = {column.note for column in times(records).columns if column.header == "bw%"}
-    return note.rpartition("run: ")[2]
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        (timed(jnp=[1.0] * 2, numba=[0.5] * 2), "no cell was measured in 3 processes or more"),
+        (timed(jnp=PROCESSES["jnp"], numba=[1.0] * 3), "cells of different numbers of processes"),
+        ([make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti")), make_record()],
+         "no ratio: timed by wall, jnp by cupti (lif_step-numba"),
+        ([make_record(make_cell(backend="jnp")), make_record(timing=make_timing(processes=[UNSTEADY] * 5))],
+         "no ratio: the program around the calls decides the time of the kernel (lif_step-numba"),
+        ([make_record(remarks="two passes by design")], "lif_step: two passes by design"),
+        ([make_record(make_cell(size=9), status=Status.CRASHED, reason="signal 11\n  at line 3")],
+         "CRASHED numba: signal 11 at line 3 (lif_step-numba-f32-9-cpu)"),
+        ([make_record(make_cell(size=size), status=Status.SKIPPED, reason="no float16") for size in range(1, 6)],
+         "SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, "),
+        ([*make_pair(1.0, 2.0), make_record(make_cell(size=2), status=Status.OOM)], "cells: 2 passed, 1 failed, 0 ski"),
+        ([make_record()], "method: wall, cache cold; 35 samples per cell, in 5 processes"),
+        ([make_record()], "20261120T190102-3f2a, profile quick, started 2026-11-20T19:01:02+00:00, commit 0123456789"),
+        ([make_record()], "Xeon, 4 cores, 2 of them usable, threads: numba 2"),
+    ],
+)  # fmt: skip
+def test_the_notes_say_what_a_reader_must_know(records, words):
+    assert words in notes(cells(records))
 
 
-def test_the_note_names_the_bandwidths_that_shares_refer_to():
-    assert share_note(make_pair(1000.0, 500.0)) == "copy 10.0 GB/s"
-    memory = {"bandwidth_limit": 8e9, "bandwidth_limit_kind": "copy, memory"}
-    cache = {"bandwidth_limit": 64e9, "bandwidth_limit_kind": "read, L2 cache"}
-    records = [
-        *(make_record(make_cell(size=1), **cache), make_record(make_cell(size=2), **memory)),
-        *(make_record(make_cell(size=3), **memory), make_record(make_cell(size=4), status=Status.OOM)),
-    ]
-    assert share_note(records) == "copy, memory 8.00 GB/s (2 cells); read, L2 cache 64.0 GB/s (1 cell)"
-    assert texts(times(records), 1)["numba", "bw%"].text == "50"
+def test_a_cell_that_did_not_pass_shows_its_status_and_columns_without_a_value_are_absent():
+    bare = {"bandwidth_limit": None, "bandwidth_limit_kind": None}
+    records = [make_record(**bare), make_record(make_cell(backend="warp"), status=Status.OOM, **bare)]
+    rows = texts(cells(records))
+    assert (rows["warp"]["time"].text, rows["warp"]["time"].style) == ("OOM", Style.BAD)
+    assert {"bw%", RATIO, "95%", "cache"}.isdisjoint(rows["numba"])
+    assert "cache" in texts(cells([make_record(make_cell(params={"cache": "hot"}))]))["numba"]
+    assert benchmark_tables([]) == []
 
 
-def test_a_limit_measured_again_in_a_resumed_run_shows_its_range():
-    records = [
-        make_record(make_cell(size=size), bandwidth_limit=rate, bandwidth_limit_kind="copy, memory")
-        for size, rate in enumerate((9e9, 8e9, 8.5e9))
-    ]
-    assert share_note(records) == "copy, memory 8.00 GB/s to 9.00 GB/s"
-
-
-def test_limits_of_cells_leave_one_device_line():
-    records = [
-        make_record(make_cell(size=size), bandwidth_limit=size * 1e9, bandwidth_limit_kind="read, L2 cache")
-        for size in (1, 2)
-    ]
-    (line,) = [note for note in summary(records).notes if note.startswith("device: ")]
-    assert line == "device: cpu (cpu:0)"
-
-
-def test_columns_that_nobody_fills_are_absent():
-    record = make_record(bandwidth_limit=None, bandwidth_limit_kind=None)
-    headers = [column.header for column in times([record]).columns]
-    assert "bw%" not in headers
-    assert RATIO not in headers
-
-
-def test_a_cell_that_was_not_run_is_blank():
-    table = times([*make_pair(1000.0, 500.0), make_record(make_cell(backend="jnp", size=1))])
-    assert texts(table, 0)["numba", "time"].text == ""
-    assert not texts(table, 0)["numba", "time"].span
-
-
-def test_a_correct_cell_without_a_time_says_passed():
-    row = texts(times([make_record(median_ns=None)]))
-    assert (row["numba", "time"].text, row["numba", "time"].style) == ("PASSED", Style.FAINT)
-
-
-def test_reasons_are_gathered_failures_first():
-    records = [
-        *(make_record(make_cell(size=s), status=Status.SKIPPED, reason="no float16") for s in range(1, 6)),
-        make_record(make_cell(size=9), status=Status.CRASHED, reason="signal 11\n  at line 3"),
-    ]
-    found = [note for note in times(records).notes if "numba:" in note]
-    assert found[0] == "CRASHED numba: signal 11 at line 3 (lif_step-numba-f32-9-cpu)"
-    assert found[1].startswith("SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, ")
-    assert found[1].endswith(", …)")
-
-
-def test_notes_say_what_ran_where_and_how():
-    records = [*make_pair(1000.0, 500.0), make_record(make_cell(size=2), status=Status.OOM)]
-    said = notes(times(records)) + "\n".join(summary(records).notes)
-    for words in [
-        *("cells: 2 passed, 1 failed, 0 skipped", "method: wall, cache cold; 35 samples per cell, in 5 processes"),
-        *("20261120T190102-3f2a", "commit 0123456789ab", "jax 0.10.2"),
-        *("Xeon, 4 cores, 2 of them usable, threads: numba 2", "x64=False"),
-    ]:
-        assert words in said
+def test_details_list_all_that_was_recorded_of_a_call():
+    record = make_record(make_cell(), 1000.0, stages=Stages(compile_ms=20.0), accuracy=Accuracy(budget_used=2.0))
+    records = [record, make_record(make_cell(backend="jnp"), timing=make_timing(processes=[ProcessTimes(
+        samples_ns=[1.0], alone_ns=[9000.0])]))]  # fmt: skip
+    rows = texts(list_page(records, details=True).tables[0])
+    assert (rows["numba"]["budget%"].text, rows["numba"]["budget%"].style) == ("200!", Style.BAD)
+    assert rows["jnp"]["alone"].text == "9.00 µs"
+    assert "alone" not in texts(list_page(records).tables[0])["jnp"]
 
 
 def test_the_summary_has_the_mean_with_its_count_and_losses():
     records = [*make_pair(100.0, 200.0, size=1), *make_pair(100.0, 25.0, size=2)]
     records += [*make_pair(100.0, 50.0, size=3)[:1], make_record(make_cell(size=3), status=Status.OOM)]
-    table = summary(records)
-    row = {header: text.text for (_, header), text in texts(table, 1).items()}
-    assert row == {
-        **{"backend": "numba", "passed": "2", "failed": "1", "skipped": "0"},
-        **{"geomean": "0.71", "95%": f"0.71{DASH}0.71", "best": "0.25", "worst": "2.00"},
-        **{"compared": "2", "slower": "1"},
-    }
-    assert texts(table, 0)[RATIO, "geomean"].text == "baseline"
+    rows = texts(benchmark_tables(records)[-1])
+    assert {header: text.text for header, text in rows["numba"].items()} == {
+        "backend": "numba", "passed": "2", "failed": "1", "skipped": "0", RATIO: "0.71", "95%": f"0.71{DASH}0.71",
+        "compared": "2", "slower": "1",
+    }  # fmt: skip
+    assert rows["jnp"][RATIO].text == "baseline"
 
 
-def test_platforms_and_runs_have_their_own_tables():
-    gpu = make_record(make_cell(platform="cuda"), run=make_run(device=GPU))
-    other = make_record(run=make_run(run_id="a"))
-    tables = benchmark_tables([make_record(), gpu, other])
-    assert [table.title for table in tables[::3]] == [
-        *("Time per call on cpu: Xeon", "Time per call on cuda: NVIDIA H200", "Time per call on cpu: Xeon")
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A recorded run whose backends are slower, faster, tied, failed and skipped."""
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    own = make_run()
+    times = {"faster": 500.0, "slower": 2000.0, "jnp": 1000.0, "tied": 1001.0, "untimed": None}
+    records = [make_record(make_cell(backend=name), ns, own) for name, ns in times.items()]
+    records.append(make_record(make_cell(backend="failed"), run=own, status=Status.WRONG_VALUE, reason="812 ulp"))
+    records.append(make_record(make_cell(backend="skipped"), run=own, status=Status.SKIPPED, reason="no float16"))
+    records = [msgspec.structs.replace(record, index=index) for index, record in enumerate(records)]
+    (tmp_path / "20260101T000000-aaaa.jsonl").write_bytes(whole(records, optional=["skipped"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        *((["--only", kind], [kind.replace("ties", "tied")]) for kind in KINDS),
+        (["--only", "slower", "--only", "failed"], ["failed", "slower"]),
+        (["--sort", "ratio"], ["slower", "tied", "jnp", "faster", "failed", "skipped", "untimed"]),
+        (["--sort", "time"], ["slower", "tied", "jnp", "faster", "failed", "skipped", "untimed"]),
+        (["--sort", "name"], ["jnp", "failed", "faster", "skipped", "slower", "tied", "untimed"]),
+        (["--only", "slower", "--backend", "faster"], []),
+    ],
+)
+def test_options_choose_and_sort_cells(run, capsys, arguments, expected):
+    assert main(["show", "latest", *arguments, "--format", "json"]) in (Exit.WRONG, Exit.FINE)
+    assert [row["backend"] for row in json.loads(capsys.readouterr().out)] == expected
+
+
+def test_a_choice_is_said_and_the_exit_code_counts_all_cells(run, capsys):
+    assert main(["show", "latest", "--only", "faster"]) == Exit.WRONG
+    shown = capsys.readouterr().out
+    assert "faster: 1 of 7 cells" in shown
+    assert "WRONG_VALUE" not in shown
+    assert main(["show", "latest", "--only", "slower", "--backend", "faster", "--sort", "size"]) == Exit.FINE
+    shown = capsys.readouterr().out
+    assert all(words in shown for words in ("(none)", "slower: 0 of 2 cells", "sorted by size"))
+    assert ({"name", *SORTS}, tuple(KINDS)) == ({*options.SORTS}, options.KINDS)
+
+
+def variant(params=None, size=1, mode="forward", version=1, operator="op"):
+    return make_cell(operator=operator, operator_version=version, mode=mode, params=params or {}, size=size)
+
+
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        ([variant(), variant(size=2)], ["op", "op"]),
+        ([variant({"density": 0.1, "order": "row"}, mode="vjp")], ["op  vjp  density=0.1  order=row"]),
+        ([variant({"rows": 1}, 64), variant({"rows": 2}, 128)], ["op", "op"]),
+        ([variant({"k": 1}, 64), variant({"k": 2}, 64), variant({"k": 1}, 128)], ["op  k=1", "op  k=2", "op  k=1"]),
+        ([variant(), variant(version=2), variant(operator="other", version=2)],
+         ["op  (version 1)", "op  (version 2)", "other"]),
+    ],
+)  # fmt: skip
+def test_variants_are_named_only_where_they_tell_cells_apart(found, names):
+    assert group_names(found) == names
+
+
+def test_dtypes_are_sorted_by_kind_and_size():
+    dtypes = ["uint8", "float64", "bool", "float16", "float32", "bfloat16"]
+    assert sorted(dtypes, key=dtype_order) == ["bfloat16", "bool", "float16", "float32", "float64", "uint8"]
+
+
+def checked(backend, mode="eager", status=Status.PASSED, used=0.25, reason="because", size=4096):
+    accuracy = None if used is None else Accuracy(budget_used=used, max_ulp=1.0)
+    cell = make_cell(backend=backend, mode=mode, size=size)
+    why = None if status is Status.PASSED else reason
+    return make_record(cell, None, make_run(profile="validate full"), status=status, accuracy=accuracy, reason=why)
+
+
+CHECKED = [
+    checked("jnp", used=0.125),
+    checked("numba"),
+    checked("numba", "vmap", used=0.5),
+    checked("numba", "scan", used=None),
+    checked("warp", used=0.25),
+    checked("warp", "vmap", Status.WRONG_VALUE, 3.0, "element 1: far off"),
+    checked("warp", "scan", Status.CRASHED, None, "worker gone"),
+    checked("warp", "vmap", Status.WRONG_VALUE, 2.0, "element 0: off", size=47),
+    checked("numba_parallel", "eager", Status.SKIPPED, None, "no float16"),
+]
+
+
+def test_a_validation_has_a_verdict_on_each_kernel_and_counts_each_check():
+    grid, checks = validation_tables(CHECKED, ["vmap", "eager", "grad"])
+    assert [column.header for column in grid.columns] == ["operator", "jnp", "numba", "numba_parallel", "warp"]
+    assert [text.text for text in grid.rows[0]] == ["lif_step", "PASSED 1", "PASSED 3", "SKIPPED", "WRONG_VALUE 1/4"]
+    assert all(reason in notes(grid) for reason in ("element 1: far off", "worker gone", "no float16"))
+    assert "5 passed, 3 failed, 1 skipped" in notes(grid)
+    assert [[text.text for text in row] for row in checks.rows] == [
+        ["vmap", "1", "2", "0", "300", "lif_step, warp, float32"],
+        ["eager", "3", "0", "1", "25", "lif_step, numba, float32"],
+        ["scan", "1", "1", "0", ABSENT, ""],
     ]
+    assert is_validation(CHECKED)
+    assert not is_validation([make_record()])
 
 
-def test_no_cells_make_no_tables():
-    assert benchmark_tables([]) == []
+def test_a_broken_kernel_has_the_checks_that_caught_it_or_has_survived():
+    (table,) = kill_tables(mutant_records(run_of("mutants")))
+    assert [(row[2].text, row[2].style) for row in table.rows] == [("compiled", Style.PLAIN), ("SURVIVED", Style.BAD)]
 
 
-def test_accuracy_shows_xla_beside_ours_and_flags_what_is_over():
-    good = make_record()
-    bad = make_record(
-        make_cell(backend="warp"),
-        status=Status.WRONG_VALUE,
-        accuracy=Accuracy(budget_used=8.12, max_ulp=812.0, reference_budget_used=0.125),
-    )
-    nan = make_record(
-        make_cell(backend="nan"),
-        status=Status.WRONG_VALUE,
-        accuracy=Accuracy(max_ulp=float("inf"), budget_used=float("nan")),
-    )
-    (table,) = accuracy_tables([good, bad, nan])
-    row = texts(table)
-    assert [row["numba", header].text for header in ("budget%", "XLA%", "max ulp")] == ["25", "12", "1"]
-    assert (row["warp", "budget%"].text, row["warp", "budget%"].style) == ("812!", Style.BAD)
-    assert (row["nan", "budget%"].text, row["nan", "max ulp"].text) == ("nan!", "inf")
-
-
-def test_accuracy_of_a_crash_is_its_status():
-    (table,) = accuracy_tables([make_record(status=Status.CRASHED)])
-    assert texts(table)["numba", "budget%"].text == "CRASHED"
-
-
-def test_stages_have_a_row_per_cell():
-    failed = make_record(make_cell(backend="warp"), status=Status.COMPILE_ERROR)
-    late = make_record(make_cell(backend="z"), status=Status.OOM, stages=Stages(trace_ms=1.0))
-    (table,) = stage_tables([failed, make_record(), late])
-    shown = [[text.text for text in row.cells[2:]] for row in table.rows]
-    assert shown == [
-        ["numba", "1.00 ms", "2.00 ms", "30.0 ms", "\N{EN DASH}"],
-        ["warp", "COMPILE_ERROR", "", "", ""],
-        ["z", "1.00 ms", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}"],
-    ]
+def test_benchmark_action_gets_a_name_a_unit_and_a_value_of_each_timed_cell(run, tmp_path, capsys):
+    failed = make_record(make_cell(backend="warp"), status=Status.OOM)
+    records = [*make_pair(1000.0, 500.0), failed, make_record(make_cell(params={"density": 0.5}), 2e6)]
+    (tmp_path / "run.jsonl").write_bytes(whole(records))
+    assert main(["show", "run", "--format", "benchmark-action"]) == Exit.COULD_NOT_RUN, "one could not be judged"
+    entries = json.loads(capsys.readouterr().out)
+    assert [(entry["name"], entry["unit"], entry["value"]) for entry in entries] == [
+        ("lif_step-jnp-f32-4096-cpu", "ns/call", 1000.0), ("lif_step-numba-f32-4096-cpu", "ns/call", 500.0),
+        ("lif_step-numba-f32-4096-cpu density=0.5", "ns/call", 2e6),
+    ]  # fmt: skip
+    assert (entries[1]["range"], entries[1]["extra"].rpartition(", ")[2]) == ("± 10", "0.5 times the time of jnp")
+    with pytest.raises(ReportError, match="this run has no times"):
+        benchmark_frame([make_record(median_ns=None)])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.cli import main
 from reports.render.markdown import escape
 from reports.render.visible import visible
+from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_record, whole
 
 EVIL = {
@@ -35,8 +35,9 @@ def test_no_output_obeys_a_name(tmp_path, name, form):
     path.write_bytes(whole(records))
     shown, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors):
-        code = main(["show", str(path), "--format", form, "--summary", str(summary), "--width", "300"])
-    assert code == 0
+        code = main(["show", str(path), "--format", form])
+        compared = main(["compare", str(path), str(path), "--format", form, "--summary", str(summary)])
+    assert (code, compared) == (0, 0)
     for text in (shown.getvalue(), errors.getvalue(), summary.read_text(encoding="utf-8")):
         assert not {unicodedata.category(each) for each in text if each != "\n"} & {"Cc", "Cf", "Zl", "Zp"}
     for line in summary.read_text(encoding="utf-8").splitlines():
@@ -44,7 +45,7 @@ def test_no_output_obeys_a_name(tmp_path, name, form):
         if line.startswith("| ") and name in ("a|b", "a`b`|c"):
             assert "a|b" not in line
     if form == "csv":
-        assert len(shown.getvalue().splitlines()) == 3
+        assert len(shown.getvalue().splitlines()) == 5
 
 
 @given(st.text())

@@ -1,1 +1,0 @@
-"""Writes recorded runs in the formats of other tools: pytest-benchmark, asv and JUnit."""

@@ -1,0 +1,83 @@
+"""Makes the table of the cells of a run: a row for each, in groups of the backends that compete."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from reports.pages.arrangement import KINDS, arranged
+from reports.pages.bandwidth_notes import overrun_notes
+from reports.pages.columns import FACTS, Fact, Shown
+from reports.pages.first_places import contests
+from reports.pages.groups import group_names
+from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes, remark_notes
+from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
+from reports.pages.run_notes import platform_name, run_notes
+from reports.pages.summary import summary_table
+from reports.records.cell import short_dtype
+from reports.records.record import Record
+from reports.records.status import Status
+from reports.render.layout import Column, Row, Style, Table, Text
+from reports.render.units import TIED, count_text, time_text
+
+_CACHE = "cache"
+"""The parameter with the state of a GPU's cache. It has a column: an operator may be hot at small sizes only."""
+
+_BEST = "the fastest backend; with =, tied: those so marked cannot be told apart"
+
+
+def benchmark_tables(records: Iterable[Record]) -> list[Table]:
+    """Returns, for each run and platform, the table of its cells, and a summary."""
+    parts = by_run_and_platform(cell_rows(records))
+    return [table for rows in parts for table in (cell_table(rows), summary_table(rows))]
+
+
+def cell_table(
+    every: Sequence[CellRow], sort: str | None = None, only: Collection[str] = (), *, details: bool = False
+) -> Table:
+    """Returns the table of some cells of one run and platform.
+
+    A cell that did not pass shows its status instead of a time. The notes say why.
+
+    Args:
+        every: All cells of the run and platform.
+        sort: What to sort by, see `reports.pages.arrangement`; by default the backends of a cell follow each other.
+        only: The kinds of cells to show, likewise; all of them by default.
+        details: Adds all other columns that have a value.
+    """
+    rows = arranged(every, sort, only)
+    names = dict(zip(every, group_names([row.cell for row in every], without=(_CACHE,)), strict=True))
+    details = details or not any(row.timing for row in every)
+    filled = [
+        (fact, shown) for fact in FACTS if (shown := fact.shown) is not None and (details or not shown.details)
+        and any(fact.read(row) is not None for row in rows)
+    ]  # fmt: skip
+    has_cache = any(_CACHE in row.cell.params for row in rows)
+    columns = [
+        Column("operator", "left"), Column("dtype", "left"), Column("size"),
+        *([Column(_CACHE, "left")] if has_cache else []), Column("backend", "left"),
+        Column("time", note="time: median of a call in a loop, over processes"),
+        *(Column(shown.header, drop=shown.drop, note=shown.hint) for _, shown in filled),
+    ]  # fmt: skip
+    won = {row: contest.is_tie for contest in contests(every).values() for row in contest.winners}
+    lines = [_line(row, names[row], has_cache, won.get(row), filled) for row in rows]
+    chosen = (
+        f"{' or '.join(kind for kind in KINDS if kind in only)}: {count_text(len(rows))} of {count_text(len(every))}"
+    )
+    notes = [
+        *remark_notes(rows), *overrun_notes(rows), *method_notes(rows), *process_notes(rows), *doubt_notes(rows),
+        *([f"{chosen} cells"] if only else []), *([f"sorted by {sort}"] if sort else []), count_note(rows),
+        *reason_notes(rows), *run_notes(every),
+    ]  # fmt: skip
+    return Table(f"Cells on {platform_name(every)}", tuple(columns), tuple(lines), tuple(notes), _BEST)
+
+
+def _line(row: CellRow, name: str, has_cache: bool, won: bool | None, filled: Sequence[tuple[Fact, Shown]]) -> Row:
+    labels = [name, short_dtype(row.cell.dtype), count_text(row.cell.size)]
+    labels += [str(row.cell.params.get(_CACHE, ""))] if has_cache else []
+    if row.timing is None:
+        time = Text(row.status, Style.BAD if row.status.failed else Style.FAINT)
+    elif won is None:
+        time = Text(time_text(row.timing.median_ns))
+    else:
+        time = Text((TIED if won else "") + time_text(row.timing.median_ns), Style.BEST)
+    if row.status is Status.SKIPPED:
+        return (*map(Text, (*labels, row.cell.backend)), time, *[Text("")] * len(filled))
+    return (*map(Text, (*labels, row.cell.backend)), time, *(shown.text(row) for _, shown in filled))
