@@ -23,19 +23,16 @@ if TYPE_CHECKING:
     from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure, value_errors
     from suites.declare.gathers import Gathers
-    from suites.declare.gradient import Gradient, no_sums, sums_of_products
+    from suites.declare.gradient import Gradient
     from suites.declare.limitation import Limitation
     from suites.declare.operator import Operator
     from suites.declare.sizes import Sizes
     from suites.declare.work_answers import total_bytes
     from suites.errors import CatalogueError, OperatorError
-    from suites.numerics.blocked_sums import blocked_terms
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
-    from suites.numerics.error_model import Expected, Truth, bounded, exact, gamma, wide
-    from suites.numerics.partial_sums import partial_sums, partial_sums_at, running_sums
-    from suites.numerics.quanta import quantum
-    from suites.numerics.sparse import EDGE_ROWS, csr, csr_sample, most_in_one_place, special_csr
+    from suites.numerics.error_model import Expected, Truth, exact
+    from suites.numerics.sparse import EDGE_ROWS, csr, csr_sample, special_csr
 
 _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
@@ -50,7 +47,7 @@ _MODULES = {
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure", "value_errors"),
-    "declare.gradient": ("Gradient", "no_sums", "sums_of_products"),
+    "declare.gradient": ("Gradient",),
     "declare.gathers": ("Gathers",),
     "declare.limitation": ("Limitation",),
     "declare.operator": ("Operator",),
@@ -58,12 +55,9 @@ _MODULES = {
     "declare.work_answers": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
     "numerics.edges": ("values", "vectors"),
-    "numerics.sparse": ("EDGE_ROWS", "csr", "csr_sample", "most_in_one_place", "special_csr"),
-    "numerics.blocked_sums": ("blocked_terms",),
+    "numerics.sparse": ("EDGE_ROWS", "csr", "csr_sample", "special_csr"),
     "numerics.derived": ("derived_truth",),
-    "numerics.partial_sums": ("partial_sums", "partial_sums_at", "running_sums"),
-    "numerics.quanta": ("quantum",),
-    "numerics.error_model": ("Expected", "Truth", "bounded", "exact", "gamma", "wide"),
+    "numerics.error_model": ("Expected", "Truth", "exact"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -92,28 +86,17 @@ __all__ = [
     "Truth",
     "WarpCallable",
     "WarpKernel",
-    "blocked_terms",
-    "bounded",
     "csr",
     "csr_sample",
     "derived_truth",
     "exact",
-    "gamma",
-    "most_in_one_place",
-    "no_sums",
     "operator_of",
-    "partial_sums",
-    "partial_sums_at",
-    "quantum",
     "register_backend",
-    "running_sums",
     "special_csr",
-    "sums_of_products",
     "total_bytes",
     "value_errors",
     "values",
     "vectors",
-    "wide",
 ]
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 from suites.sessions.interruption import Interruption
 
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""Imports make half a million objects that stay: with Python's 700, a tenth of the start went into looking at them."""
-
 _NEEDED = ("hypothesis", "pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
+
+
+def _foreign_module(home: Path) -> str | None:
+    """Says which other module hides ``bridge`` or ``reports``, and how to mend it; None if both are in ``home``."""
+    for name in ("bridge", "reports"):
+        spec = find_spec(name)
+        found = Path(spec.origin or "") if spec else None
+        if found is None:
+            return f"kernel-bridge: its package {name!r} is missing from {home}. Install it again."
+        if found.parent != home / name:
+            return (
+                f"kernel-bridge: {found} hides its package {name!r} in {home}. If the file is yours, rename it or run "
+                "the command in another folder. If a package brought it, uninstall that and install this one again."
+            )
+    return None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,16 +33,16 @@ def main(arguments: list[str] | None = None) -> int:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(
-            f"kernel-bridge: its commands need packages that are not installed: {', '.join(missing)}. Install them: "
-            'python -m pip install "kernel-bridge[suites]"',
+            f"kernel-bridge: its commands need packages that are not installed: {', '.join(missing)}. Install them, in "
+            'the folder of its source: python -m pip install ".[suites]"',
             file=sys.stderr,
         )
         return 3
+    if (foreign := _foreign_module(Path(__file__).parents[1])) is not None:
+        print(foreign, file=sys.stderr)
+        return 3
     if arguments is not None:
         return _run(arguments)
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    # At its end, Python looks for garbage among all objects: a third of the time of a short command.
-    atexit.register(gc.freeze)
     interruption = Interruption()
     interruption.install()
     try:

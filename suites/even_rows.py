@@ -42,15 +42,9 @@ def _spikes(rate: float) -> Others:
     return lambda random, rows: (random.random(rows) < rate,)
 
 
-def _spikes_and_sums(rate: float) -> Others:
-    return lambda random, rows: (random.random(rows) < rate, _values(random, rows))
-
-
 MATVEC = _on_even_rows("csr_matvec_even", "csr_matvec", lambda random, rows: (_values(random, rows),))
 RMATVEC = _on_even_rows(
     "csr_rmatvec_even", "csr_rmatvec", lambda random, rows: (_values(random, rows), _values(random, rows))
 )
 BINARY_1 = _on_even_rows("csr_binary_matvec_1", "csr_binary_matvec", _spikes(0.01))
 BINARY_10 = _on_even_rows("csr_binary_matvec_10", "csr_binary_matvec", _spikes(0.1))
-EVENTS_1 = _on_even_rows("csr_binary_rmatvec_1", "csr_binary_rmatvec", _spikes_and_sums(0.01))
-EVENTS_10 = _on_even_rows("csr_binary_rmatvec_10", "csr_binary_rmatvec", _spikes_and_sums(0.1))

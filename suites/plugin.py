@@ -9,28 +9,21 @@ PYTEST_DONT_REWRITE: the plugin has no asserts, and pytest would warn if another
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import suites.bench.two_clocks  # noqa: F401  first of all: a file of operators may replace the functions of time
-from suites.bench.visible_gpus import begin_with_own_gpu
-from suites.checks.drawn import depth, session_seed
-from suites.checks.drawn.drawn_profile import EXAMPLES
-from suites.checks.folders import folders
+from suites.checks.drawn import session_choices
 from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
 
 _HERE = Path(__file__).parent
+_CHECKS = _HERE / "checks"
 _EVIDENCE = pytest.StashKey[Any]()
-_HAS_GPU = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,19 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="test the operators of this Python file or module instead of the built-in ones; may be repeated",
     )
-    group.addoption("--kb-operator", action="append", default=[], help="only this operator; may be repeated")
-    group.addoption("--kb-backend", action="append", default=[], help="only this backend; may be repeated")
-    group.addoption("--kb-dtype", action="append", default=[], help="only this dtype; may be repeated")
-    group.addoption("--kb-size", action="append", default=[], type=int, help="only this size; may be repeated")
+    for name, kind in (("operator", str), ("backend", str), ("dtype", str), ("size", int)):
+        said = f"only this {name}; may be repeated"
+        group.addoption(f"--kb-{name}", action="append", default=[], type=kind, help=said)
     group.addoption("--kb-mode", action="append", default=[], help="with --kb-bench: forward, or forward+backward")
     group.addoption("--kb-peers", action="store_true", help="with --kb-bench: other libraries beside the kernels")
-    group.addoption("--kb-keep-memory", action="store_true", help="with --kb-bench: the process keeps freed memory")
+    group.addoption("--kb-part", type=_part, metavar="K/N", default=None, help="only the K-th of N even parts of cells")
     group.addoption(
         "--kb-profile",
-        choices=("quick", "full", "deep"),
+        choices=("quick", "full"),
         default=None,
-        help="quick: each kernel in its first dtype (4 minutes on 2 cores); full: all cells; deep: also all dtypes and "
-        "sizes of each check, and many more drawn inputs (default: full with --kb-operators, else quick)",
+        help="quick: each kernel in its first dtype (4 minutes on 2 cores); full: all cells "
+        "(default: full with --kb-operators, else quick)",
     )
     group.addoption(
         "--kb-seed",
@@ -65,28 +57,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="repeats the random choices of the session with this seed (default: a new one)",
     )
-    group.addoption(
-        "--kb-examples",
-        type=int,
-        default=None,
-        metavar="N",
-        help=f"inputs drawn for a check, other ones each time (default: {EXAMPLES}, the same ones each time)",
-    )
     group.addoption("--kb-record", action="store_true", help="record the checks, and end with their grid")
     group.addoption("--kb-summary", metavar="FILE", default=None, help="append the grid as Markdown (with --kb-record)")
-    group.addoption("--kb-bench", action="store_true", help="time cells and record them (suites/bench/test_speed.py)")
+    group.addoption(
+        "--kb-bench", action="store_true", help="time cells by pytest-benchmark (suites/bench/test_speed.py)"
+    )
     group.addoption("--kb-resume", metavar="RUN", default=None, help="continue this recorded run")
     group.addoption("--kb-done", metavar="FILE", default=None, help="leave out the cells whose keys this file lists")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Prepares JAX for a session of checks before a ``conftest.py`` of the user is imported."""
-    _choose_gpu(early_config, early_config.known_args_namespace)
-    if _is_judged(early_config.known_args_namespace):
+    option = early_config.known_args_namespace
+    if option.kb_record and getattr(option, "tbstyle", "no") != "long" and "PYTEST_XDIST_WORKER" in os.environ:
+        # What crashes or hangs leaves a line in the table. The dump of its stacks is for -v.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+    if _is_judged(option):
         from suites.sessions.pytest_line import prepare_early
 
         prepare_early()
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -102,38 +94,34 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
-    _collect_no_garbage_until_tests_run(config)
     require_own_packages()
-    _choose_gpu(config, config.option)
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"
     if _is_judged(config.option):
-        from suites.sessions.preflight import require_variables
+        from suites.sessions.preflight import usage_errors
         from suites.sessions.pytest_line import leave_warnings
+        from suites.sessions.variables import require_known_variables
 
-        require_variables()
+        with usage_errors():
+            require_known_variables()
         leave_warnings(config)
         if is_worker:
             # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
             # process ends its workers.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     if config.option.kb_seed is None:
-        config.option.kb_seed = secrets.randbelow(session_seed.MOST)  # workers get it with the other options
-    session_seed.use(config.option.kb_seed)
-    depth.use(config.option.kb_profile)
+        config.option.kb_seed = secrets.randbelow(session_choices.MOST_SEED)  # workers get it with the other options
+    session_choices.use_seed(config.option.kb_seed)
+    session_choices.use_profile(config.option.kb_profile)
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
         from suites.sessions.preflight import use_operators
 
-        use_operators(config)
-    if config.option.kb_bench:
-        from suites.sessions import timing_plugin
-
-        config.pluginmanager.register(timing_plugin.TimingSession(config), timing_plugin.PLUGIN)
-    elif _is_judged(config.option) and not is_worker and not config.option.collectonly:
+        use_operators(config.option.kb_operators)
+    if _is_judged(config.option) and not is_worker and not config.option.collectonly:
         from suites.sessions import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
@@ -145,13 +133,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
     """Prepares the process before the first file of checks is imported."""
-    if module_path.parent in folders() and not parent.config.option.kb_bench:
+    if module_path.parent == _CHECKS and not parent.config.option.kb_bench:
         prepare(parent.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a check the cells of its table, and the test of speed the cells to time."""
-    is_check = metafunc.definition.path.parent in folders()
+    is_check = metafunc.definition.path.parent == _CHECKS
     is_timing = "speed_case" in metafunc.fixturenames and _HERE in metafunc.definition.path.parents
     if is_check or is_timing:
         from suites.sessions.check_items import give_cells, give_timed_cells
@@ -161,26 +149,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks and orders the checks; the items of other tests keep their places."""
-    own = set(folders())
+    own = {_CHECKS}
     timed = [item for item in items if _HERE in item.path.parents and "speed_case" in getattr(item, "fixturenames", ())]
     if config.option.kb_bench or not (timed or any(item.path.parent in own for item in items)):
         return
     from suites.sessions.check_items import arrange
 
     done = Path(config.option.kb_done) if config.option.kb_done else None
-    dropped = arrange(items, done=done, is_recorded=_is_judged(config.option))
+    dropped = arrange(items, done=done, is_recorded=_is_judged(config.option), part=config.option.kb_part)
     items[:] = [item for item in items if item not in set(timed)]
     if dropped or timed:
         config.hook.pytest_deselected(items=[*dropped, *timed])
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Collects garbage from now on. The session of a command first freezes the objects that it has: they stay."""
-    if _is_judged(session.config.option):
-        gc.freeze()
-    gc.enable()
-    return (yield)
 
 
 @pytest.fixture
@@ -196,7 +175,7 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does."""
     result = yield
-    if "case" in pyfuncitem.fixturenames and pyfuncitem.path.parent in folders():
+    if "case" in pyfuncitem.fixturenames and pyfuncitem.path.parent == _CHECKS:
         from suites.checks.judging.evidence import Evidence
 
         pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()
@@ -210,7 +189,7 @@ def pytest_runtest_makereport(
     """Adds a :class:`suites.sessions.finding.Finding` to the report of a check that is recorded."""
     report = yield
     decides = report.when == "call" or not report.passed
-    if decides and _is_judged(item.config.option) and item.path.parent in folders():
+    if decides and _is_judged(item.config.option) and item.path.parent == _CHECKS:
         from suites.sessions.check_items import case_of
         from suites.sessions.finding import finding
 
@@ -221,22 +200,11 @@ def pytest_runtest_makereport(
     return report
 
 
-def _collect_no_garbage_until_tests_run(config: pytest.Config) -> None:
-    """Imports and collection make objects that stay: to look for garbage among them takes a fifth of the start.
+def _part(text: str) -> tuple[int, int]:
+    """Converts the value of ``--kb-part``. A package of the user may hide ours, which is said only later."""
+    from reports.options import part
 
-    At the end of the process it would take as long again.
-    """
-    atexit.register(gc.freeze)
-    if gc.isenabled():
-        gc.disable()
-        config.add_cleanup(gc.enable)
-
-
-def _choose_gpu(config: pytest.Config, option: Any) -> None:
-    """Lets each worker process of a session on GPUs begin with another GPU, once, and before JAX starts CUDA."""
-    if option.kb_device == "cuda" and _HAS_GPU not in config.stash and "jax" not in sys.modules:
-        config.stash[_HAS_GPU] = True
-        begin_with_own_gpu()
+    return part(text)
 
 
 def _is_judged(option: Any) -> bool:

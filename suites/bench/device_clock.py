@@ -1,28 +1,213 @@
 """Measures how long a CUDA device works on each call of a batch, by the best method that works here.
 
-- ``cupti``: from the first to the last activity of a call, see :mod:`suites.bench.cupti_trace`. The calls are queued
+- ``cupti``: from the first to the last activity of a call, see :mod:`suites.bench.device_clock`. The calls are queued
   while the device is busy with something else, so a gap inside of a call is the device's own and not the host's.
-- ``cupti-kernels``: the sum of the kernels of a call, by the profiler that JAX ships for Mosaic.
 - ``wall``: from a call in Python to the end of its work.
 
 What they measure differs, so the method is recorded, and times of two methods are never compared.
+
+It needs the package cupti-python (in the extras ``cuda12`` and ``cuda13``). CUPTI admits one user in a process with
+drivers before r610, so nothing is recorded while another profiler is attached.
+
+Kernels inside of CUDA graphs, which XLA calls command buffers, are recorded one by one: that is what CUPTI does unless
+``GRAPH_TRACE`` is enabled. Recording puts a time stamp around each kernel, so the gap between two kernels of a call is
+a little longer than without it, for every backend.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
-from typing import Any, Protocol
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from suites.bench import two_clocks
-from suites.bench.cupti_trace import CuptiTrace, cupti_trace
-from suites.bench.device_activities import Activity, CallTimes, SplitError, call_times, split
+from reports import RecordError
 from suites.bench.gpu import COLD_FROM_L2, l2_bytes
 from suites.bench.instruments import PREFIX, Spin, Sweep
+
+KERNEL = "kernel"
+
+
+class SplitError(RecordError):
+    """The work of a batch cannot be told apart by calls, so there is no time to record."""
+
+
+class Activity(NamedTuple):
+    """One thing that a device did.
+
+    Attributes:
+        kind: ``kernel``, ``copy`` or ``set``.
+        name: Name of the kernel; direction and bytes of a copy or set.
+        start_ns: When it began, by the clock of the profiler.
+        end_ns: When it ended.
+        launch: Number of the launch that caused it, greater than the number of every launch before. A CUDA graph is one
+            launch, whose kernels, copies and sets are activities of their own.
+    """
+
+    kind: str
+    name: str
+    start_ns: int
+    end_ns: int
+    launch: int
+
+
+class CallTimes(NamedTuple):
+    """How long a device works on one call.
+
+    Attributes:
+        span_ns: From the start of its first to the end of its last activity: kernels, copies, sets and gaps.
+        kernels_ns: Sum of its kernels; None where the method cannot tell, or where no kernel ran.
+    """
+
+    span_ns: float
+    kernels_ns: float | None
+
+
+def split(activities: Iterable[Activity], calls: int) -> list[list[Activity]]:
+    """Returns the activities of each call, in the order of the calls.
+
+    Equal calls make the same number of launches, which cause the same activities. They are in the order of
+    the launches: a call on two streams may start its kernels in another order each time.
+
+    Args:
+        activities: Everything that the device did for a batch of equal calls.
+        calls: How many calls the batch has.
+
+    Raises:
+        SplitError: Nothing ran, a time is missing, the calls did not do the same, or two calls overlap.
+    """
+    ordered = sorted(activities, key=lambda activity: (activity.launch, activity.start_ns))
+    launches = [list(group) for _, group in itertools.groupby(ordered, key=lambda activity: activity.launch)]
+    if not launches or len(launches) % calls:
+        raise SplitError(f"the profiler saw {len(launches)} launches in {calls} equal calls, expected as many in each")
+    timeless = next((one for one in ordered if not 0 < one.start_ns <= one.end_ns), None)
+    if timeless is not None:
+        raise SplitError(f"the profiler has no time of {timeless.name}: {timeless.start_ns} to {timeless.end_ns} ns")
+    each = len(launches) // calls
+    found = [list(itertools.chain(*launches[first : first + each])) for first in range(0, len(launches), each)]
+    same = _signature(found[0])
+    for index, call in enumerate(found):
+        if _signature(call) != same:
+            raise SplitError(f"call {index} of {calls} ran {_signature(call)}, the first one {same}")
+    for before, after in itertools.pairwise(found):
+        if max(one.end_ns for one in before) > min(one.start_ns for one in after):
+            raise SplitError("a call began before the one before it had ended")
+    return found
+
+
+def call_times(activities: Sequence[Activity]) -> CallTimes:
+    """Returns the times of one call.
+
+    Args:
+        activities: All that the device did for it.
+
+    Raises:
+        SplitError: It did nothing, or the profiler has no time.
+    """
+    if not activities:
+        raise SplitError("the profiler saw no work of the device during a call")
+    start, end = min(one.start_ns for one in activities), max(one.end_ns for one in activities)
+    if not 0 < start < end:
+        raise SplitError(f"the profiler has no time of {activities[0].name}: {start} to {end} ns")
+    kernels = sum(one.end_ns - one.start_ns for one in activities if one.kind == KERNEL)
+    return CallTimes(float(end - start), float(kernels) if kernels else None)
+
+
+def _signature(activities: Sequence[Activity]) -> list[tuple[str, str]]:
+    return sorted((one.kind, one.name) for one in activities)
+
+
+_KINDS = {"CONCURRENT_KERNEL": KERNEL, "MEMCPY": "copy", "MEMCPY2": "copy", "MEMSET": "set"}
+"""What each kind of record of CUPTI is: MEMCPY2 copies between two devices."""
+
+_BUFFER_BYTES = 8 << 20
+"""Holds about 40,000 records."""
+
+_FLUSH_FORCED = 1
+
+
+class CuptiTrace:
+    """Records activities of all CUDA devices of the process. Get it from :func:`cupti_trace`: CUPTI has one state.
+
+    Args:
+        cupti: The module ``cupti.cupti``.
+
+    Raises:
+        Exception: CUPTI does not work here, for example without a driver or permission.
+    """
+
+    def __init__(self, cupti: Any):
+        self._cupti = cupti
+        self._lock = threading.Lock()
+        self._kinds = {int(getattr(cupti.ActivityKind, name)): kind for name, kind in _KINDS.items()}
+        self._seen: list[Activity] = []
+        self._failure: Exception | None = None
+        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._keep)
+
+    def collect(self, run: Callable[[], Any]) -> list[Activity]:
+        """Returns what the devices did while ``run`` ran, in no particular order.
+
+        Args:
+            run: Starts work, and waits until all of it has ended.
+
+        Raises:
+            Exception: CUPTI refuses to record, or a record has other fields than expected.
+        """
+        with self._lock:
+            enabled: list[int] = []
+            try:
+                for kind in self._kinds:
+                    self._cupti.activity_enable(kind)
+                    enabled.append(kind)
+                self._cupti.activity_flush_all(_FLUSH_FORCED)
+                self._seen, self._failure = [], None
+                run()
+                self._cupti.activity_flush_all(_FLUSH_FORCED)
+            finally:
+                for kind in enabled:
+                    self._cupti.activity_disable(kind)
+            seen, failure = self._seen, self._failure
+            self._seen, self._failure = [], None
+        if failure is not None:
+            raise failure
+        return seen
+
+    def _keep(self, records: Sequence[Any]) -> None:
+        """Copies records: their memory belongs to CUPTI, which calls this and would swallow an exception."""
+        try:
+            for record in records:
+                kind = self._kinds.get(int(record.kind))
+                if kind is not None:
+                    self._seen.append(_activity(kind, record))
+        except Exception as error:
+            self._failure = error
+
+
+@functools.cache
+def cupti_trace() -> CuptiTrace:
+    """Returns the recorder of this process.
+
+    Raises:
+        ImportError: The package cupti-python, or CUPTI itself, is not installed.
+        Exception: CUPTI does not work here.
+    """
+    return CuptiTrace(importlib.import_module("cupti.cupti"))
+
+
+def _activity(kind: str, record: Any) -> Activity:
+    if kind == KERNEL:
+        name = record.name.decode() if isinstance(record.name, bytes) else str(record.name)
+    else:
+        direction = f" of kind {record.copy_kind}" if kind == "copy" else ""
+        name = f"{kind}{direction}, {record.bytes} bytes"
+    return Activity(kind, name, int(record.start), int(record.end), int(record.correlation_id))
+
 
 WARM = 2
 """Calls in front of each batch that are not measured. They load the code, and the data of hot calls."""
@@ -87,9 +272,9 @@ class CuptiClock:
     ) -> list[CallTimes]:
         """See :class:`DeviceClock`. Calls that a batch does not tell apart are recorded one by one."""
         swept = _sweep(self._device) if sweep else _nothing
-        start = two_clocks.wall()
+        start = time.perf_counter()
         last = call()  # also finds out how long the host takes to queue a call
-        ahead = spin(_SPIN_PER_ENQUEUED * (two_clocks.wall() - start) * (count + WARM), self._device)
+        ahead = spin(_SPIN_PER_ENQUEUED * (time.perf_counter() - start) * (count + WARM), self._device)
         jax.block_until_ready(last)
         del last
 
@@ -122,51 +307,6 @@ class CuptiClock:
         return call_times(_without_instruments(self._trace.collect(one)))
 
 
-class KernelsClock:
-    """Measures the kernels of a call by the profiler that JAX ships for Mosaic.
-
-    Args:
-        device: The device.
-        note: Why CUPTI's activities do not work here.
-
-    Raises:
-        ImportError: This JAX has no such profiler.
-    """
-
-    method = "cupti-kernels"
-
-    def __init__(self, device: jax.Device, note: str | None):
-        self._device, self.note = device, note
-        extension = getattr(importlib.import_module("jax._src.lib"), "mosaic_gpu", None)
-        self._profiler = getattr(extension, "_mosaic_gpu_ext", None)
-        if not hasattr(self._profiler, "_cupti_init"):
-            raise ImportError("JAX's profiler for Mosaic is not there")
-
-    def times(
-        self, call: Callable[[], Any], count: int, *, sweep: bool = False, during: Callable[[], None] = lambda: None
-    ) -> list[CallTimes]:
-        """See :class:`DeviceClock`."""
-        swept = _sweep(self._device) if sweep else _nothing
-        for _ in range(WARM):
-            jax.block_until_ready(call())
-        return [self._one(call, swept, during) for _ in range(count)]
-
-    def _one(self, call: Callable[[], Any], swept: Callable[[], Any], during: Callable[[], None]) -> CallTimes:
-        jax.block_until_ready(swept())
-        profiler: Any = self._profiler
-        profiler._cupti_init()
-        try:
-            result = call()
-            during()
-            jax.block_until_ready(result)
-        finally:
-            timings = profiler._cupti_get_timings(True)
-        if not timings:
-            raise SplitError("the profiler saw no kernel during a call")
-        total = 1e6 * sum(milliseconds for _, milliseconds in timings)
-        return CallTimes(total, total)
-
-
 class WallClock:
     """Measures from a call in Python to the end of its work.
 
@@ -188,9 +328,9 @@ class WallClock:
         found = []
         for index in range(WARM + count):
             jax.block_until_ready(swept())
-            start = two_clocks.wall()
+            start = time.perf_counter()
             jax.block_until_ready(call())
-            elapsed = two_clocks.wall() - start
+            elapsed = time.perf_counter() - start
             during()
             if index >= WARM:
                 found.append(CallTimes(1e9 * elapsed, None))
@@ -199,22 +339,15 @@ class WallClock:
 
 @functools.cache
 def device_clock(device: jax.Device) -> DeviceClock:
-    """Returns the best clock that works for a device: each is tried on a short program."""
-    notes: list[str] = []
+    """Returns the best clock that works for a device: CUPTI is tried on a short program."""
     x = jax.device_put(jnp.ones(1 << 16, jnp.float32), device)
     program = jax.jit(lambda x: x + 1)
-    makers: list[Callable[[], DeviceClock]] = [
-        lambda: CuptiClock(device),
-        lambda: KernelsClock(device, "; ".join(notes)),
-    ]
-    for make in makers:
-        try:
-            clock = make()
-            clock.times(lambda: program(x), 3)
-            return clock
-        except Exception as error:  # no library, no driver, no permission, another profiler, no compiler
-            notes.append(f"{type(error).__name__}: {error}".splitlines()[0])
-    return WallClock(device, "; ".join(notes))
+    try:
+        clock = CuptiClock(device)
+        clock.times(lambda: program(x), 3)
+    except Exception as error:  # no library, no driver, no permission, another profiler, no compiler
+        return WallClock(device, f"{type(error).__name__}: {error}".splitlines()[0])
+    return clock
 
 
 def spin(seconds: float, device: jax.Device) -> Spin:

@@ -1,12 +1,55 @@
-"""Compares the time of a cell with what the device can do, which it measures when it is needed first."""
+"""Compares the time of a cell with what the device can do, and refuses times that no kernel can have.
+
+Such a time says that the kernel did not do its work while it was timed, that its declared work is wrong, or that
+somebody moved the clock. In no case does it belong into a table.
+"""
 
 from __future__ import annotations
 
+import os
+
+from reports import Timing
 from suites.bench import gpu_roofs
 from suites.bench.bandwidth import Roof, roof
-from suites.bench.plausible import implausible
+from suites.bench.gpu_roofs import WorkRoof, arithmetic_roof, gather_roof, limiting
 from suites.bench.timed_cell import TimedCell
-from suites.bench.work_roofs import WorkRoof, arithmetic_roof, gather_roof, limiting
+
+MOST_SHARE = 4.0
+"""How many times the bandwidth of a copy of its size a kernel may reach: reads alone may be twice as fast, and other
+programs may slow the copies down. A kernel that skips its work is far beyond.
+"""
+
+MOST_FLOPS_PER_CORE = 64 * 8e9
+"""More operations per second than a core of a CPU has: two fused operations on 16 numbers a cycle, at 8 GHz."""
+
+
+def implausible(
+    platform: str, timing: Timing, moved: tuple[int, int], flops: int | None, limit: Roof | None
+) -> str | None:
+    """Returns why a time cannot be true, in one line, or None.
+
+    Args:
+        platform: ``cpu`` or ``cuda``.
+        timing: The time.
+        moved: Bytes that a call must read, and write.
+        flops: Operations of a call; None if unknown.
+        limit: The bandwidth measured for this working set; None if unknown.
+    """
+    seconds = 1e-9 * timing.median_ns
+    rate = sum(moved) / seconds
+    if limit is not None and rate > MOST_SHARE * limit.bandwidth:
+        return (
+            f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: "
+            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare "
+            "its bytes_read and bytes_written"
+        )
+    cores = os.cpu_count() or 1
+    if platform == "cpu" and flops is not None and flops / seconds > MOST_FLOPS_PER_CORE * cores:
+        return (
+            f"{flops / seconds:.3g} operations per second are more than {cores} cores have, so the kernel did not do "
+            "the work, or its declared flops are too many"
+        )
+    return None
 
 
 def compare_with_limits(cell: TimedCell) -> None:
@@ -15,15 +58,22 @@ def compare_with_limits(cell: TimedCell) -> None:
     if timing is None or cell.moved is None:
         return
     platform = cell.case.platform
-    reached = sum(cell.moved) / (1e-9 * timing.median_ns)
-    limit = roof(*cell.moved, reached=reached) if platform == "cpu" else gpu_roofs.roof(*cell.moved, timing.cache)
-    cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
-    if platform == "cuda":
+    limit = _limit(cell, timing)
+    if limit is not None:
+        cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
+    if platform == "cuda" and limit is not None:
         least = limiting(_roofs(cell, limit))
         cell.note(roof_ns=1e9 * least.seconds, roof_kind=least.kind)
     reason = implausible(platform, timing, cell.moved, cell.result.flops, limit)
     if reason is not None:
         cell.without_time(reason)
+
+
+def _limit(cell: TimedCell, timing: Timing) -> Roof | None:
+    assert cell.moved is not None
+    if cell.case.platform == "cuda":
+        return gpu_roofs.roof(*cell.moved, timing.cache)
+    return roof(*cell.moved, reached=sum(cell.moved) / (1e-9 * timing.median_ns))
 
 
 def _roofs(cell: TimedCell, bandwidth: Roof) -> list[WorkRoof]:

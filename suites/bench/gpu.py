@@ -1,15 +1,16 @@
-"""Names the facts of a CUDA device, the size of its cache above all."""
+"""Reads the facts of a CUDA device, such as the size of its cache, and its state: clocks, heat and power."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import importlib
 import uuid
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
-
-from suites.bench.device_state import DeviceManagement, device_management
 
 COLD_FROM_L2 = 5
 """A working set this many times as large as the second-level cache finds nothing there from the call before."""
@@ -61,31 +62,107 @@ def management_of(device: jax.Device) -> DeviceManagement | None:
 
 
 @functools.cache
-def among_several(device: jax.Device) -> str | None:
-    """Returns the identity of a CUDA device; None if this process sees no other."""
-    is_alone = len(jax.local_devices(backend="cuda")) < 2
-    return None if is_alone else facts(device.local_hardware_id).get("uuid", str(device))
-
-
-@functools.cache
 def l2_bytes() -> int:
     """Returns the size of the second-level cache."""
     return int(facts(jax.devices("cuda")[0].local_hardware_id).get("l2_bytes", _DEFAULT_L2_BYTES))
 
 
-def is_cold(working_set_bytes: int) -> bool:
-    """Tells whether a call starts with nothing of its working set in the cache."""
-    return working_set_bytes >= COLD_FROM_L2 * l2_bytes()
+POWER_CAP = 0x4
+"""The driver holds the clock down to stay below the power limit (nvmlClocksEventReasonSwPowerCap in nvml.h)."""
+
+SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
+"""The device slows down: by hardware, by heat as the driver or the hardware sees it, by an external power brake."""
+
+FALLEN = 0.97
+"""A clock below this share of the highest one seen has fallen."""
 
 
-def cache_states(read_bytes: int, written_bytes: int) -> tuple[str, ...]:
-    """Returns the states of the cache in which a cell is timed, each as a cell of its own.
+class DeviceState(NamedTuple):
+    """State of a GPU at one moment.
+
+    Attributes:
+        clock_mhz: Clock of the multiprocessors; None if it cannot be read.
+        reasons: Why the clock is not higher, as bits of NVML; 0 if that cannot be read.
+    """
+
+    clock_mhz: float | None
+    reasons: int
+
+
+NOTHING_KNOWN = DeviceState(None, 0)
+
+
+class DeviceManagement:
+    """Reads one GPU, and remembers what it saw.
+
+    Attributes:
+        top_mhz: The highest clock so far.
+        is_awake: Whether the GPU has worked long enough to raise its clock; whoever lets it work sets this.
 
     Args:
-        read_bytes: Bytes that a call reads.
-        written_bytes: Bytes that it writes.
+        nvml: The module ``pynvml``.
+        identity: UUID of the GPU, as NVML writes it; None for the first one.
 
-    Returns:
-        ``("hot", "cold")``; ``("cold",)`` if a call finds nothing of the call before in the cache anyway.
+    Raises:
+        nvml.NVMLError: NVML does not know the GPU.
     """
-    return ("cold",) if is_cold(read_bytes + written_bytes) else ("hot", "cold")
+
+    def __init__(self, nvml: Any, identity: str | None):
+        self._nvml = nvml
+        nvml.nvmlInit()
+        self._handle = (
+            nvml.nvmlDeviceGetHandleByUUID(identity) if identity is not None else nvml.nvmlDeviceGetHandleByIndex(0)
+        )
+        self.top_mhz = 0.0
+        self.is_awake = False
+
+    def state(self) -> DeviceState:
+        """Returns clock and reasons now."""
+        nvml = self._nvml
+        clock = self._read(lambda: nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
+        # Older versions of the package know only the second name.
+        names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+        known = [getattr(nvml, name) for name in names if hasattr(nvml, name)]
+        reasons = self._read(lambda: known[0](self._handle)) if known else None
+        self.top_mhz = max(self.top_mhz, clock or 0.0)
+        return DeviceState(None if clock is None else float(clock), int(reasons or 0))
+
+    def driver(self) -> str | None:
+        """Returns the version of the driver."""
+        found = self._read(self._nvml.nvmlSystemGetDriverVersion)
+        return None if found is None else str(found)
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        with contextlib.suppress(self._nvml.NVMLError):
+            return read()
+        return None
+
+
+@functools.cache
+def device_management(identity: str | None) -> DeviceManagement | None:
+    """Returns the management of a GPU; None without the package nvidia-ml-py, or if NVML does not know the GPU."""
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        return DeviceManagement(nvml, identity)
+    except nvml.NVMLError:
+        return None
+
+
+def is_throttled(states: Sequence[DeviceState], top_mhz: float) -> bool:
+    """Tells whether a GPU was slower than it can be while samples were taken.
+
+    A device may name the power limit all the time. This counts only if the clock has fallen.
+
+    Args:
+        states: States from before, during and after the samples.
+        top_mhz: The highest clock that was seen.
+    """
+    if any(state.reasons & SLOWDOWN for state in states):
+        return True
+    return any(
+        state.reasons & POWER_CAP and state.clock_mhz is not None and state.clock_mhz < FALLEN * top_mhz
+        for state in states
+    )

@@ -1,232 +1,182 @@
-"""Measures the memory bandwidth of a CUDA device: the roof that kernels on it are compared with.
+"""Measures what a CUDA device can do at most: its bandwidth, its arithmetic, and its scattered reads.
 
-A kernel is compared with the best of several ways to move as many bytes, from and to where its data lies, with the same
-share of writes: a device reads faster than it writes, and faster still if it need not change between both. The least
-time counts, since this is a limit and no estimate.
+Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread keeps 16 independent
+chains of fused multiply-adds going. Scattered reads: each thread asks for eight elements at places that it computes,
+spread evenly over an array, as the columns of a sparse matrix without structure are. The fastest time counts.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from suites.bench import gpu, two_clocks
-from suites.bench.bandwidth import Roof
-from suites.bench.cupti_trace import cupti_trace
+from bridge import cuda_raw_kernel
+from suites.bench.bandwidth import Roof, named, rounded
 from suites.bench.device_clock import device_clock
-from suites.bench.instruments import PREFIX
-from suites.bench.stream_kernel import PATTERNS, SHAPES, Pattern, Shape, StreamKernels
 
-_SAME_SHARE = 0.02
-"""Patterns whose shares of writes differ by less are taken as the same."""
-
-_LAUNCHES = 8
-_WARM = 2
-_MOST_BYTES = 1 << 30
-_ALIGNMENT = 4096
-
-
-Key = tuple[Pattern, int, str]
-"""Pattern, bytes of a working set, and ``hot`` or ``cold``."""
-
-
-class Transfer(NamedTuple):
-    """One launch to measure.
-
-    Attributes:
-        shape: How the kernel is launched.
-        begin: Where its data lies, in bytes from the start of the memory.
-        counts: Whether its time counts; the first launches of a shape only warm up.
-    """
-
-    shape: Shape
-    begin: int
-    counts: bool
+_LAUNCHES = 20
 
 
 def roof(read_bytes: int, written_bytes: int, cache: str) -> Roof:
-    """Returns the bandwidth that no kernel can exceed which reads and writes so many bytes.
+    """Returns the bandwidth that a call which reads and writes so many bytes is compared with.
 
     Args:
         read_bytes: Bytes that a call reads.
-        written_bytes: Bytes that it writes.
+        written_bytes: Bytes that it writes. A call that hardly writes is compared with a maximum too.
         cache: ``hot`` or ``cold``.
     """
-    size = max(1, read_bytes + written_bytes)
-    level, sizes = working_sets(size, cache, gpu.l2_bytes())
-    patterns = patterns_around(written_bytes / size)
-    rates = measured_rates(jax.devices("cuda")[0]).of(
-        [(pattern, each, state) for pattern in patterns for each, state in sizes]
-    )
-    best = max(rates, key=lambda key: rates[key].bandwidth)
-    return Roof(rates[best].bandwidth, f"{best[0].label}, {level}{rates[best].note}")
-
-
-def patterns_around(written: float) -> tuple[Pattern, ...]:
-    """Returns the pattern with this share of writes, or the next ones with fewer and with more.
-
-    The bandwidth between two patterns is taken to be at most the greater of theirs.
-    """
-    below = max((pattern for pattern in PATTERNS if pattern.written <= written), key=lambda pattern: pattern.written)
-    above = min((pattern for pattern in PATTERNS if pattern.written >= written), key=lambda pattern: pattern.written)
-    if written - below.written < _SAME_SHARE:
-        return (below,)
-    return (above,) if above.written - written < _SAME_SHARE else (below, above)
-
-
-def working_sets(size: int, cache: str, l2: int) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Returns where the data of a cell lies, and which working sets are measured for its roof, hot or cold.
-
-    - Hot, in the cache: the sizes that fit, so that every cell there has one roof, and the size of the cell.
-    - Hot, but larger than the cache: some of it is still there from the call before. How much depends on the size.
-    - Cold: large sizes. What a small cell writes may stay in the cache until it has ended, so its own size counts too.
-
-    Args:
-        size: Bytes that a call reads and writes.
-        cache: ``hot`` or ``cold``.
-        l2: Size of the cache in bytes.
-    """
-    own = min(size, _MOST_BYTES)
-    memory = tuple((factor * gpu.COLD_FROM_L2 * l2, "cold") for factor in (1, 2))
-    if cache == "cold":
-        return "memory", (*memory, (own, "cold"))
-    if size <= l2:
-        inside = tuple((sixteenths * l2 // 16, "hot") for sixteenths in (1, 2, 3, 4, 6, 8, 10, 12))
-        return "L2 cache", (*inside, (own, "hot"))
-    return "L2 cache and memory", (*memory, (own, "hot"))
-
-
-def transfers(size: int, state: str, l2: int) -> tuple[int, list[Transfer]]:
-    """Returns how much memory a measurement needs, and its launches in order.
-
-    Hot launches all move the same data. Cold ones move on, through several times as much as the cache holds.
-
-    Args:
-        size: Bytes that one launch moves.
-        state: ``hot`` or ``cold``.
-        l2: Size of the cache in bytes.
-    """
-    apart = -(-size // _ALIGNMENT) * _ALIGNMENT
-    places = 1 if state == "hot" else max(2, -(-gpu.COLD_FROM_L2 * l2 // apart))
-    launches = [(shape, index >= _WARM) for shape in SHAPES for index in range(_WARM + _LAUNCHES)]
-    return places * apart, [
-        Transfer(shape, apart * (index % places), counts) for index, (shape, counts) in enumerate(launches)
-    ]
-
-
-class Rate(NamedTuple):
-    """A measured bandwidth.
-
-    Attributes:
-        bandwidth: Bytes per second.
-        note: How it was measured, if not as usual.
-    """
-
-    bandwidth: float
-    note: str = ""
-
-
-class MeasuredRates:
-    """Bandwidths that were measured on a device, each once.
-
-    Args:
-        device: A CUDA device.
-        measure: Takes the device and some keys, and measures each.
-    """
-
-    def __init__(self, device: jax.Device, measure: Callable[[jax.Device, Sequence[Key]], list[Rate]] | None = None):
-        self._device = device
-        self._measure = _measured if measure is None else measure
-        self._known: dict[Key, Rate] = {}
-
-    def of(self, keys: Sequence[Key]) -> dict[Key, Rate]:
-        """Returns the bandwidth of each; measures what is not known yet.
-
-        Args:
-            keys: Pattern, bytes of a working set, and ``hot`` or ``cold``.
-        """
-        missing = [key for key in dict.fromkeys(keys) if key not in self._known]
-        if missing:
-            self._known |= dict(zip(missing, self._measure(self._device, missing), strict=True))
-        return {key: self._known[key] for key in keys}
+    size, reads = rounded(read_bytes, written_bytes)
+    kinds = (True, False) if reads else (False,)
+    return Roof(max(_rate(size, kind, cache == "cold") for kind in kinds), f"{named(size, reads)}, {cache}")
 
 
 @functools.cache
-def measured_rates(device: jax.Device) -> MeasuredRates:
-    """Returns the bandwidths of a device in this process."""
-    return MeasuredRates(device)
-
-
-def _measured(device: jax.Device, keys: Sequence[Key]) -> list[Rate]:
-    """By the tuned kernel; else by what XLA's own code reaches, with a note."""
-    try:
-        return _tuned_rates(device, keys)
-    except Exception as error:  # no cuda-core, no compiler, too little memory; times are right all the same
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        note = f", by XLA's own code, since the tuned kernel does not run ({reason})"
-        return [Rate(_xla_rate(pattern, size, device), note) for pattern, size, _ in keys]
-
-
-def _tuned_rates(device: jax.Device, keys: Sequence[Key]) -> list[Rate]:
-    l2 = gpu.l2_bytes()
-    measure = _by_cupti if device_clock(device).method == "cupti" else _by_wall
-    plans = [transfers(size, state, l2) for _, size, state in keys]
-    streams = StreamKernels(device, max(needed for needed, _ in plans))
-    return [
-        Rate(measure(streams, pattern, size, launches))
-        for (pattern, size, _), (_, launches) in zip(keys, plans, strict=True)
-    ]
-
-
-def _by_cupti(streams: StreamKernels, pattern: Pattern, size: int, launches: Sequence[Transfer]) -> float:
-    moved: list[int] = []
-
-    def run() -> None:
-        moved.extend(streams.launch(pattern, each.shape, size, each.begin) for each in launches)
-        streams.wait()
-
-    # One stream: they ran in the order of the launches.
-    activities = sorted(
-        (each for each in cupti_trace().collect(run) if PREFIX in each.name), key=lambda each: each.start_ns
-    )
-    if len(activities) != len(launches):
-        raise RuntimeError(f"CUPTI saw {len(activities)} of {len(launches)} launches that measure the bandwidth")
-    timed = zip(launches, moved, activities, strict=True)
-    return max(bytes_ / (1e-9 * (each.end_ns - each.start_ns)) for launch, bytes_, each in timed if launch.counts)
-
-
-def _by_wall(streams: StreamKernels, pattern: Pattern, size: int, launches: Sequence[Transfer]) -> float:
-    """Without CUPTI: many launches in a row, so that the time to start one hardly counts."""
-    best = 0.0
-    for shape in SHAPES:
-        each = [launch for launch in launches if launch.shape == shape]
-        streams.launch(pattern, shape, size, each[0].begin)
-        streams.wait()
-        start = two_clocks.wall()
-        moved = sum(streams.launch(pattern, shape, size, launch.begin) for launch in each)
-        streams.wait()
-        best = max(best, moved / (two_clocks.wall() - start))
-    return best
-
-
-def _xla_rate(pattern: Pattern, size: int, device: jax.Device) -> float:
-    """What XLA's own code reaches, hot or cold as the size has it."""
-    count = max(1, size // (4 * (pattern.reads + pattern.writes)))
-
-    @jax.jit
-    def program(number: jax.Array, *arrays: jax.Array) -> Any:
-        if not pattern.writes:
-            return jnp.max(arrays[0])
-        total = sum(arrays, start=jnp.broadcast_to(number, (count,)))
-        return [total + index for index in range(pattern.writes)]
-
+def _rate(size: int, reads: bool, cold: bool) -> float:
+    """Measures the bytes per second of a copy, or of a maximum, on the first CUDA device."""
+    device = jax.devices("cuda")[0]
+    program = jax.jit(jnp.max if reads else lambda x: x + 1)
     with jax.enable_x64(False), jax.default_device(device):
-        number = jnp.float32(1)
-        arrays = [jnp.full(count, index, jnp.float32) for index in range(pattern.reads)]
-        jax.block_until_ready(arrays)
-        times = device_clock(device).times(lambda: program(number, *arrays), _LAUNCHES)
-    return 4 * count * (pattern.reads + pattern.writes) / (1e-9 * min(each.span_ns for each in times))
+        x = jax.block_until_ready(jnp.ones(max(1, size // (4 if reads else 8)), jnp.float32))
+        times = device_clock(device).times(lambda: program(x), _LAUNCHES, sweep=cold)
+    return size / (1e-9 * min(each.span_ns for each in times))
+
+
+TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
+"""C++ types by dtype. Peaks of other dtypes are not measured."""
+
+CHAINS = 16
+"""Independent chains of each thread."""
+
+AT_ONCE = 8
+"""Scattered reads that a thread has under way; also the steps of all chains in one round of the loop."""
+
+SOURCE = f"""
+template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, int rounds) {{
+    const T factor = numbers[0], term = numbers[1];
+    T chains[{CHAINS}];
+    #pragma unroll
+    for (int k = 0; k < {CHAINS}; ++k) chains[k] = T(threadIdx.x + k);
+    #pragma unroll 1
+    for (int round = 0; round < rounds; ++round)
+        #pragma unroll
+        for (int step = 0; step < {AT_ONCE}; ++step)
+            #pragma unroll
+            for (int k = 0; k < {CHAINS}; ++k) chains[k] = chains[k] * factor + term;
+    T total = chains[0];
+    #pragma unroll
+    for (int k = 1; k < {CHAINS}; ++k) total += chains[k];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}}
+
+template <typename T> __global__ void peak_gather(const T* table, T* out, unsigned count, int rounds) {{
+    const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned place = thread * 2654435761u + 12345u;
+    T totals[{AT_ONCE}] = {{}};
+    #pragma unroll 1
+    for (int round = 0; round < rounds; ++round)
+        #pragma unroll
+        for (int k = 0; k < {AT_ONCE}; ++k) {{
+            place = place * 1664525u + 1013904223u;
+            totals[k] += table[__umulhi(place, count)];
+        }}
+    T total = totals[0];
+    #pragma unroll
+    for (int k = 1; k < {AT_ONCE}; ++k) total += totals[k];
+    out[thread] = total;
+}}
+"""
+
+THREADS = 256
+BLOCKS = 8 * 132
+"""Enough to fill the largest GPUs; the peak of a smaller one is the same, measured for longer."""
+
+ARITHMETIC_ROUNDS = 256
+GATHER_ROUNDS = 8
+LAUNCHES = 6
+
+
+class WorkRoof(NamedTuple):
+    """The least time that the limiting work of a call takes, and what limits it.
+
+    Attributes:
+        seconds: The time.
+        kind: Such as ``copy, memory`` or ``fused multiply-adds, float32 (64.4 Tflop/s)``.
+    """
+
+    seconds: float
+    kind: str
+
+
+def limiting(roofs: list[WorkRoof]) -> WorkRoof:
+    """Returns the roof with the longest time: no kernel that does all of the work can be faster."""
+    return max(roofs, key=lambda each: each.seconds)
+
+
+def arithmetic_roof(flops: int, dtype: str, peak: Callable[[str], float] | None = None) -> WorkRoof | None:
+    """Returns the time of so many operations at the measured peak; None for a dtype without one.
+
+    Args:
+        flops: Operations of a call; a fused multiply-add counts as two.
+        dtype: The dtype that they are made in.
+        peak: Measures the operations per second of a dtype; by default on the first CUDA device.
+    """
+    if dtype not in TYPES:
+        return None
+    rate = (arithmetic_peak if peak is None else peak)(dtype)
+    return WorkRoof(flops / rate, f"fused multiply-adds, {dtype} ({rate / 1e12:.3g} Tflop/s)")
+
+
+def gather_roof(
+    reads: int, table_bytes: int, element_bytes: int, rate: Callable[[int, int], float] | None = None
+) -> WorkRoof:
+    """Returns the time of so many scattered reads at the measured rate.
+
+    Args:
+        reads: Scattered elements that a call reads.
+        table_bytes: Size of the array that it reads them from.
+        element_bytes: Size of an element.
+        rate: Measures the reads per second of a table of so many bytes and elements; by default on the first CUDA
+            device.
+    """
+    found = (gather_rate if rate is None else rate)(table_bytes, element_bytes)
+    return WorkRoof(reads / found, f"scattered reads of {element_bytes} bytes ({found / 1e9:.3g} G/s)")
+
+
+@functools.cache
+def arithmetic_peak(dtype: str) -> float:
+    """Measures operations per second in a dtype on the first CUDA device; a fused multiply-add counts as two."""
+    with jax.enable_x64(True):
+        numbers = np.array([1, 0], dtype)
+        seconds = _best_s(f"peak_arithmetic<{TYPES[dtype]}>", numbers, np.int32(ARITHMETIC_ROUNDS))
+    return 2.0 * BLOCKS * THREADS * CHAINS * AT_ONCE * ARITHMETIC_ROUNDS / seconds
+
+
+@functools.cache
+def gather_rate(table_bytes: int, element_bytes: int) -> float:
+    """Measures scattered reads per second from a table on the first CUDA device.
+
+    Args:
+        table_bytes: Size of the table.
+        element_bytes: 4 or 8; smaller elements are read as four bytes, since a GPU moves whole sectors of 32.
+    """
+    dtype = "float64" if element_bytes > 4 else "float32"
+    count = max(1, table_bytes // np.dtype(dtype).itemsize)
+    with jax.enable_x64(True):
+        scalars = np.uint32(count), np.int32(GATHER_ROUNDS)
+        seconds = _best_s(f"peak_gather<{TYPES[dtype]}>", np.ones(count, dtype), *scalars)
+    return BLOCKS * THREADS * AT_ONCE * GATHER_ROUNDS / seconds
+
+
+def _best_s(name: str, array: np.ndarray[Any, Any], *scalars: Any) -> float:
+    """The least time of a launch on an array."""
+    device = jax.devices("cuda")[0]
+    out = jax.ShapeDtypeStruct((BLOCKS * THREADS,), jnp.dtype(array.dtype))
+    call = jax.jit(cuda_raw_kernel(SOURCE, name, out, grid=BLOCKS, block=THREADS, scalars=scalars))
+    argument = jax.device_put(array, device)
+    jax.block_until_ready(call(argument))
+    return 1e-9 * min(each.span_ns for each in device_clock(device).times(lambda: call(argument), LAUNCHES))

@@ -1,12 +1,25 @@
-"""Defines :class:`Measurement`: a cell that is ready to be timed in this process, round by round."""
+"""Times a cell in this process, round by round: single calls, or two points of a loop of calls.
+
+Two points are a loop of n calls and one of 4 n calls in one program. The program itself costs a fixed time, which
+differs between backends: it is started from Python, and it copies what it carries. The difference of the two points has
+no such part. Divided by 3 n, it is the time of one call in a loop.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import msgspec
+
 from reports import ProcessTimes
+from reports.records.measurements import LONGER
+from suites.bench.loops import Programs
 
 
 class Measurement(abc.ABC):
@@ -36,7 +49,6 @@ class Measurement(abc.ABC):
 
         Raises:
             RecordError: The samples are no times: there are none, or the noise is larger than the calls.
-            ClockError: Two clocks disagree about how long the samples took.
         """
 
     @abc.abstractmethod
@@ -45,3 +57,191 @@ class Measurement(abc.ABC):
 
         They lie at the addresses of the timed ones, which are gone then, so no round may follow.
         """
+
+
+_TRIES = 3
+_ALONE_S = 2e-4
+"""Single calls are repeated in a round up to about this time, at most three times."""
+
+
+class SingleCalls(Measurement):
+    """Times single calls from Python, up to the end of their work: the only way for a cell without a loop.
+
+    A call gets memory for its outputs as in any program. A warm call takes over the memory of the outputs before.
+
+    Args:
+        programs: The compiled programs.
+        arguments: The inputs on the device.
+    """
+
+    method = "wall"
+    cache = "hot"
+
+    def __init__(self, programs: Programs, arguments: Sequence[jax.Array]) -> None:
+        self._programs, self._arguments = programs, list(arguments)
+        self._old = programs.old() if programs.warm is not None else []
+        self.cold_ns: list[float] = []
+        self.warm_ns: list[float] = []
+        self._cold(), self._warm()
+        least = min(self._cold() for _ in range(_TRIES))
+        self._calls = max(1, min(_TRIES, round(_ALONE_S / least)))
+        self.round_s = self._calls * least * (2 if programs.warm is not None else 1)
+
+    def round(self) -> None:
+        """Makes some calls of each kind."""
+        for _ in range(self._calls):
+            self.cold_ns.append(1e9 * self._cold())
+            if self._programs.warm is not None:
+                self.warm_ns.append(1e9 * self._warm())
+
+    def times(self) -> ProcessTimes:
+        """Returns the samples."""
+        return ProcessTimes(samples_ns=self.cold_ns, alone_ns=self.cold_ns, alone_warm_ns=self.warm_ns)
+
+    def on_other(self, inputs: Sequence[Any]) -> Any:
+        """Makes a call on other inputs."""
+        return self._programs.single(*inputs)
+
+    def _cold(self) -> float:
+        return _timed(self._programs.single, self._arguments)
+
+    def _warm(self) -> float:
+        if self._programs.warm is None:
+            return 0.0
+        start = time.perf_counter()
+        self._old = self._programs.warm(self._old, *self._arguments)
+        jax.block_until_ready(self._old)
+        return time.perf_counter() - start
+
+
+class BesideSingleCalls(Measurement):
+    """Takes the times of another measurement, and times single calls beside it.
+
+    Args:
+        other: The measurement.
+        single: The single calls.
+    """
+
+    def __init__(self, other: Measurement, single: SingleCalls) -> None:
+        self._other, self._single = other, single
+        self.method, self.cache, self.loops = other.method, other.cache, other.loops
+        self.round_s = other.round_s + single.round_s
+
+    def round(self) -> None:
+        """Takes a round of each."""
+        self._other.round()
+        self._single.round()
+
+    def times(self) -> ProcessTimes:
+        """Returns the samples of both."""
+        return msgspec.structs.replace(self._other.times(), alone_ns=self._single.cold_ns)
+
+    def on_other(self, inputs: Sequence[Any]) -> Any:
+        """Runs the timed program on other inputs."""
+        return self._other.on_other(inputs)
+
+
+def _timed(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
+    start = time.perf_counter()
+    results = function(*arguments)
+    jax.block_until_ready(results)
+    return time.perf_counter() - start
+
+
+SHORT_S = 3e-4
+"""How long the calls of the shorter loop should take together, at least."""
+
+FIXED_SHARE = 2.0
+"""How many times as long as the fixed part of the program the calls of the shorter loop should take."""
+
+LONGEST_S = 0.05
+"""How long the longer loop may take, unless four calls take longer."""
+
+MOST_LOOPS = 1 << 20
+
+_LOOP_TRIES = 3
+_AGREED = 2
+_STEPS = 24
+
+
+class TwoPoints(Measurement):
+    """Times a cell by two points, and single calls beside it.
+
+    Args:
+        programs: The compiled programs; ``chained`` is not None.
+        arguments: The inputs on the device.
+        loops: Calls in the shorter loop, as far as they are known from before.
+        order: Decides which loop comes first in a round.
+    """
+
+    method = "two_points"
+    cache = "hot"
+
+    def __init__(
+        self, programs: Programs, arguments: Sequence[jax.Array], loops: int | None, order: random.Random
+    ) -> None:
+        assert programs.chained is not None
+        self._chained, self._arguments, self._order = programs.chained, list(arguments), order
+        self._alone = SingleCalls(programs, arguments)
+        self._time(1)
+        self.loops, self.round_s = self._calibrated(1, _AGREED) if loops is None else self._calibrated(loops, 1)
+        self._slopes: list[float] = []
+        self._short: list[float] = []
+
+    def round(self) -> None:
+        """Runs both loops in a random order, and some single calls."""
+        if self._order.random() < 0.5:
+            short, long = self._time(self.loops), self._time(LONGER * self.loops)
+        else:
+            long, short = self._time(LONGER * self.loops), self._time(self.loops)
+        self._short.append(1e9 * short)
+        self._slopes.append(1e9 * (long - short) / ((LONGER - 1) * self.loops))
+        self._alone.round()
+
+    def times(self) -> ProcessTimes:
+        """Returns the samples; single ones may be below zero, their median may not."""
+        return ProcessTimes(
+            samples_ns=self._slopes,
+            loops=self.loops,
+            program_ns=self._short,
+            alone_ns=self._alone.cold_ns,
+            alone_warm_ns=self._alone.warm_ns,
+        )
+
+    def on_other(self, inputs: Sequence[Any]) -> Any:
+        """Runs the loop on other inputs."""
+        return self._chained(self.loops, inputs)
+
+    def _time(self, loops: int) -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(self._chained(loops, self._arguments))
+        return time.perf_counter() - start
+
+    def _calibrated(self, loops: int, tries: int) -> tuple[int, float]:
+        """Returns calls in the shorter loop, at least ``loops``, and about how long a round takes.
+
+        Each try takes the least of several times, and the search ends when several tries in a row agree that there are
+        enough calls. One that the operating system interrupts would end it early, with far too few.
+
+        Args:
+            loops: Calls to begin with.
+            tries: How many tries must agree.
+        """
+        count, agreed = loops, 0
+        short = long = math.inf
+        for _ in range(_STEPS):
+            short, long = min(short, self._least(count)), min(long, self._least(LONGER * count))
+            call = max((long - short) / ((LONGER - 1) * count), 0.01 * long / (LONGER * count))
+            fixed = max(0.0, short - count * call)
+            wanted = max(SHORT_S, FIXED_SHARE * fixed) / call
+            wanted = min(wanted, max(1.0, LONGEST_S / (LONGER * call)), MOST_LOOPS)
+            agreed = agreed + 1 if count >= 0.75 * wanted else 0
+            if agreed == tries:
+                break
+            if not agreed:
+                count = min(8 * count, max(count + 1, round(wanted)))
+                short = long = math.inf
+        return count, short + long + self._alone.round_s
+
+    def _least(self, loops: int) -> float:
+        return min(self._time(loops) for _ in range(_LOOP_TRIES))

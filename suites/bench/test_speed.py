@@ -1,17 +1,31 @@
-"""Times each cell, after a check that it is right; each leaves a record, and statistics of pytest-benchmark."""
+"""Times each cell with pytest-benchmark in this process, after a check that it is right."""
 
+from time import perf_counter
+
+import jax
 import pytest
 
 from reports import Status
-from suites.bench.per_call_clock import PerCallClock
+from suites.bench.timed_cell import TimedCell
+from suites.numerics.precision import precision
 
-CLOCK = PerCallClock()
+ROUNDS, ROUND_S = 30, 1e-3
 
 
-@pytest.mark.benchmark(timer=CLOCK.now)
-def test_speed(speed_case, benchmark, timed_result):
+def test_speed(speed_case, benchmark):
     if benchmark.disabled:
         pytest.fail("pytest-benchmark is disabled (--benchmark-disable, or xdist), so nothing can be timed; enable it.")
-    result = timed_result(speed_case)
-    assert result.status is Status.PASSED, f"{result.status}: {result.reason}"
-    CLOCK.replay(benchmark, result.timing.samples_ns)
+    with precision(speed_case.dtype), jax.default_device(speed_case.device):
+        cell = TimedCell(speed_case)
+        cell.prepare(judged=True)
+        assert cell.result.status is Status.PASSED, f"{cell.result.status}: {cell.result.reason}"
+        arguments = [jax.device_put(array, speed_case.device) for array in speed_case.inputs()]
+
+        def call():
+            return jax.block_until_ready(cell.programs.single(*arguments))
+
+        start = perf_counter()
+        call()
+        calls = max(1, round(ROUND_S / (perf_counter() - start)))
+        benchmark.extra_info["cell"] = speed_case.cell.id
+        benchmark.pedantic(call, rounds=ROUNDS, iterations=calls, warmup_rounds=1)

@@ -1,33 +1,174 @@
-"""Prepares a cell in this process: checks it, compiles its programs, and keeps the times of its turns."""
+"""Prepares a cell in this process: checks it, compiles its programs, and keeps the times of its turns.
+
+The timed calls have equal inputs, so a kernel that keeps an old result, or does nothing after its first thousand calls,
+looks fast and leaves right results behind.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
-from reports import CellResult, ProcessTimes, RecordError, Resources, Status, Timing
-from suites.bench import gpu_resources
-from suites.bench.compiled_lines import compiled_lines
+from reports import CellResult, ProcessTimes, RecordError, Stages, Status, Timing
+from suites.backends.backend import Backend
+from suites.backends.library import LibraryProgram
 from suites.bench.cuda_measurement import CudaMeasurement
-from suites.bench.first_call import FirstCallError, stages
-from suites.bench.library_cells import judge_library, library_programs
-from suites.bench.measurement import Measurement
-from suites.bench.peak_memory import host_peak
-from suites.bench.single_calls import BesideSingleCalls, SingleCalls
-from suites.bench.still_right import StillRight
-from suites.bench.timed_programs import Programs
-from suites.bench.two_points import TwoPoints
-from suites.cells.case import SEED, Case, input_types
+from suites.bench.loops import Programs
+from suites.bench.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
+from suites.bench.resources import resources
+from suites.cells.case import SEED, Case, input_types, sample
 from suites.cells.repeated_inputs import REPEATED_ABOVE
-from suites.checks.judging.blame import status_of
-from suites.checks.judging.cell_verdict import judge_kernel, with_reference
-from suites.checks.judging.reasons import described
+from suites.checks.judging.call_loops import keeps_bits
+from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
+from suites.checks.judging.memory import POISONS, run_poisoned
+from suites.checks.judging.reasons import described, status_of, with_inputs
 from suites.declare.gathers import ScatteredReads
-from suites.numerics.arrays import Inputs
+from suites.declare.operator import Operator
+from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
+from suites.numerics.verdict import Verdict
+
+
+class FirstCallError(Exception):
+    """The first call of a compiled program raised an exception: its kernel is at fault, not the compiler.
+
+    Attributes:
+        error: The exception.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
+    """Times each stage up to the first result, in milliseconds.
+
+    The kernel itself is compiled while JAX traces, once per process for each combination of dtypes. Later cells reuse
+    it, so their tracing takes less time.
+
+    Raises:
+        FirstCallError: The first call raised an exception.
+    """
+    call = operator.build(backend, inputs)
+    arguments = [jax.device_put(array) for array in inputs]
+    clock = [time.perf_counter()]
+
+    def lap(result: Any) -> Any:
+        clock.append(time.perf_counter())
+        return result
+
+    # JAX's caches hold nothing of a new function.
+    traced = lap(jax.jit(lambda *arrays: call(*arrays)).trace(*arguments))
+    lowered = lap(traced.lower())
+    program = lap(lowered.compile())
+    try:
+        lap(jax.block_until_ready(program(*arguments)))
+    except Exception as error:
+        raise FirstCallError(error) from error
+    trace_ms, lower_ms, compile_ms, first_call_ms = (1e3 * (end - start) for start, end in itertools.pairwise(clock))
+    return Stages(trace_ms=trace_ms, lower_ms=lower_ms, compile_ms=compile_ms, first_call_ms=first_call_ms)
+
+
+def judge_library(case: Case, inputs: Inputs) -> Verdict:
+    """Judges a call of a library on these inputs; a failure is a status with a reason, not an exception.
+
+    It makes two calls, requires that the inputs are unchanged, and compares the results of the second one with the
+    truth: a call may find the results of the one before it in its memory.
+
+    Args:
+        case: The cell. Its device must be JAX's default device, and the precision the one of the inputs.
+        inputs: The inputs.
+    """
+    arguments = [jax.device_put(array.copy(), case.device) for array in inputs]
+    try:
+        run = library_program(case, inputs).bound(*arguments)
+        jax.block_until_ready(run())
+        results = [np.array(leaf, order="C") for leaf in jax.block_until_ready(run())]
+    except Exception as error:
+        return Verdict(status_of(error), described(error), None)
+    if not same_bits([np.asarray(array) for array in arguments], inputs):
+        return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+    return with_inputs(judge_all(case.operator, results, inputs=inputs), case.operator, inputs)
+
+
+def library_programs(case: Case, inputs: Inputs) -> Programs:
+    """Returns the programs that time a call of a library: one call, and on a CPU several calls from Python.
+
+    There is none that takes over the memory of old outputs: a library decides itself where its results go.
+    """
+    program = library_program(case, inputs)
+
+    def chained(loops: int, arguments: Sequence[Any]) -> Any:
+        return program.repeated(loops, arguments)
+
+    outs = case.operator.outputs(*inputs)
+    return Programs(single=program, warm=None, chained=chained if case.platform == "cpu" else None, outs=outs)
+
+
+def library_program(case: Case, inputs: Inputs) -> LibraryProgram:
+    """Returns the call of a cell's library as a program."""
+    found: LibraryProgram = case.operator.build(case.backend, inputs)  # type: ignore[assignment]
+    return found
+
+
+OTHER_SEED = SEED + 1
+
+_PASSED = Verdict(Status.PASSED, None, None)
+
+
+class StillRight:
+    """Knows what a kernel gave before it was timed, on the timed inputs and on others.
+
+    Make it, and call it, in the precision of the inputs and with the case's device as JAX's default device.
+
+    Args:
+        case: The cell.
+        inputs: The timed inputs.
+    """
+
+    def __init__(self, case: Case, inputs: Inputs):
+        self._case = case
+        # Digests, because a session holds many cells.
+        self._before = [fingerprint(self._call(each)) for each in (inputs, self._other())]
+
+    def verdict(self, run: Callable[[Inputs], Any]) -> Verdict:
+        """Judges the timed program on the other inputs, and a single call on the timed ones.
+
+        Args:
+            run: Runs the timed program on inputs that take the addresses of the timed ones, and returns its results.
+        """
+        timed = [np.asarray(leaf) for leaf in jax.tree.leaves(run(self._other()))]
+        found = self._same(timed, self._before[1], self._other(), "after timing, the timed program on other inputs")
+        if found.status is not Status.PASSED:
+            return found
+        inputs = self._case.inputs()
+        return self._same(self._call(inputs), self._before[0], inputs, "after timing, a single call")
+
+    def _other(self) -> Inputs:
+        return sample(self._case.operator, self._case.dtype, self._case.size, OTHER_SEED)
+
+    def _call(self, inputs: Inputs) -> list[Array]:
+        program = poisoned_program(self._case.operator, self._case.backend, specs(inputs), self._case.device)
+        # Copies lie at other addresses than the timed inputs.
+        arguments = [jax.device_put(array.copy()) for array in inputs]
+        return run_poisoned(program, self._case.operator.outputs(*inputs), arguments, POISONS[0])
+
+    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> Verdict:
+        if fingerprint(results) == before:
+            return _PASSED
+        verdict = judge_results(self._case.operator, inputs, results)
+        if verdict.status is not Status.PASSED:
+            return Verdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
+        if keeps_bits(self._case):
+            return Verdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
+        return _PASSED
 
 
 class TimedCell:
@@ -36,6 +177,7 @@ class TimedCell:
     Attributes:
         case: The cell.
         result: Everything that is known of it; its status is PASSED as long as nothing went wrong.
+        programs: The compiled programs; None before :meth:`prepare`, and where it failed.
         moved: Bytes that a call must read, and write; None before :meth:`prepare`.
         gathers: Its scattered reads; None if it declares none.
     """
@@ -43,7 +185,7 @@ class TimedCell:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.result = CellResult(cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.PASSED)
-        self._programs: Programs | None = None
+        self.programs: Programs | None = None
         self._still_right: StillRight | None = None
         self._loops: int | None = None
         self.moved: tuple[int, int] | None = None
@@ -73,7 +215,7 @@ class TimedCell:
     @property
     def is_alive(self) -> bool:
         """Whether the cell can be timed."""
-        return self.result.status is Status.PASSED and self._programs is not None
+        return self.result.status is Status.PASSED and self.programs is not None
 
     def begin(self, arguments: Sequence[jax.Array], order: random.Random) -> Measurement:
         """Returns the measurement of a turn.
@@ -82,15 +224,15 @@ class TimedCell:
             arguments: The inputs on the device.
             order: Decides the order within a round.
         """
-        assert self._programs is not None
+        assert self.programs is not None
         if self.case.platform != "cpu":
             assert self.moved is not None
             cache = self.case.cache or "cold"
-            device = CudaMeasurement(self._programs.single, arguments, self.case.device, cache, sum(self.moved))
-            return BesideSingleCalls(device, SingleCalls(self._programs, arguments))
-        if self._programs.chained is None:
-            return SingleCalls(self._programs, arguments)
-        measurement = TwoPoints(self._programs, arguments, self._loops, order)
+            device = CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
+            return BesideSingleCalls(device, SingleCalls(self.programs, arguments))
+        if self.programs.chained is None:
+            return SingleCalls(self.programs, arguments)
+        measurement = TwoPoints(self.programs, arguments, self._loops, order)
         self._loops = measurement.loops
         return measurement
 
@@ -111,27 +253,12 @@ class TimedCell:
             if verdict.status is not Status.PASSED:
                 self.note(status=verdict.status, reason=verdict.reason, timing=None)
 
-    def measure_resources(self, arguments: Sequence[jax.Array], *, energy: bool) -> None:
-        """Measures memory and energy of a call.
-
-        Args:
-            arguments: The inputs on the device.
-            energy: Whether to measure energy, which takes about half a second.
-        """
-        assert self._programs is not None
+    def measure_resources(self, arguments: Sequence[jax.Array]) -> None:
+        """Measures the memory of a call, whose inputs lie on the device."""
+        assert self.programs is not None
         if self.case.backend.library is not None:
             return  # neither XLA nor its allocator knows what a library takes
-        if self.case.platform == "cpu":
-            found = Resources(host_bytes=host_peak(self._programs.single, arguments))
-        else:
-            timing = self.result.timing  # of the turns before
-            found = gpu_resources.resources(
-                self._programs.single,
-                arguments,
-                burst_s=gpu_resources.BURST_S if energy else 0.0,
-                work_s=None if timing is None else 1e-9 * timing.median_ns,
-            )
-        self.note(resources=found)
+        self.note(resources=resources(self.programs.single, arguments))
 
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
         """Notes an exception: the cell has no time then."""
@@ -147,7 +274,7 @@ class TimedCell:
 
     def free(self) -> None:
         """Frees the programs: the cell has had its last turn."""
-        self._programs = self._still_right = None
+        self.programs = self._still_right = None
 
     def note(self, **fields: Any) -> None:
         """Adds fields of :class:`reports.CellResult`."""
@@ -172,8 +299,7 @@ class TimedCell:
             return self._prepare_library(inputs, judged)
         if judged:
             try:
-                measured, program = stages(case.operator, case.backend, inputs)
-                self.note(stages=measured, hlo=compiled_lines(program.as_text() or ""))
+                self.note(stages=stages(case.operator, case.backend, inputs))
             except FirstCallError as failed:
                 return self.fail(failed.error)
             except Exception as error:
@@ -190,9 +316,9 @@ class TimedCell:
         call = case.operator.build(case.backend, inputs)
         programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
         # A GPU takes its own times, and its allocator keeps memory.
-        self._programs = programs if case.platform == "cpu" else replace(programs, warm=None, chained=None)
+        self.programs = programs if case.platform == "cpu" else replace(programs, warm=None, chained=None)
         # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
-        self._programs.compile([jax.device_put(array, case.device) for array in inputs])
+        self.programs.compile([jax.device_put(array, case.device) for array in inputs])
         return None
 
     def _prepare_library(self, inputs: Inputs, judged: bool) -> None:
@@ -203,8 +329,8 @@ class TimedCell:
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return
-        self._programs = library_programs(self.case, inputs)
-        self._programs.compile([jax.device_put(array, self.case.device) for array in inputs])
+        self.programs = library_programs(self.case, inputs)
+        self.programs.compile([jax.device_put(array, self.case.device) for array in inputs])
 
 
 def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
@@ -216,7 +342,7 @@ def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
     lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns")
     clocks = [turn.clock_mhz for turn in turns if turn.clock_mhz is not None]
     return ProcessTimes(
-        **{name: all_of(name) for name in lists},
+        **{name: all_of(name) for name in lists},  # type: ignore[arg-type]
         loops=turns[0].loops,
         discarded=sum(turn.discarded for turn in turns),
         clock_mhz=sum(clocks) / len(clocks) if clocks else None,

@@ -13,13 +13,12 @@ from reports import CellResult, RecordError
 from reports.records.cell import Cell, CellKey
 from suites.bench.device_limits import compare_with_limits
 from suites.bench.measurement import Measurement
-from suites.bench.plausible import ClockError
 from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
-from suites.checks.judging.refilled_memory import RefilledMemory
+from suites.checks.judging.memory import RefilledMemory
 from suites.numerics.precision import precision
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 40
+LEAST_ROUNDS, MOST_ROUNDS = 3, 100
 """Rounds of one turn. Several turns, in several processes, take the least number too."""
 
 _AGAIN = 4
@@ -32,7 +31,6 @@ class TimedProcess:
     Args:
         cases: All cells, by key.
         on_cell: Is told which cell runs, before it does: it may bring the process down.
-        energy: Whether to measure the energy of calls too.
         seed: Decides the order of the rounds; None for another one each time.
     """
 
@@ -41,12 +39,10 @@ class TimedProcess:
         cases: Mapping[CellKey, Case],
         on_cell: Callable[[Cell], None],
         *,
-        energy: bool = False,
         seed: int | None = None,
     ) -> None:
         self._cases = cases
         self._on_cell = on_cell
-        self._energy = energy
         self._order = random.Random(seed)
         self._cells: dict[CellKey, TimedCell] = {}
 
@@ -106,7 +102,7 @@ class TimedProcess:
                 _above_noise(measurement, rounds)
         for cell in running if last and measures else []:
             with self._guarded(cell):
-                cell.measure_resources(arguments, energy=self._energy)
+                cell.measure_resources(arguments)
         for cell, measurement in running.items():
             with self._guarded(cell):
                 cell.end(measurement, memory.fill if last else None)
@@ -119,8 +115,6 @@ class TimedProcess:
             yield
         except RecordError as error:
             cell.hidden_by_noise(str(error))
-        except ClockError as error:
-            cell.without_time(str(error))
         except Exception as error:
             cell.fail(error)
 

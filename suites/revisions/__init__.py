@@ -1,5 +1,4 @@
-"""Makes two git revisions ready to run side by side: their files, their environments and their operators.
+"""Makes two git revisions ready to run side by side: their files and their operators.
 
-:mod:`suites.revisions.repository` asks git, :mod:`suites.revisions.environments` installs a revision of this project,
-:mod:`suites.revisions.sides` puts both together. Nothing here measures.
+:mod:`suites.revisions.repository` asks git, :mod:`suites.revisions.sides` says how the processes of each are started.
 """

@@ -46,7 +46,7 @@ class Inspected:
     protocol: int | None
 
 
-def inspect_side(start: Start, tree: Path, root: Path, name: str, *, is_installed: bool = False) -> Inspected:
+def inspect_side(start: Start, tree: Path, root: Path, name: str) -> Inspected:
     """Requires that a side loads its operators, and what the repository tracks from its own commit only.
 
     A package of the repository may also be installed, or be imported from the work tree. Then both sides would run the
@@ -57,7 +57,6 @@ def inspect_side(start: Start, tree: Path, root: Path, name: str, *, is_installe
         tree: The folder with the files of its commit.
         root: The work tree.
         name: The name of the side in messages.
-        is_installed: Whether the commit itself is installed in the environment of this Python.
 
     Raises:
         RevisionError: A file of operators cannot be loaded, the revision is too old, or code comes from elsewhere.
@@ -80,8 +79,7 @@ def inspect_side(start: Start, tree: Path, root: Path, name: str, *, is_installe
         # Where the files lie for the comparison says nothing to the reader.
         said = str(answer["error"]).replace(f"{tree}{os.sep}", "").replace(f"{tree.resolve()}{os.sep}", "")
         raise RevisionError(f"{name}: {said}")
-    strays = [] if is_installed else _installed_copies(answer, tree)
-    strays += _from_work_tree(answer, tree, root)
+    strays = [*_installed_copies(answer, tree), *_from_work_tree(answer, tree, root)]
     if strays:
         shown = ", ".join(strays[:_SHOWN]) + (", ..." if len(strays) > _SHOWN else "")
         raise RevisionError(

@@ -40,7 +40,7 @@ def _protocol() -> int | None:
     """Returns the number of the messages by which this revision is told when to time; None if it knows none."""
     try:
         # By name: this room does not import the sessions.
-        return getattr(importlib.import_module("suites.sessions.events"), "PROTOCOL", None)
+        return getattr(importlib.import_module("suites.sessions.messages"), "PROTOCOL", None)
     except ImportError:
         return None
 

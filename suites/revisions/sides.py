@@ -1,36 +1,31 @@
 """Makes the two sides of a comparison: which Python runs which operators of which commit.
 
-In a checkout of this project each side is an installed revision of its own. In a user's repository both sides have the
-user's Python, and the operators of each come from the files of its commit.
+Both sides have this Python. The operators of each come from the files of its commit, and in a checkout of this project
+the project itself too.
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import os
+import re
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions import environments, inspection
+from suites.revisions import inspection
 from suites.revisions.repository import SHORT, Repository
 
 BASE, HEAD = "base", "head"
 """The labels of the sides."""
 
-KEPT_IN = Path(".nox", "compare")
-"""The folder, in a checkout of this project, that keeps the files and the environments of revisions."""
-
 _HERE = Path(__file__).resolve().parents[2]
-_DECLARERS = {"Operator", "operator_of"}
+_IMPORT = re.compile(r"^(from|import) suites\b", re.MULTILINE)
+_DECLARATION = re.compile(r"\b(Operator|operator_of)\(")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,21 +132,21 @@ def make_sides(
         for path in repository.submodules(commit):
             request.notes.append(f"the submodule {path} is not part of the files of {commit[:SHORT]}")
     is_own = _is_this_project(repository.root)
-    trees = _exported(request, repository.root / KEPT_IN / "files" if is_own else scratch)
+    trees = _exported(request, scratch)
     sources = _sources(request, trees, is_own)
-    sides = _installed(request, trees, sources) if is_own else _with_this_python(request, trees, sources)
-    base_side, head_side = (_inspected(side, repository.root, is_installed=is_own) for side in sides)
+    sides = _sides(request, trees, sources, is_own)
+    base_side, head_side = (_inspected(side, repository.root) for side in sides)
     names = tuple(dict.fromkeys(source.known for each in sources for source in each))
     if not selection.sources and names:
         request.notes.append(f"operators: {', '.join(names)}")
     return Sides(base_side, head_side, names, tuple(dict.fromkeys(request.notes)))
 
 
-def _inspected(side: Side, root: Path, *, is_installed: bool) -> Side:
+def _inspected(side: Side, root: Path) -> Side:
     start = inspection.Start(
         python=side.python, variables=side.variables, sources=side.sources, folder=side.folder
     )  # fmt: skip
-    found = inspection.inspect_side(start, side.tree, root, str(side), is_installed=is_installed)
+    found = inspection.inspect_side(start, side.tree, root, str(side))
     return replace(side, package=found.package, protocol=found.protocol)
 
 
@@ -224,54 +219,20 @@ def _declared(trees: Sequence[Path]) -> list[str]:
 
 
 def _declares(file: Path) -> bool:
-    try:
-        module = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return False
-    nodes = list(ast.walk(module))
-    imports = any(
-        (isinstance(node, ast.ImportFrom) and node.module == "suites" and node.level == 0)
-        or (isinstance(node, ast.Import) and any(alias.name == "suites" for alias in node.names))
-        for node in nodes
-    )
-    called = {
-        getattr(node.func, "id", getattr(node.func, "attr", None)) for node in nodes if isinstance(node, ast.Call)
-    }
-    return imports and bool(called & _DECLARERS)
+    text = file.read_text("utf-8", errors="replace")
+    return bool(_IMPORT.search(text) and _DECLARATION.search(text))
 
 
-def _installed(
-    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]]
-) -> tuple[Side, Side]:
-    """Returns two sides with a revision of this project each, installed in its own environment."""
-    extras = ("suites", *_cuda_extras(request.selection.device))
-    wanted = [
-        environments.Wanted(label, commit, tree, extras)
-        for label, commit, tree in zip((BASE, HEAD), request.commits, trees, strict=True)
-    ]
-    built = environments.build(wanted, request.repository.root / KEPT_IN)
-    request.notes.extend([one.note for one in built if one.note])
-    # Without this, the variable could lead both sides to the work tree.
-    variables = {"PYTHONPATH": ""}
-    one, two = (
-        Side(
-            label=each.label, commit=each.commit, python=ready.python, tree=each.tree, variables=variables,
-            folder=_folder(request.repository.root, each.tree), sources=tuple(source.found for source in held),
-        )
-        for each, ready, held in zip(wanted, built, sources, strict=True)
-    )  # fmt: skip
-    return one, two
-
-
-def _with_this_python(
-    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]]
+def _sides(
+    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]], is_own: bool
 ) -> tuple[Side, Side]:
     """Returns two sides with this Python, whose operators come from the files of their commits."""
+    root = request.repository.root
     one, two = (
         Side(
-            label=label, commit=commit, python=Path(sys.executable), tree=tree,
-            folder=_folder(request.repository.root, tree), sources=tuple(source.found for source in held),
-            variables={"PYTHONPATH": os.pathsep.join(_import_path(request.repository.root, tree))},
+            label=label, commit=commit, python=Path(sys.executable), tree=tree, folder=_folder(root, tree),
+            sources=tuple(source.found for source in held),
+            variables={"PYTHONPATH": os.pathsep.join([str(tree)] * is_own + _import_path(root, tree))},
         )
         for label, commit, tree, held in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
     )  # fmt: skip
@@ -286,12 +247,9 @@ def _folder(root: Path, tree: Path) -> Path:
 
 
 def _import_path(root: Path, tree: Path) -> list[str]:
-    """Returns the import path of a side: where this Python imports from the work tree, it imports from the commit.
-
-    The same goes for a package that was installed from the work tree, editable or not.
-    """
+    """Returns the import path of a side: where this Python imports from the work tree, it imports from the commit."""
     mapped = []
-    for place in [*map(Path, filter(None, sys.path)), *_installed_folders()]:
+    for place in map(Path, filter(None, sys.path)):
         real = place.resolve()
         if real.is_relative_to(root) and real.is_dir():
             inside = tree / real.relative_to(root)
@@ -299,33 +257,9 @@ def _import_path(root: Path, tree: Path) -> list[str]:
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept = [path for path in inherited if not Path(path).resolve().is_relative_to(root)]
     # A new process finds the project by this if it is not installed.
-    ours = [] if str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [str(_HERE)]
+    is_found = str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) or root == _HERE
+    ours = [] if is_found else [str(_HERE)]
     return list(dict.fromkeys([*mapped, *kept, *ours]))
-
-
-def _installed_folders() -> Iterator[Path]:
-    """Yields the folders that packages were installed from, and the folders ``src`` in them."""
-    for distribution in metadata.distributions():
-        text = distribution.read_text("direct_url.json")
-        try:
-            url = str(json.loads(text).get("url", "")) if text else ""
-        except (ValueError, AttributeError):
-            continue
-        if url.startswith("file:"):
-            folder = Path(unquote(urlparse(url).path))
-            yield from (folder, folder / "src")
-
-
-def _cuda_extras(device: str) -> tuple[str, ...]:
-    if device != "cuda":
-        return ()
-    for number in ("13", "12"):
-        try:
-            metadata.distribution(f"jax-cuda{number}-plugin")
-        except metadata.PackageNotFoundError:
-            continue
-        return (f"cuda{number}",)
-    return ("cuda13",)
 
 
 def _is_this_project(root: Path) -> bool:
@@ -334,7 +268,7 @@ def _is_this_project(root: Path) -> bool:
             name = tomllib.load(file).get("project", {}).get("name")
     except (OSError, tomllib.TOMLDecodeError, AttributeError):
         return False
-    return name == environments.PROJECT and (root / "suites" / "__init__.py").is_file()
+    return name == "kernel-bridge" and (root / "suites" / "__init__.py").is_file()
 
 
 def _is_file(source: str) -> bool:

@@ -1,6 +1,6 @@
-"""Runs the commands as pytest sessions of this package, out of reach of the user's own pytest configuration.
+"""Runs the commands, out of reach of the user's own pytest configuration.
 
-:mod:`suites.sessions.isolation` starts pytest. ``bench_command`` and ``validate_command`` are the
-commands; ``timing_plugin`` and ``checks_plugin`` are their parts inside pytest. ``events`` carries the progress of a
-timing session to ``bench_command``.
+``validate_command`` starts pytest by :mod:`suites.sessions.isolation`, and ``checks_plugin`` is its part inside.
+``bench_command`` and ``alternation`` conduct timing processes (:mod:`suites.sessions.panel`), each of which is a plain
+:mod:`suites.sessions.worker`; ``messages`` are what they say to each other.
 """

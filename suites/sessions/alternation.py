@@ -1,85 +1,73 @@
 """Times two revisions in waves of fresh processes, and records one run for each.
 
 A wave has two processes of each side. All take turns, contest by contest (:mod:`suites.sessions.panel`), so a change of
-the machine's state reaches both sides alike. Waves follow each other until each side has enough processes for a
-verdict, or the time is over.
+the machine's state reaches both sides alike: process i of base and process i of head are a pair. Waves follow each
+other until every cell is decided, or the time is over. ``jnp`` is not timed: it is no part of the question.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 import msgspec
 
-from reports import Cell, CellResult, Run, RunWriter, Source, Status, judge, load_run, new_run_id, run_path
+from reports import Cell, CellResult, Record, ReportError, Run, RunWriter, Source, judge, load_run, new_run_id, run_path
 from reports.pages.alike import INTERLEAVED
 from reports.records.cell import CellKey
-from reports.statistics.ranks import least_processes, processes_needed
+from reports.records.record import SCHEMA
+from reports.records.run_file import RunFile
+from suites.backends.backend import Backend
+from suites.bench.run_header import machine_load
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.sides import BASE, HEAD, Side, Sides
 from suites.sessions import isolation
-from suites.sessions.bench_command import worker_command
+from suites.sessions.bench_command import PROCESSES, SECONDS, TURNS, worker_command
 from suites.sessions.contests import contests, portions
-from suites.sessions.events import PROTOCOL, Event, Opened
-from suites.sessions.merging import merged
+from suites.sessions.merging import Found, merged
+from suites.sessions.messages import PROTOCOL, Opened
 from suites.sessions.panel import Panel, PanelError, WorkerSpec
-from suites.sessions.timing_budget import budget
 
 _ORDER = (BASE, HEAD, HEAD, BASE)
 """The processes of a wave, as they are started."""
 
 _EACH = _ORDER.count(BASE)
 
-_EXTRA = 2 * _EACH
-"""Processes that are added at most where noise hid a cell in some waves."""
+MOST = 32
+"""Processes of each side at most: more find nothing that another look would not."""
 
 _PORTION = 100
 """Cells whose programs a process holds at a time; twice as many processes run as in a timing session."""
 
-
-class PanelLike(Protocol):
-    """What is used of :class:`suites.sessions.panel.Panel`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
-
-    def open(self) -> dict[str, Opened]:
-        """Starts the processes."""
-
-    def prepare(self, cells: Mapping[str, Sequence[Cell]]) -> None:
-        """Compiles cells."""
-
-    def time(self, contest: Mapping[str, Sequence[Cell]], seconds: float, turns: int) -> dict[str, list[CellResult]]:
-        """Times a contest."""
+Undecided = Callable[[Sequence[Record], Sequence[Record]], Sequence[str]]
+"""Names the cells of base and head about which nothing is decided yet."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Two recorded runs whose processes alternated.
+    """Two runs whose processes alternated.
 
     Attributes:
-        base: The run file of the older side.
-        head: The run file of the newer side.
-        processes: Processes of each side that timed every cell.
-        note: Why there are fewer processes than a verdict needs; None if there are enough.
+        base: The run of the older side.
+        head: The run of the newer side.
+        notes: How many processes and which load there were, which cells are undecided, and what could not be written.
+        is_recorded: Whether both run files were written.
     """
 
-    base: Path
-    head: Path
-    processes: int
-    note: str | None = None
+    base: RunFile
+    head: RunFile
+    notes: tuple[str, ...]
+    is_recorded: bool
 
 
 def measure(
@@ -87,30 +75,28 @@ def measure(
     selection: Selection,
     *,
     seconds: float,
-    q: float,
-    timeout_s: float = 120.0,
-    verbose: bool = False,
+    undecided: Undecided,
+    processes: int | None = None,
+    timeout_s: float = 300.0,
     runs: str | Path | None = None,
     say: Callable[[str], None] = lambda text: None,
-    on_event: Callable[[Event], None] = lambda event: None,
-    panel_factory: Callable[..., PanelLike] = Panel,
+    panel_factory: Callable[..., Panel] = Panel,
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:
-    """Times both sides until each has the processes that a verdict needs, and records a run for each.
+    """Times both sides until every cell is decided, and records a run for each.
 
     The first wave is finished in any case: a side without all of its cells would have lost them. Later ones end with
-    the time, between two contests.
+    the time, between two contests. Both files are written anew after each wave.
 
     Args:
         sides: The sides.
         selection: The cells. Each side has its own sources.
         seconds: The time for all waves.
-        q: The share of false discoveries that the verdicts allow; it decides how many processes are needed.
+        undecided: Names the cells that need more processes.
+        processes: Processes of each side, rounded up to a whole wave; None for as many as the cells need.
         timeout_s: Seconds after which a cell is given up.
-        verbose: Whether to show the output of the processes.
         runs: The folder of the runs.
         say: Is told how it goes on, in lines.
-        on_event: Is told what the processes do.
         panel_factory: Makes the panel of a wave.
         clock: Tells the time, in seconds.
 
@@ -125,64 +111,64 @@ def measure(
                 f" {side.protocol}, expected {PROTOCOL}). Record a run with each, and compare the two runs."
             )
     alternation = _Alternation(sides, selection, runs)
-    options = {"timeout_s": timeout_s, "verbose": verbose, "on_event": on_event}
     begun = clock()
     end = begun + seconds
-    wanted, longest = _EACH, 0.0
-    number = 0
+    number, longest, is_whole = 0, 0.0, True
+    left: Sequence[str] = ["every cell"]
     try:
         with isolation.isolated() as (variables, scratch):
-            while (
-                number * _EACH < wanted or (alternation.fewest * _EACH < wanted and number * _EACH < wanted + _EXTRA)
-            ) and (number == 0 or clock() + longest <= end):
+            while is_whole and not _is_enough(number * _EACH, processes, left):
                 wave = clock()
+                if number and wave + longest > end:
+                    break
                 specs = [_spec(sides, label, selection, variables, scratch) for label in _ORDER]
-                with panel_factory(specs, scratch, seed=number, checks=number == 0, **options) as panel:
+                with panel_factory(specs, scratch, seed=number, checks=number == 0, timeout_s=timeout_s) as panel:
                     is_whole = alternation.add(panel, math.inf if number == 0 else end, clock)
                 longest = max(longest, clock() - wave)
-                if is_whole:
-                    number += 1
-                wanted = max(processes_needed(max(1, alternation.comparable), q), least_processes())
+                number += is_whole
+                left = undecided(*alternation.records())
+                failure = alternation.save(ends=False)
                 say(
-                    f"{number * _EACH} of {math.ceil(wanted / _EACH) * _EACH} processes of each side,"
-                    f" {alternation.comparable:,} cells, {clock() - begun:.0f} s"
+                    f"{number * _EACH} processes of each side, {len(left)} of {alternation.count:,} cells undecided,"
+                    f" {clock() - begun:.0f} s, load {machine_load() or 0:.1f}{f'; {failure}' if failure else ''}"
                 )
-                if not is_whole:
-                    break
     except PanelError as error:
         raise RevisionError(f"{error}{alternation.rescued()}") from error
-    except BaseException:
-        alternation.rescued()
-        raise
-    base, head = alternation.write()
-    return Measured(base, head, number * _EACH, _shortage(number * _EACH, wanted, longest, seconds))
+    failure = alternation.save(ends=True)
+    notes = [alternation.load_note(number * _EACH)]
+    if left and not processes:
+        named = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
+        more = "" if number * _EACH >= MOST else f"; take --minutes {max(1, round(2 * seconds / 60))}, or fewer cells"
+        notes.append(f"undecided after {(clock() - begun) / 60:.1f} minutes: {len(left)} cells: {named}{more}")
+    notes += [failure] if failure else []
+    base, head = alternation.run_files()
+    if not failure:
+        base, head = load_run(base.path), load_run(head.path)
+    return Measured(base, head, tuple(notes), not failure)
 
 
-def _shortage(processes: int, wanted: int, longest: float, seconds: float) -> str | None:
-    if processes >= wanted:
-        return None
-    needed = math.ceil(longest * math.ceil(wanted / _EACH) / 60 + 0.5)
-    return (
-        f"each side has {processes} processes in {seconds / 60:.3g} minutes, and a verdict on one cell of this many"
-        f" needs {wanted}: take --minutes {needed}, or fewer cells (--operator, --size)"
-    )
+def _is_enough(done: int, wanted: int | None, left: Sequence[str]) -> bool:
+    if wanted is not None:
+        return done >= wanted
+    return done >= MOST or (done >= PROCESSES and not left)
 
 
 def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str, str], scratch: str) -> WorkerSpec:
     side = sides.base if label == BASE else sides.head
     # What one side has tuned must not reach the other.
     own = {"KERNEL_BRIDGE_CACHE_DIR": str(Path(scratch, label)), **side.variables}
-    command = worker_command(side.selection(selection), scratch, str(side.python), side.package)
-    return WorkerSpec(label, command, {**variables, **own}, side.folder)
+    return WorkerSpec(
+        label, worker_command(side.selection(selection), str(side.python)), {**variables, **own}, side.folder
+    )
 
 
 @dataclass
 class _Recorded:
-    """What is known of one side."""
+    """What is known of one side: its cells, and for each what the waves found."""
 
     side: Side
     opened: Opened | None = None
-    waves: list[dict[CellKey, CellResult]] = field(default_factory=list)
+    waves: list[dict[CellKey, Found]] = field(default_factory=list)
 
 
 class _Alternation:
@@ -195,93 +181,134 @@ class _Alternation:
         self._session = new_run_id()
         # In the same second, an id sorts by chance: `previous` shall be the base.
         self._ids = dict(zip((BASE, HEAD), sorted((self._session, new_run_id())), strict=True))
-        self._written = False
+        self._loads: list[float] = []
 
     @property
-    def comparable(self) -> int:
-        """The number of cells that both sides have timed, in the first wave."""
-        timed = [
-            {key for key, result in one.waves[0].items() if result.status is Status.PASSED} if one.waves else set()
-            for one in self._sides.values()
-        ]
-        return len(set.intersection(*timed))
+    def count(self) -> int:
+        """The number of cells that both sides have."""
+        first, second = ({_pair(cell) for cell in _cells(one)} for one in self._sides.values())
+        return len(first & second)
 
-    @property
-    def fewest(self) -> int:
-        """The least number of waves that count, of the cells that count in any."""
-        counts = Counter(
-            key
-            for waves in zip(*(one.waves for one in self._sides.values()), strict=True)
-            for key in set.intersection(*({key for key, one in wave.items() if _is_clear(one)} for wave in waves))
-        )
-        return min(counts.values(), default=0)
+    def load_note(self, processes: int) -> str:
+        """Returns how many processes there were, and how busy the machine was when their waves began."""
+        cores = os.cpu_count() or 1
+        low, high = min(self._loads, default=0.0), max(self._loads, default=0.0)
+        busy = " (something else ran: expect wider intervals)" if high > cores + 1 else ""
+        return f"{processes} processes of each side; load of the machine {low:.1f} to {high:.1f} on {cores} cores{busy}"
 
-    def add(self, panel: PanelLike, end: float, clock: Callable[[], float]) -> bool:
+    def add(self, panel: Panel, end: float, clock: Callable[[], float]) -> bool:
         """Runs a wave; returns whether it came to its end before the clock said that the time is over."""
+        self._loads.append(machine_load() or 0.0)
         found = panel.open()
         for label, one in self._sides.items():
             one.opened = one.opened or found[label]
             one.waves.append({})
-        cells = {label: found[label].cells for label in self._sides}
         paired: dict[CellKey, dict[str, list[Cell]]] = defaultdict(dict)
-        for label, own in cells.items():
-            for contest in contests(own):
+        for label in self._sides:
+            for contest in contests([cell for cell in found[label].cells if cell.backend != Backend.JNP.id]):
                 paired[_pair(contest[0], backend="")][label] = contest
-        effort = budget(self._selection)
         for portion in portions([[*chain(*both.values())] for both in paired.values()], _PORTION):
             met = [paired[_pair(group[0], backend="")] for group in portion]
-            panel.prepare({label: [cell for contest in met for cell in contest.get(label, [])] for label in cells})
+            panel.prepare(
+                {label: [cell for contest in met for cell in contest.get(label, [])] for label in self._sides}
+            )
             for both in met:
-                for label, results in panel.time(both, effort.seconds, effort.turns).items():
-                    self._sides[label].waves[-1] |= {_pair(result.cell): result for result in results}
+                for label, results in panel.time(both, SECONDS, TURNS).items():
+                    self._sides[label].waves[-1] |= {_pair(one.cell): one for one in results}
                 if clock() > end:
                     return False
         return True
 
+    def records(self) -> tuple[list[Record], list[Record]]:
+        """Returns the records of both sides so far."""
+        base, head = self.run_files()
+        return base.records, head.records
+
+    def run_files(self) -> tuple[RunFile, RunFile]:
+        """Returns both runs from memory, as if they were interrupted now."""
+        base, head = (self._run_file(label) for label in self._sides)
+        return base, head
+
+    def save(self, *, ends: bool) -> str | None:
+        """Writes both files anew, each in one piece; returns why a file could not be written.
+
+        Args:
+            ends: Whether the session came to its end.
+        """
+        try:
+            for label in self._sides:
+                self._write(label, ends=ends)
+        except (ReportError, OSError) as error:
+            return f"not recorded: {error}"
+        return None
+
     def rescued(self) -> str:
-        """Records the waves so far as incomplete runs; returns where, for a message."""
-        if self._written or not any(wave for one in self._sides.values() for wave in one.waves):
-            return ""
-        paths = [self._write(label, ends=False) for label in self._sides]
-        return f"; what was timed before is in {paths[0]} and {paths[1]}"
+        """Says where the waves are that had ended, for a message."""
+        paths = [str(path) for label in self._sides if (path := self._path(label)).exists()]
+        return f"; what was timed before is in {' and '.join(paths)}" if paths else ""
 
-    def write(self) -> tuple[Path, Path]:
-        """Records a run for each side; returns the paths, the base first."""
-        self._written = True
-        return self._write(BASE, ends=True), self._write(HEAD, ends=True)
+    def _path(self, label: str) -> Path:
+        return run_path(self._ids[label], self._runs)
 
-    def _write(self, label: str, *, ends: bool) -> Path:
+    def _write(self, label: str, *, ends: bool) -> None:
+        path = self._path(label)
+        part = path.with_name(f".{path.name}.part")
         one = self._sides[label]
         assert one.opened is not None
-        run = self._header(one)
-        with RunWriter(run_path(run.run_id, self._runs), run) as writer:
-            writer.begin(one.opened.cells, [result.cell for result in one.opened.skipped])
-            for result in one.opened.skipped:
-                writer.append(result)
-            for cell in one.opened.cells:
-                results = self._results(label, cell)
-                if results:
-                    writer.append(merged(None, results))
-            if ends:
-                writer.end(int(judge(load_run(writer.path), has_ended=True).exit))
-        return writer.path
+        try:
+            with RunWriter(part, self._header(one)) as writer:
+                writer.begin(_cells(one), [result.cell for result in one.opened.skipped])
+                for result in self._results(label):
+                    writer.append(result)
+                if ends:
+                    writer.end(int(judge(load_run(part), has_ended=True).exit))
+            os.replace(part, path)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
-    def _results(self, label: str, cell: Cell) -> list[CellResult]:
-        """Returns the results of a cell in all waves that both sides finished, so that process i of both met.
+    def _run_file(self, label: str) -> RunFile:
+        one = self._sides[label]
+        run, results = self._header(one), self._results(label)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        records = [
+            Record(schema=SCHEMA, index=index, time=now, run=run, **msgspec.structs.asdict(result))
+            for index, result in enumerate(results)
+        ]
+        assert one.opened is not None
+        expected = [*_cells(one), *(result.cell for result in one.opened.skipped)]
+        return RunFile(
+            path=self._path(label), records=records, expected={cell.key: cell for cell in expected},
+            runnable={cell.key for cell in _cells(one)}, begins=1, run_id=run.run_id, headers=[run],
+        )  # fmt: skip
 
-        A cell that only one side has counts in all waves of this side. A wave in which noise hid the time of the cell,
-        or the program around the calls decided it, on either side, does not count if there are others. A result that
-        was wrong in one wave is wrong.
+    def _results(self, label: str) -> list[CellResult]:
+        one = self._sides[label]
+        assert one.opened is not None
+        found = [self._result(label, cell) for cell in _cells(one)]
+        return [*one.opened.skipped, *(result for result in found if result is not None)]
+
+    def _result(self, label: str, cell: Cell) -> CellResult | None:
+        """Returns the result of a cell in all waves; None if nothing is known of it.
+
+        Each process has the number of its pair. One in which noise hid the time is left out: then its partner has no
+        pair. A result that was wrong in one wave is wrong.
         """
         key = _pair(cell)
-        own = self._sides[label].waves
-        known = [one.waves for one in self._sides.values() if any(key in wave for wave in one.waves)]
-        met = [number for number in range(len(own)) if all(key in waves[number] for waves in known)]
-        results = [own[number][key] for number in met]
-        if any(result.status.wrong for result in results):
-            return results
-        clear = [number for number in met if all(_is_clear(waves[number][key]) for waves in known)]
-        return [own[number][key] for number in clear] or results
+        waves = [wave.get(key) for wave in self._sides[label].waves]
+        known = [each for found in waves if found for each in (found.judged, *found.processes) if each is not None]
+        if not known:
+            return None
+        timed = [
+            _in_block(result, number * _EACH + place)
+            for number, found in enumerate(waves)
+            for place, result in enumerate(found.processes if found else ())
+            if result is not None and result.timing is not None and result.timing.is_steady
+        ]
+        if any(each.status.failed for each in known) or not timed:
+            return merged(None, known)
+        # The first one was judged, and measured what a process measures once.
+        return merged(known[0], timed)
 
     def _header(self, one: _Recorded) -> Run:
         assert one.opened is not None
@@ -295,8 +322,16 @@ class _Alternation:
         )
 
 
-def _is_clear(result: CellResult) -> bool:
-    return result.timing is not None and result.timing.is_steady
+def _cells(one: _Recorded) -> list[Cell]:
+    """Returns the cells of a side that are timed."""
+    return [cell for cell in (one.opened.cells if one.opened else []) if cell.backend != Backend.JNP.id]
+
+
+def _in_block(result: CellResult, block: int) -> CellResult:
+    """Returns the result of one process with the number of its pair."""
+    assert result.timing is not None
+    processes = [msgspec.structs.replace(one, block=block) for one in result.timing.processes]
+    return msgspec.structs.replace(result, timing=msgspec.structs.replace(result.timing, processes=processes))
 
 
 def _pair(cell: Cell, **changes: Any) -> CellKey:

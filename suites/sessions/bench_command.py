@@ -9,30 +9,31 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
+
 from reports import ReportError, Run, RunWriter, completed, find_run, judge, load_run, run_path
 from suites.cells.selection import Selection, SelectionError
 from suites.sessions import isolation
 from suites.sessions.contests import contests, portions
 from suites.sessions.panel import Panel, PanelError, WorkerSpec
-from suites.sessions.resuming import continued_header, opened
+from suites.sessions.resuming import RunLock, continued_header, opened
 from suites.sessions.screen import Screen
 from suites.sessions.session_end import SessionEnd
-from suites.sessions.timing_budget import Budget, budget
 
-_PORTION = 200
-"""Cells whose programs a process holds at a time."""
+PROCESSES = 4
+"""Fresh processes that time each cell. An interval of their ratios works from three on."""
+
+TURNS, SECONDS = 2, 0.15
+"""Turns of each process in a contest, and how long the timed loops of one cell take in each: 0.3 s in all."""
+
+_PORTION = 24
+"""Cells that are compiled before they are timed: the results of the first ones are on the screen early."""
 
 _LABEL = "bench"
 
 
 def bench(
-    selection: Selection,
-    *,
-    resume: str | None = None,
-    timeout_s: float = 120.0,
-    processes: int | None = None,
-    keeps_memory: bool = False,
-    verbose: bool = False,
+    selection: Selection, *, resume: str | None = None, timeout_s: float = 300.0, processes: int | None = None
 ) -> SessionEnd:
     """Times every cell of the selection.
 
@@ -40,24 +41,16 @@ def bench(
         selection: The cells to time.
         resume: A recorded run to continue.
         timeout_s: Seconds after which a cell is given up.
-        processes: How many processes time each cell; None for the number of the profile.
-        keeps_memory: Whether the processes keep freed memory.
-        verbose: Whether to show the output of pytest.
+        processes: How many processes time each cell; None for :data:`PROCESSES`.
     """
-    if resume is not None:
-        _found(resume)  # before any process starts
     session = _Session(selection, resume)
-    effort = budget(selection)
-    count = processes or effort.processes
     with isolation.isolated() as (variables, scratch), session.screen:
-        spec = WorkerSpec(
-            _LABEL, (*worker_command(selection, scratch), *(["--kb-keep-memory"] if keeps_memory else [])), variables
-        )
+        spec = WorkerSpec(_LABEL, worker_command(selection), variables)
         try:
             with Panel(
-                [spec] * count, scratch, timeout_s=timeout_s, verbose=verbose, on_event=session.screen.heard
+                [spec] * (processes or PROCESSES), scratch, timeout_s=timeout_s, on_event=session.screen.heard
             ) as panel:
-                session.run(panel, effort)
+                session.run(panel)
         except KeyboardInterrupt:
             return session.end(interrupted=True)
         except (PanelError, SelectionError, ReportError) as error:
@@ -67,40 +60,33 @@ def bench(
     return session.end()
 
 
-def worker_command(
-    selection: Selection, scratch: str, python: str = sys.executable, package: Path = isolation.HERE
-) -> tuple[str, ...]:
-    """Returns the command that starts a timing process.
-
-    Args:
-        selection: The cells that it collects.
-        scratch: A folder for the files that plugins leave behind.
-        python: The interpreter.
-        package: The folder of this package in the environment of the interpreter.
-    """
-    arguments = isolation.arguments([package / "bench" / "test_speed.py"], scratch, package)
-    arguments += ["--kb-bench", *selection.arguments(), "-q", "--no-header"]
+def worker_command(selection: Selection, python: str = sys.executable) -> tuple[str, ...]:
+    """Returns the command that starts a timing process for a selection, with an interpreter."""
     # -P: the user's current folder may hold modules with the names of ours.
-    return python, "-P", "-m", "pytest", *arguments
-
-
-def _found(name: str) -> Path:
-    try:
-        return find_run(name)
-    except ReportError as error:
-        raise SelectionError(f"--resume {name}: {error}") from error
+    return python, "-P", "-m", "suites.sessions.worker", msgspec.json.encode(selection).decode()
 
 
 class _Session:
-    """Writes the run of a session, and knows how far it came."""
+    """Writes the run of a session, and knows how far it came.
+
+    Raises:
+        SelectionError: There is no run to continue, or another session continues it.
+    """
 
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
-        self._selection, self._resume = selection, resume
+        self._resume, self._path = resume, None
+        self._lock = RunLock()
+        if resume is not None:  # before any process starts
+            try:
+                self._path = find_run(resume)
+            except ReportError as error:
+                raise SelectionError(f"--resume {resume}: {error}") from error
+            self._lock.take(self._path)
         self._writer: RunWriter | None = None
         self._left = 0
 
-    def run(self, panel: Panel, effort: Budget) -> None:
+    def run(self, panel: Panel) -> None:
         """Times all cells."""
         (found,) = panel.open().values()
         done = self._open(found.run)
@@ -108,6 +94,7 @@ class _Session:
         cells = [cell for cell in found.cells if cell.key not in done]
         skipped = [result for result in found.skipped if result.cell.key not in done]
         self._writer.begin(cells, [result.cell for result in skipped])
+        self._lock.take(self._writer.path)
         for result in skipped:
             self._writer.append(result)
         self._left = len(cells)
@@ -115,7 +102,8 @@ class _Session:
         for portion in portions(contests(cells), _PORTION):
             panel.prepare({_LABEL: [cell for contest in portion for cell in contest]})
             for contest in portion:
-                for result in panel.time({_LABEL: contest}, effort.seconds, effort.turns)[_LABEL]:
+                for each in panel.time({_LABEL: contest}, SECONDS, TURNS)[_LABEL]:
+                    result = each.merged()
                     self._writer.append(result)
                     self._left -= 1
                     self.screen.ended(result)
@@ -130,19 +118,19 @@ class _Session:
 
     def close(self) -> None:
         """Closes the run file."""
+        self._lock.release()
         if self._writer is not None:
             self._writer.close()
 
     def _open(self, run: Run) -> set[object]:
         """Opens the run file; returns the keys of the cells that it holds already."""
-        if self._resume is None:
+        if self._path is None or self._resume is None:
             self._writer = RunWriter(run_path(run.run_id), run)
             return set()
-        path = _found(self._resume)
-        before = opened(self._resume, path)
+        before = opened(self._resume, self._path)
         header = continued_header(self._resume, before.headers, run)
         try:
-            self._writer = RunWriter(path, header)
+            self._writer = RunWriter(self._path, header)
         except ReportError as error:
             raise SelectionError(f"--resume {self._resume}: {error}") from error
         return set(completed(before.records))

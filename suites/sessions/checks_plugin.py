@@ -26,18 +26,20 @@ from reports.pages.verdicts import PROFILE, validation_tables
 from reports.render.job_summary import append_job_summary
 from reports.render.terminal import render as as_text
 from reports.render.visible import visible
+from suites.backends.backend import Backend
 from suites.bench import run_header
 from suites.cells.case import SEED
 from suites.cells.marks import no_device, why_skipped
-from suites.cells.runnable import require_runnable
+from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection, SelectionError
-from suites.checks.drawn.session_seed import SEED_FLAG
+from suites.checks.drawn.session_choices import SEED_FLAG
+from suites.checks.judging.one_line import kernel_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
-from suites.sessions.failure_lines import failure_lines
 from suites.sessions.finding import Finding, cell_of, worst
-from suites.sessions.preflight import require_names
-from suites.sessions.resuming import continued_header, opened
+from suites.sessions.preflight import usage_errors
+from suites.sessions.resuming import RunLock, continued_header, opened
 
+BOUNDS_PAGE = "docs/bounds.md"
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
 
@@ -65,15 +67,17 @@ class ChecksSession:
     def __init__(self, config: pytest.Config):
         self._config = config
         self._selection = Selection.of(config.option, "kb_")
-        require_names(self._selection)
+        with usage_errors():
+            require_known_names(self._selection)
         self.refusal: str | None = None
         self.left = 0
         try:
-            run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}", False)
+            run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}")
         except RuntimeError as error:
             raise pytest.UsageError(no_device(self._selection.device, error)) from error
         run.flags[SEED_FLAG] = config.option.kb_seed
         resumed = config.option.kb_resume
+        self._lock = RunLock()
         self._scratch = None if config.option.kb_record else tempfile.mkdtemp(prefix="kernel-bridge-")
         try:
             new = run_path(run.run_id, self._scratch)
@@ -94,6 +98,7 @@ class ChecksSession:
 
     def _continued(self, path: Path, run: Run) -> RunWriter:
         try:
+            self._lock.take(path)
             return RunWriter(path, continued_header(str(path), opened(str(path), path).headers, run))
         except SelectionError as error:
             raise pytest.UsageError(str(error)) from error
@@ -143,7 +148,7 @@ class ChecksSession:
         self._write_begin(
             [self._cell(each) for each in own if runs[each]],
             [self._cell(each) for each in own if not runs[each]],
-            max(0, total - done - len(own)),
+            0 if self._selection.part else max(0, total - done - len(own)),
         )
 
     @property
@@ -154,7 +159,8 @@ class ChecksSession:
     def _write_begin(self, cells: list[Cell], optional: list[Cell], deselected: int) -> None:
         try:
             self.writer.begin(cells, optional, deselected=deselected)
-        except ReportError as error:
+            self._lock.take(self.writer.path)
+        except (ReportError, SelectionError) as error:
             self.refusal = str(error)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -189,7 +195,7 @@ class ChecksSession:
         result = CellResult(
             cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
             reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
-            accuracy=found.accuracy, gpu=found.gpu,
+            accuracy=found.accuracy,
         )  # fmt: skip
         if self.refusal:
             return
@@ -236,6 +242,7 @@ class ChecksSession:
                 self._append(nodeid, Finding(cell=self._cell(nodeid), status=Status.UNCHECKED, reason=said))
             self._require_checks()
             self._end(session)
+        self._lock.release()
         self.writer.close()
 
     def _end(self, session: pytest.Session) -> None:
@@ -287,13 +294,23 @@ class ChecksSession:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
+    def _failures(self) -> list[str]:
+        """Returns a line for each kernel that failed, and names operators whose reference fails."""
+        found = self._recorded.values()
+        lines = kernel_lines(found, ("kernel-bridge", "validate", *self._selection.sources))
+        doubtful = {each.cell.operator for each in found if each.status.wrong and each.cell.backend == Backend.JNP.id}
+        return lines + [
+            f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
+            for operator in sorted(doubtful)
+        ]
+
     def _print_tables(self, terminalreporter: pytest.TerminalReporter) -> None:
         write = terminalreporter.write_line
         order = [check.name for check in checks()]
         run = load_run(self.writer.path)
         judgement = judge(run)
         write("")
-        for line in failure_lines(self._recorded.values(), self._selection):
+        for line in self._failures():
             write(visible(line), red=True)
         if self._config.option.kb_record:
             tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order, failures=False)]
@@ -305,9 +322,7 @@ class ChecksSession:
             write(note)
         seconds = time.monotonic() - self._begun
         place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
-        gpus = {found.gpu for found in self._recorded.values()} - {None}
-        spread = f" on {len(gpus)} GPUs" if gpus else ""
-        write(f"{len(self._recorded)} cells in {seconds:.0f} s{spread}{place}")
+        write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
         seed = self._config.option.kb_seed
         write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
         summary = self._config.option.kb_summary or (

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports import RunNotFound, find_run
-from reports.records.store import SUFFIXES, run_id
+from reports.records.store import SUFFIXES
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions.repository import SHORT, Repository
+from suites.revisions.repository import Repository
 from suites.revisions.sides import repository_of
-
-_ALWAYS_RUNS = ("latest", "previous")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def find_compared(
         runs: The folder of the runs.
 
     Raises:
-        RevisionError: A name fits neither, or both, or one name is a run and the other a revision. The message says
+        RevisionError: A name fits neither, or one name is a run and the other a revision. The message says
             what was tried.
     """
     one = _found(base, selection, runs)
@@ -91,33 +89,17 @@ class _Commit:
 
 
 def _found(name: str, selection: Selection, runs: str | Path | None) -> Path | _Commit:
-    run, no_run = _run(name, runs)
-    if run is not None and _is_exact(name, run):
+    run, no_run = None, "it is a file, and no recorded run"
+    try:
+        run = find_run(name, runs)
+    except RunNotFound as error:
+        no_run = str(error).partition(". ")[0]  # the second sentence says what else a name of a run can be
+    if run is not None and run.name.endswith(SUFFIXES):
         return run
     try:
         repository = repository_of(selection)
-        commit = _Commit(repository, repository.commit(name))
+        return _Commit(repository, repository.commit(name))
     except RevisionError as error:
         if run is not None and not name.endswith(".py"):
-            return run
-        no_run = no_run or "it is a file, and no recorded run"
+            return run  # a file may have the name of a branch
         raise RevisionError(f"{name!r} names no run and no revision: {no_run.rstrip('.')}; {error}") from error
-    if run is not None and run != Path(name):  # a file may have the name of a branch
-        raise RevisionError(
-            f"{name!r} is the beginning of the run {run_id(run)} and names the commit {commit.commit[:SHORT]}. Give"
-            " more of either."
-        )
-    return commit
-
-
-def _run(name: str, runs: str | Path | None) -> tuple[Path | None, str]:
-    try:
-        return find_run(name, runs), ""
-    except RunNotFound as error:
-        # The second sentence says what else a name of a run can be.
-        return None, str(error).partition(". ")[0]
-
-
-def _is_exact(name: str, run: Path) -> bool:
-    """Tells whether a name can stand for this run only: a run file, its id, or a word such as ``latest``."""
-    return name in _ALWAYS_RUNS or (run.name.endswith(SUFFIXES) and name in (str(run), run.name, run_id(run)))

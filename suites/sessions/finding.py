@@ -10,12 +10,9 @@ import msgspec
 import pytest
 
 from reports import Accuracy, Cell, Status
-from suites.bench import gpu
 from suites.cells.case import Case, input_types
-from suites.checks.judging.evidence import Evidence
-from suites.checks.judging.exception_status import outcome
+from suites.checks.judging.evidence import Evidence, outcome
 from suites.checks.register import Check, check_of_id
-from suites.sessions.untouched import replaced
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +22,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str | None
     accuracy: Accuracy | None = None
-    gpu: str | None = None
     shapes: list[list[int]] = []
     dtypes: list[str] = []
 
@@ -46,13 +42,12 @@ def finding(
         status, reason = Status.SKIPPED, f"known limitation: {known}"
     elif report.failed and status is Status.PASSED:
         status, reason = Status.RUNTIME_ERROR, str(report.longrepr)  # a strict xfail that passed
-    if status is Status.PASSED and (name := replaced()):
-        status, reason = Status.UNCHECKED, f"{name} was replaced while the checks ran, so no verdict can be trusted"
+    if status is Status.PASSED and evidence is not None:
+        reason = evidence.note
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
     found = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
         accuracy=evidence.accuracy if evidence else None,
-        gpu=gpu.among_several(case.device) if status is not Status.SKIPPED and case.platform == "cuda" else None,
     )  # fmt: skip
     return msgspec.to_builtins(found)
 

@@ -19,7 +19,7 @@ from bridge.cached_files import can_keep_files
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
 
-_PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin", "suites.plugin")
+_PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "suites.plugin")
 
 
 def arguments(tests: Sequence[Path], scratch: str, package: Path = HERE) -> list[str]:
@@ -53,7 +53,6 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     if not can_keep_files():
         variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
-    variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(scratch, "hypothesis"))
     # A new process finds the project by this if it is not installed. The current folder does not count: a new process
     # does not import from there.
     root = str(HERE.parent)

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
-from reports import CellResult, Status, Timing
+from reports import Cell, CellResult, Status, Timing
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the processes of one side know of a cell after a contest.
+
+    Attributes:
+        cell: The cell.
+        judged: What the process found that checked the cell, or why the cell was lost; None if nothing is known.
+        processes: What each process found, in their order; None where it did not time the cell.
+    """
+
+    cell: Cell
+    judged: CellResult | None
+    processes: list[CellResult | None] = field(default_factory=list)
+
+    def merged(self) -> CellResult:
+        """Returns one result, see :func:`merged`."""
+        return merged(self.judged, [each for each in self.processes if each is not None])
 
 
 def merged(judged: CellResult | None, timed: Sequence[CellResult]) -> CellResult:

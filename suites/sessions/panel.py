@@ -16,8 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Pipe, wait
 from pathlib import Path
-from select import select
 from types import TracebackType
 from typing import IO, Self
 
@@ -25,10 +25,10 @@ from reports import Cell, CellResult, Status
 from reports.records.cell import CellKey
 from suites.cells.case import SEED
 from suites.sessions.contests import contests
-from suites.sessions.events import (
+from suites.sessions.merging import Found
+from suites.sessions.messages import (
     PROTOCOL,
     VARIABLE,
-    Busy,
     Event,
     Finish,
     Opened,
@@ -44,7 +44,6 @@ from suites.sessions.events import (
     event,
     write,
 )
-from suites.sessions.merging import merged
 
 _PATIENCE_S = 120.0
 """Seconds that a process may take for anything but a cell: imports, collection, a roof."""
@@ -60,7 +59,7 @@ class WorkerSpec:
 
     Attributes:
         label: The side that it belongs to: processes of one label are replicates of each other.
-        command: The command, which starts pytest with ``--kb-bench``.
+        command: The command, which starts :mod:`suites.sessions.worker`.
         variables: Its environment.
         folder: Its working folder; None for the current one.
     """
@@ -82,36 +81,31 @@ class _Lost(Exception):
 class _Worker:
     """One process, and what is known of its state."""
 
-    def __init__(self, spec: WorkerSpec, scratch: str, *, verbose: bool) -> None:
+    def __init__(self, spec: WorkerSpec, scratch: str) -> None:
         self.spec = spec
         self.opened: Opened | None = None
         self._order: list[Cell] = []
         self._started: Cell | None = None
         self._heard = time.monotonic()
-        self.place, shared = SharedPlace.make()
-        self._up, up = os.pipe()
-        down, self._down = os.pipe()
+        self.place = SharedPlace()
+        self.pipe, up = Pipe(duplex=False)
+        down, self._down = Pipe(duplex=False)
+        given = [up.fileno(), down.fileno(), self.place.descriptor]
         self._log: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115  closed by close
-        out = None if verbose else self._log
         try:
             self.process = subprocess.Popen(
                 spec.command,
-                env={**spec.variables, VARIABLE: f"{up},{down},{shared}"},
+                env={**spec.variables, VARIABLE: ",".join(map(str, given))},
                 stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                pass_fds=[up, down, shared],
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=given,
                 cwd=spec.folder,
                 start_new_session=True,  # so that Ctrl-C reaches only the command, which ends its processes
             )
         finally:
-            for descriptor in (up, down, shared):
-                os.close(descriptor)
-
-    @property
-    def descriptor(self) -> int:
-        """The pipe with its messages."""
-        return self._up
+            up.close()
+            down.close()
 
     def send(self, order: Order) -> None:
         """Gives an order."""
@@ -128,14 +122,14 @@ class _Worker:
             _Lost: The process ended, or sent nothing for too long, while it worked on a cell.
             PanelError: It ended or sent nothing otherwise, or it says that it cannot run.
         """
-        if not select([self._up], [], [], 1.0)[0]:
+        if not self.pipe.poll(1.0):
             # Processes that import at the same time slow each other down.
             limit = timeout_s if self.cell is not None else max(_PATIENCE_S, timeout_s)
             if time.monotonic() - self._heard > limit:
                 self._give_up(limit)
             return None
         self._heard = time.monotonic()
-        found = event(self._up)
+        found = event(self.pipe)
         if found is None:
             self.process.wait()
             ended = described(self.process.returncode)
@@ -181,16 +175,16 @@ class _Worker:
 
     def close(self, patience_s: float) -> int | None:
         """Lets the process end, and returns its exit code; kills it if it takes longer."""
-        with contextlib.suppress(OSError):
-            os.close(self._down)
+        self._down.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             # It may still write messages, which nobody reads.
             end = time.monotonic() + patience_s
             while self.process.poll() is None and time.monotonic() < end:
-                if select([self._up], [], [], 0.05)[0] and not os.read(self._up, 1 << 16):
+                if self.pipe.poll(0.05) and event(self.pipe) is None:
                     self.process.wait(max(0.0, end - time.monotonic()))
         self.kill()
-        os.close(self._up)
+        self.pipe.close()
+        os.close(self.place.descriptor)
         self._log.close()
         return self.process.returncode
 
@@ -202,7 +196,6 @@ class Panel:
         specs: The processes.
         scratch: A folder for their output.
         timeout_s: Seconds after which a cell is given up.
-        verbose: Whether to show the output of the processes.
         on_event: Is told what the processes do.
         seed: Decides the order of the turns.
         checks: Whether one process of each label checks each cell, and measures its roof and its memory. Replicates of
@@ -215,12 +208,11 @@ class Panel:
         scratch: str,
         *,
         timeout_s: float = 120.0,
-        verbose: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
         seed: int = 0,
         checks: bool = True,
     ) -> None:
-        self._scratch, self._timeout_s, self._verbose = scratch, timeout_s, verbose
+        self._scratch, self._timeout_s = scratch, timeout_s
         self._checks = checks
         self._on_event = on_event
         self._random = random.Random(seed)
@@ -247,7 +239,7 @@ class Panel:
             PanelError: A process cannot run.
         """
         for spec in self._specs:
-            self._workers.append(_Worker(spec, self._scratch, verbose=self._verbose))
+            self._workers.append(_Worker(spec, self._scratch))
         for worker in self._workers:
             self._wait_for(worker, Opened)
         found: dict[str, Opened] = {}
@@ -282,7 +274,7 @@ class Panel:
                 if isinstance(found, Ready):
                     waiting.discard(number)
 
-    def time(self, contest: Mapping[str, Sequence[Cell]], seconds: float, turns: int) -> dict[str, list[CellResult]]:
+    def time(self, contest: Mapping[str, Sequence[Cell]], seconds: float, turns: int) -> dict[str, list[Found]]:
         """Times a contest in all processes, in turn.
 
         Args:
@@ -291,38 +283,31 @@ class Panel:
             turns: The number of turns of each process.
 
         Returns:
-            The results of each label: each cell with the times of all processes.
+            What is known of each cell, by label.
 
         Raises:
             PanelError: A process cannot run, or ended outside of a cell.
         """
-        ended: dict[int, list[CellResult]] = {}
+        ended: dict[int, dict[CellKey, CellResult]] = {}
         for turn in range(turns):
             order = [number for number, worker in enumerate(self._workers) if contest.get(worker.spec.label)]
             self._random.shuffle(order)
             for number in order:
-                last = turn == turns - 1
-                ended[number] = self._turn(number, contest[self._workers[number].spec.label], seconds, last)
-        results: dict[str, list[CellResult]] = {}
-        for label, cells in contest.items():
-            results[label] = [self._merged(label, cell, ended) for cell in cells]
+                results = self._turn(number, contest[self._workers[number].spec.label], seconds, turn == turns - 1)
+                ended[number] = {result.cell.key: result for result in results}
+        found = {label: [self._found(label, cell, ended) for cell in cells] for label, cells in contest.items()}
         for label, cells in contest.items():
             done = {cell.key for cell in cells}
             self._prepared[label] = [cell for cell in self._prepared[label] if cell.key not in done]
-        return results
+        return found
 
-    def _merged(self, label: str, cell: Cell, ended: Mapping[int, Sequence[CellResult]]) -> CellResult:
+    def _found(self, label: str, cell: Cell, ended: Mapping[int, Mapping[CellKey, CellResult]]) -> Found:
         lost = self._lost.get((label, cell.key))
         if lost is not None:
-            return lost
-        own = [
-            result
-            for number, each in sorted(ended.items())
-            if self._workers[number].spec.label == label
-            for result in each
-            if result.cell.key == cell.key
-        ]
-        return merged(self._known.get((label, cell.key)), own)
+            return Found(cell, lost)
+        own = [number for number, worker in enumerate(self._workers) if worker.spec.label == label]
+        known = self._known.get((label, cell.key))
+        return Found(cell, known, [ended.get(number, {}).get(cell.key) for number in own])
 
     def _turn(self, number: int, cells: Sequence[Cell], seconds: float, last: bool) -> list[CellResult]:
         """Gives a process a turn; again without a cell that brought it down."""
@@ -366,7 +351,7 @@ class Panel:
             CellResult(cell=lost.cell, shapes=[], dtypes=[], seed=SEED, status=lost.status, reason=lost.reason),
         )
         old.close(0.0)
-        worker = self._workers[number] = _Worker(old.spec, self._scratch, verbose=self._verbose)
+        worker = self._workers[number] = _Worker(old.spec, self._scratch)
         self._wait_for(worker, Opened)
         self._order_to_prepare(number)
 
@@ -389,8 +374,8 @@ class Panel:
 
     def _worth_asking(self, waiting: set[int]) -> list[int]:
         """Returns the processes that have sent something; all of them if none has for a second."""
-        pipes = {self._workers[number].descriptor: number for number in waiting}
-        return [pipes[pipe] for pipe in select(list(pipes), [], [], 1.0)[0]] or sorted(waiting)
+        pipes = {self._workers[number].pipe: number for number in waiting}
+        return [pipes[pipe] for pipe in wait(list(pipes), 1.0)] or sorted(waiting)  # type: ignore[index]
 
     def _note(self, number: int, found: Event | None) -> None:
         worker = self._workers[number]
@@ -404,7 +389,7 @@ class Panel:
                 judges = self._judges.get(key) == number
                 if judges or (result.status is not Status.PASSED and self._passed(worker.spec.label, result.cell)):
                     self._known[key] = result
-        if isinstance(found, Busy | Started | Prepared | TurnEnded):
+        if isinstance(found, Started | Prepared | TurnEnded):
             self._on_event(found)
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-from suites.checks.drawn.drawn_profile import draw_no_constants_of, register_profile
-from suites.sessions.refusal import refusal
 
 CPU_DEVICES = 8
 """CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
@@ -23,22 +19,13 @@ _PREPARED = pytest.StashKey[bool]()
 
 
 def prepare(config: pytest.Config) -> None:
-    """Prepares this process for checks, once: several CPU devices, drawn inputs, no tuned operators."""
+    """Prepares this process for checks, once: several CPU devices, no tuned operators."""
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
     os.environ["KERNEL_BRIDGE_WINNERS_DIR"] = temporary_folder(config)
     make_cpu_devices()
     _require_cpu_devices(config)
-    register_profile(config.option.kb_examples, deep=config.option.kb_profile == "deep")
-    draw_no_constants_of(_others_modules(config))
-
-
-def _others_modules(config: pytest.Config) -> list[str]:
-    """Names of the imported modules whose files are neither in the current folder nor beside a file of operators."""
-    folders = [os.getcwd(), *(str(Path(given).resolve().parent) for given in config.option.kb_operators)]
-    files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
-    return [name for name, file in files.items() if not any(file.startswith(folder + os.sep) for folder in folders)]
 
 
 def temporary_folder(config: pytest.Config) -> str:
@@ -65,7 +52,7 @@ def _require_cpu_devices(config: pytest.Config) -> None:
 
     count = len(jax.devices("cpu"))
     if count < 2:
-        raise refusal(
+        raise pytest.UsageError(
             f"JAX has {count} CPU device, and the checks of sharding need several: a conftest.py or a plugin uses JAX "
             f"before the checks. Set the environment variable JAX_NUM_CPU_DEVICES={CPU_DEVICES}."
         )
@@ -89,7 +76,7 @@ def require_own_packages() -> None:
         spec = find_spec(name)
         place = Path(spec.origin).parent if spec is not None and spec.origin else None
         if place != _PROJECT / name:
-            raise refusal(
+            raise pytest.UsageError(
                 f"the package {name!r} of kernel-bridge is hidden by {place or 'a folder'}: pytest imports from the "
                 "folder of a conftest.py first. Run kernel-bridge validate instead: its import path is its own."
             )

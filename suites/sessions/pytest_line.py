@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suites.checks.folders import files, is_built_in
-from suites.sessions.preparation import CPU_DEVICES, make_cpu_devices, temporary_folder
+from suites.sessions.preparation import CPU_DEVICES, make_cpu_devices
 
 PACKAGE = "suites.checks"
 """The argument of pytest, with ``--pyargs``, that means every check."""
+
+_CHECKS = Path(__file__).parents[1] / "checks"
 
 DEVICES_VARIABLE = "JAX_NUM_CPU_DEVICES"
 
@@ -39,8 +41,8 @@ def work_like_validate(config: pytest.Config) -> None:
     if not option.pyargs or PACKAGE not in config.args:
         return
     is_alone = all(argument == PACKAGE for argument in config.args)
-    # Files that are named are collected whatever python_files says. Checks in folders of the user are among them.
-    every = [f"{PACKAGE}.{path.stem}" if is_built_in(path) else str(path) for path in files()]
+    # Files that are named are collected whatever python_files says.
+    every = sorted(f"{PACKAGE}.{path.stem}" for path in _CHECKS.glob("test_*.py"))
     place = config.args.index(PACKAGE)
     others = [argument for argument in config.args if argument != PACKAGE]
     config.args[:] = [*others[:place], *every, *others[place:]]
@@ -51,8 +53,6 @@ def work_like_validate(config: pytest.Config) -> None:
         option.benchmark_disable = True  # it would warn of the workers
     if config.pluginmanager.hasplugin("timeout") and option.timeout is None:
         option.timeout, option.timeout_method = 300.0, option.timeout_method or "thread"
-    if is_alone:  # Hypothesis would leave its folder in the current one
-        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", temporary_folder(config))
     can_spread = config.pluginmanager.hasplugin("xdist") and not (option.usepdb or option.collectonly)
     if is_alone and can_spread and option.numprocesses is None and option.dist == "no" and not option.tx:
         from suites.sessions.validate_command import default_jobs

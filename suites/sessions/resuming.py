@@ -1,20 +1,53 @@
-"""Continues a recorded run, if everything is as it was when the run began."""
+"""Continues a recorded run, if everything is as it was when the run began, and nobody else continues it."""
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
-from reports import Completeness, ReportError, Run, RunFile, load_run
+from reports import ReportError, Run, RunFile, load_run
 from suites.cells.selection import SelectionError
 
 _CHANGE = {"run_id", "started", "host.load", "device.sm_clock_mhz"}
 """The facts of a header that may differ: they say when the run began, and how busy the machine was."""
 
 _SHOWN = 4
+
+
+class RunLock:
+    """Keeps other sessions from writing a run; the system releases it when this process ends, however it ends."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def take(self, path: Path) -> None:
+        """Locks a run file, if this object holds none yet.
+
+        Raises:
+            SelectionError: Another session has it, or it cannot be read.
+        """
+        if self._file is not None:
+            return
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise SelectionError(f"{path}: cannot be read: {error.strerror}.") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise SelectionError(f"{path}: another session is writing this run. Wait for its end.") from error
+        self._file = file
+
+    def release(self) -> None:
+        """Lets other sessions continue the run; a second call does nothing."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def opened(name: str, path: Path) -> RunFile:
@@ -31,10 +64,6 @@ def opened(name: str, path: Path) -> RunFile:
     lasting = [problem for problem in run.problems if problem not in torn]
     if lasting:
         raise SelectionError(f"--resume {name}: {lasting[0]}. A damaged run cannot be continued: start a new one.")
-    if run.completeness is Completeness.UNKNOWN and run.records:
-        raise SelectionError(
-            f"--resume {name}: this run has no list of its cells, because an older version wrote it. Start a new one."
-        )
     return run
 
 

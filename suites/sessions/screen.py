@@ -11,7 +11,7 @@ from reports import CellResult
 from reports.records.cell import short_dtype
 from reports.render.units import count_text, ratio_text, time_text
 from reports.render.visible import visible
-from suites.sessions.events import Busy, Event, Prepared, Started, TurnEnded
+from suites.sessions.messages import Event, Started, TurnEnded
 
 
 class Screen:
@@ -23,7 +23,6 @@ class Screen:
         self._begun = time.monotonic()
         self._total = self._done = 0
         self._baseline: dict[object, float] = {}
-        self._prepared: set[object] = set()
 
     def __enter__(self) -> None:
         if self._status:
@@ -36,13 +35,8 @@ class Screen:
     def heard(self, event: Event) -> None:
         """Shows what the processes do."""
         match event:
-            case Busy(what):
-                self._update(what)
             case Started(cell):
                 self._update(f"compiling {visible(cell.id)}")
-            case Prepared(result):
-                self._prepared.add(result.cell.key)
-                self._update(f"{count_text(len(self._prepared))} cells compiled")
             case TurnEnded(results) if results:
                 self._update(f"timing {visible(results[0].cell.operator)}")
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from rich.console import Console
 
 from reports import ReportError, find_run, last_by_cell
 from suites.cells.selection import Selection, SelectionError
-from suites.checks import folders
-from suites.checks.drawn.session_seed import SEED_FLAG
+from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.sessions import isolation
-from suites.sessions.deep_time import expected_minutes
 from suites.sessions.session_end import SessionEnd
 
-MOST_JOBS = 8
+_CHECKS = Path(__file__).parents[1] / "checks"
+
+MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
 
 
@@ -75,21 +75,27 @@ def validate(
     """
     _require(selection)
     jobs = default_jobs() if workers.jobs is None else workers.jobs
-    if selection.profile == "deep":
-        minutes = expected_minutes(selection, jobs)
-        print(f"the deep profile takes about {max(1, round(minutes))} minutes here", file=sys.stderr, flush=True)
     watcher = _Watcher(shows=quietly)
-    with isolation.isolated() as (variables, scratch), _Environment(variables):
+    with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        given = isolation.arguments(folders.files(), scratch)
-        given += ["--kb-record", *selection.arguments()]
+        if jobs:  # Numba, which this process has imported, no longer takes another number
+            # Parallel loops have to be right with more than two threads, also on two cores.
+            os.environ.setdefault("NUMBA_NUM_THREADS", str(max(4, os.cpu_count() or 1)))
+        given = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
+        # What other libraries warn of, such as small grids, is no verdict; pytest-benchmark warns of workers.
+        given += ["--kb-record", "--benchmark-disable", *selection.arguments()]
         given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
         given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
             given += ["-p", "no:terminal"]
         else:
-            given += ["-q", "--no-header", *(["--tb", "long"] if verbose else ["--tb", "no", "-rN"])]
+            given += [
+                "-q",
+                "--no-header",
+                "--disable-warnings",
+                *(["--tb", "long"] if verbose else ["--tb", "no", "-rN"]),
+            ]
         given += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:
             given += _resumed(resume, scratch)
@@ -128,22 +134,6 @@ def _resumed(name: str, scratch: str) -> list[str]:
     seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
     repeated = [] if seed is None else ["--kb-seed", str(seed)]
     return ["--kb-resume", str(path.resolve()), "--kb-done", str(done), *repeated]
-
-
-class _Environment:
-    """Replaces the environment variables of this process, and so of the processes that it starts."""
-
-    def __init__(self, variables: dict[str, str]):
-        self._variables = variables
-
-    def __enter__(self) -> None:
-        self._before = dict(os.environ)
-        os.environ.clear()
-        os.environ.update(self._variables)
-
-    def __exit__(self, *exception: object) -> None:
-        os.environ.clear()
-        os.environ.update(self._before)
 
 
 class _Watcher:

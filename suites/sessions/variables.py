@@ -10,8 +10,7 @@ from suites.cells.selection import SelectionError
 PREFIX = "KERNEL_BRIDGE_"
 
 KNOWN = (
-    "BACKEND", "CACHE_DIR", "CHECKS", "COMMAND", "DEBUG", "EVENTS", "EXPECT", "FFI_TRIAL", "MACHINE", "RUNS",
-    "WINNERS_DIR",
+    "BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "EXPECT", "MACHINE", "RUNS", "WINNERS_DIR",
 )  # fmt: skip
 """The names that follow the prefix."""
 

@@ -244,5 +244,4 @@ print("the same bits on one device, and the same spikes as with dense matrices")
 # On several machines, each starts its processes with the address of the first one. On a cluster that JAX knows (Slurm,
 # Kubernetes, Cloud TPU), `jax.distributed.initialize()` finds these values by itself.
 #
-# `kernel-bridge scale` times the same kind of network, with the project's fastest kernels and any number of neurons,
-# devices and processes. Published figures are in `reports/published`.
+# Published figures of such a network on two GPUs are in `reports/published`.

@@ -790,4 +790,4 @@ np.testing.assert_allclose(shrink(a), shrunk)  # what you hold goes on working
 # - `jit`, loops and `vmap` work as they are; a gradient needs `jax.custom_vjp`.
 #
 # To check and time a kernel of yours against its `jnp` equivalent, write it down as an operator:
-# `suites/ops/add.py` is the shortest example.
+# `suites/ops/add/` is the shortest example.

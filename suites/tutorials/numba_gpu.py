@@ -42,7 +42,7 @@
 # %% [markdown]
 # ## 2. Setting up, with a GPU or without
 #
-# The extras `kernel-bridge[cuda13]` and `kernel-bridge[cuda12]` install JAX for CUDA and numba-cuda.
+# The extras `cuda13` and `cuda12` install JAX for CUDA and numba-cuda.
 #
 # Without a GPU this page runs all the same, in Numba's simulator: plain Python, one Python thread for each CUDA
 # thread. That shows what kernels compute, but neither how fast, nor anything about the launch. What needs a GPU
@@ -470,8 +470,8 @@ if gpu_for("a callable that waits for the device and reads from it"):
 # ## 8. Recorded once, replayed natively: `replay=True`
 #
 # Most such functions do the same at each call: their launches depend on the shapes of the arrays, not on their
-# contents. With `replay=True` the function runs once for each set of shapes, when JAX traces the call, on a stream
-# that records and executes nothing. From then on native code makes the launches, with the addresses of the call;
+# contents. With `replay=True` the function runs once for each set of shapes, when JAX traces the call. Its launches
+# are noted and not made. From then on native code makes the launches, with the addresses of the call;
 # the temporaries become buffers of XLA's. So Python and the GIL are out of the call, and XLA may record it into a
 # graph.
 
@@ -888,7 +888,7 @@ for size in (10, 100):
 #   `jax.custom_vjp`, as in `numba_cpu.py`.
 #
 # To check and time a kernel of yours against its `jnp` equivalent, write it down as an operator:
-# `suites/ops/add.py` is the shortest example.
+# `suites/ops/add/` is the shortest example.
 
 # %%
 if ON_GPU:

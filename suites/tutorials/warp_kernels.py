@@ -671,4 +671,4 @@ print(message_of(bridge.SignatureError, lambda: jax_kernel(overwrites)(x)))
 # - `XLACustomKernel.def_warp_kernel` for GPUs, with a kernel of Numba beside it for the CPU.
 #
 # To check and time a kernel of yours against its `jnp` equivalent, write it down as an operator:
-# `suites/ops/add.py` is the shortest example.
+# `suites/ops/add/` is the shortest example.

@@ -10,11 +10,8 @@ import jax
 import pytest
 from hypothesis import settings
 
-from suites.checks.drawn.drawn_profile import HYPOTHESIS_PROFILE, draw_no_own_constants, register_profile
-from suites.sessions import untouched
-
-register_profile()
-settings.load_profile(HYPOTHESIS_PROFILE)
+settings.register_profile("unit", max_examples=10, derandomize=True, database=None, deadline=None)
+settings.load_profile("unit")
 
 
 @contextlib.contextmanager
@@ -35,11 +32,6 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         return (yield)
 
 
-def pytest_collection_finish() -> None:
-    """Keeps Hypothesis from reading the source of the whole project in each worker, before its first example."""
-    draw_no_own_constants()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def default_platform(request: pytest.FixtureRequest) -> Iterator[None]:
     """The platform is the module's ``PLATFORM``, else the CPU, which is then all that a process of its tests sees."""
@@ -56,12 +48,3 @@ def no_worker() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTEST_XDIST_WORKER", raising=False)
         yield
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a command that a test runs in this process remember the functions of the harness anew.
-
-    Otherwise it would depend on the order of the tests whether a function that a test has replaced is a fault.
-    """
-    monkeypatch.setattr(untouched, "_remembered", [])

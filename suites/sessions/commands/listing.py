@@ -22,6 +22,7 @@ def listing(selection: Selection) -> Table:
     """Returns a table with a row for each operator and backend of a selection."""
     platform = selection.device
     columns = (
+        Column("operator", align="left"),
         Column("backend", align="left"),
         Column("dtypes", align="left"),
         Column("derivative", align="left"),
@@ -34,9 +35,7 @@ def listing(selection: Selection) -> Table:
         if (not selection.operators or operator.name in selection.operators)
         and (not selection.backends or backend.id in selection.backends)
     ]
-    return Table(
-        f"Operators on {platform}", columns, tuple(rows), (*_truths(selection), *_domains(selection)), "operator"
-    )
+    return Table(f"Operators on {platform}", columns, tuple(rows), (*_truths(selection), *_domains(selection)))
 
 
 def _truths(selection: Selection) -> Iterator[str]:
@@ -68,6 +67,6 @@ def _row(operator: Operator, backend: Backend, platform: str) -> Row:
     skipped = "; ".join(
         why if len(dtypes) == len(operator.dtypes) else f"{' '.join(dtypes)}: {why}" for why, dtypes in reasons.items()
     )
-    texts = (backend.id, " ".join(runs) or "none", "yes" if derivative else "no", skipped)
+    texts = (operator.name, backend.id, " ".join(runs) or "none", "yes" if derivative else "no", skipped)
     style = Style.PLAIN if runs else Style.FAINT
-    return Row(tuple(Text(text, style) for text in texts), operator.name)
+    return tuple(Text(text, style) for text in texts)

@@ -43,7 +43,7 @@ def script_of(chosen):
 
 def test_there_are_examples():
     with_examples = {page.stem for page in PAGES if blocks(page, "python")}
-    assert {"README", "guarantees", "index", "operators", "own-operators"} <= with_examples
+    assert {"README", "guarantees", "index", "kernels", "operators", "validate"} <= with_examples
 
 
 @pages

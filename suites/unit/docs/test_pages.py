@@ -6,14 +6,17 @@ import pytest
 
 import bridge
 from reports.web.readme import stale_files
-from suites.checks.register import checks
 from suites.unit.docs.pages import PAGES, PROJECT, README, read
 
 DOCS = PROJECT / "docs"
 
 
 def test_the_readme_is_short():
-    assert len(read(README).split()) <= 1500
+    assert len(re.findall(r"\S*\w\S*", read(README))) <= 900  # the lines of tables are no words
+
+
+def test_all_pages_can_be_read_in_an_hour():
+    assert sum(len(read(page).split()) for page in PAGES) <= 13_200
 
 
 def test_the_pictures_and_the_table_of_the_readme_are_current():
@@ -23,11 +26,6 @@ def test_the_pictures_and_the_table_of_the_readme_are_current():
 def test_every_public_name_of_the_bridge_has_an_entry():
     entries = re.findall(r"^\.\. auto(?!module)\w+:: bridge\.(\w+)$", read(DOCS / "api" / "bridge.md"), re.MULTILINE)
     assert sorted(entries) == sorted(bridge.__all__)
-
-
-def test_every_check_is_described():
-    table = read(DOCS / "own-operators.md").partition("## The checks")[2]
-    assert re.findall(r"^\| `([\w ]+)` \|", table, re.MULTILINE) == [check.name for check in checks()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

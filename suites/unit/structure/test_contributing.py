@@ -1,4 +1,4 @@
-"""The README says which file to touch for an operator, a backend, a check or a column: this does it, in a copy."""
+"""Contributing says which file to touch for an operator, a backend, a check or a column: this does it, in a copy."""
 
 import json
 import os
@@ -46,9 +46,8 @@ def copy(tmp_path_factory):
 
 
 def promised(what):
-    """The paths that the README names for a contribution."""
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    contributing = readme.partition("## Contributing")[2]
+    """The paths that the page names for a contribution."""
+    contributing = (PROJECT / "docs" / "contributing.md").read_text(encoding="utf-8")
     (item,) = re.findall(rf"^- To add {what}, (.*?)(?=^- |\n\n)", contributing, re.MULTILINE | re.DOTALL)
     return re.findall(r"`([a-z_/]+/(?:[a-z_*]+\.py)?)`", item)
 
@@ -153,7 +152,7 @@ def test_a_check_is_one_file(copy):
     assert promised("a check")[0] == "suites/checks/test_*.py"
     file = copy / "suites/checks/test_remat.py"
     file.write_text(CHECK, encoding="utf-8")
-    chosen = ("--operator", "relu", *FEW, "--format", "json", "--", "-k", "remat or eager")
+    chosen = ("--operator", "sigmoid", *FEW, "--format", "json", "--", "-k", "remat or eager")
     rows = json.loads(command(copy, "validate", *chosen))
     own = [row for row in rows if row["mode"] == "remat"]
     assert own

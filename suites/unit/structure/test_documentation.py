@@ -3,7 +3,7 @@
 import ast
 import re
 
-from suites.unit.structure.house import modules
+from suites.unit.structure.house import PROJECT, folders, modules
 
 ENTITIES = ("suites.ops.", "suites.mutants.")
 """Folders of declarations: their kernels are described by the module."""
@@ -54,3 +54,10 @@ def test_every_public_class_and_function_is_documented():
         if not ast.get_docstring(node) and not (isinstance(node, ast.FunctionDef) and _needs_none(node))
     ]
     assert found == []
+
+
+def test_contributors_read_of_every_folder_and_of_no_other():
+    page = (PROJECT / "docs/contributing.md").read_text(encoding="utf-8")
+    named = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(.*?)/`", row)}
+    assert [name for name in sorted(named) if not (PROJECT / name).is_dir()] == []
+    assert {"/".join(name.split(".")[:2]) for name in folders() if "." in name} <= named

@@ -19,7 +19,7 @@ CATALOGUES = ("suites.ops", "suites.backends", "suites.mutants", "bridge.languag
 def test_no_two_modules_have_one_name():
     homes = collections.defaultdict(list)
     for name, module in modules().items():
-        if module.path.stem not in SHARED and name.rpartition(".")[0] not in CATALOGUES:
+        if module.path.stem not in SHARED and not name.startswith(tuple(f"{folder}." for folder in CATALOGUES)):
             homes[module.path.stem].append(name)
     assert {stem: names for stem, names in homes.items() if len(names) > 1} == {}
 

@@ -11,31 +11,23 @@ from suites.backends.backend import Backend
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
     WARP,
-    WARPS,
     aligned,
     cuda,
-    device,
     first_neighbour,
-    four_sums_of_lanes,
     kernel,
-    lanes_combined,
     neighbour_tiles,
     neighbours,
-    place_in_block,
     store_neighbours,
-    sum_of_lanes,
     widened,
 )
-from suites.backends.numba_cuda_look_back import last_lane, look_back_words, publish, sum_before, sums_up_to_lane
 from suites.backends.numba_cuda_tables import WORD, hold_bits, hold_elements, row_sums_with_table
 from suites.numerics.sparse import csr
-from suites.ops.csr_binary_matvec import ACTIVE
-from suites.ops.csr_matvec import PRODUCTS
+from suites.ops.csr_binary_matvec.numba_cuda import ACTIVE
+from suites.ops.csr_matvec.numba_cuda import PRODUCTS
+from suites.ops.cumsum.look_back import look_back_words, publish, sum_before
 from suites.ops.linear_recurrence import OPERATOR as LINEAR_RECURRENCE
-from suites.ops.linear_recurrence import ROWS as SEGMENT_ROWS
-from suites.ops.linear_recurrence import STEPS
-from suites.ops.matvec import MOST, ROWS, matvec_cuda, matvec_kept, matvec_long_rows
-from suites.ops.softmax import FEW, softmax_kept
+from suites.ops.linear_recurrence.numba_cuda import ROWS as SEGMENT_ROWS
+from suites.ops.linear_recurrence.numba_cuda import STEPS
 
 
 def copy_neighbours(x, out):
@@ -63,48 +55,6 @@ def _vectors() -> None:
             found = device.copy_to_host()
             assert np.array_equal(found[:size], x), (first, size, found)
             assert (found[size:] == -1).all(), "wrote after the end"
-
-
-@device
-def _larger(a, b):
-    return max(a, b)
-
-
-_largest_of_lanes = lanes_combined(_larger)
-
-
-def combine_lanes(x, sums, largest, four):
-    """Combines the values of each group of threads with one ``threadIdx.y``, several times with one array."""
-    shared = cuda.shared.array(4 * WARPS, np.float32)
-    place = place_in_block()
-    one = x[place]
-    sums[place] = sum_of_lanes(shared, one, cuda.blockDim.x)
-    largest[place] = _largest_of_lanes(shared, one, cuda.blockDim.x)
-    a, b, c, d = four_sums_of_lanes(shared, one, np.float32(2) * one, np.float32(3) * one, -one, cuda.blockDim.x)
-    four[0, place], four[1, place], four[2, place], four[3, place] = a, b, c, d
-
-
-def scan_lanes(x, out, last):
-    """The running sums of a warp, and the last of them in each lane."""
-    found = sums_up_to_lane(x[cuda.threadIdx.x])
-    out[cuda.threadIdx.x] = found
-    last[cuda.threadIdx.x] = last_lane(found)
-
-
-def _lanes() -> None:
-    for lanes, height in ((1, 32), (8, 8), (32, 2), (64, 2), (256, 1)):
-        x = np.random.default_rng(lanes).integers(-99, 99, lanes * height).astype(np.float32)
-        sums, largest, four = (cuda.to_device(np.zeros(shape, np.float32)) for shape in (x.shape, x.shape, (4, x.size)))
-        kernel(combine_lanes)[1, (lanes, height)](x, sums, largest, four)
-        groups = x.reshape(height, lanes)
-        assert np.array_equal(sums.copy_to_host(), groups.sum(1).repeat(lanes)), lanes
-        assert np.array_equal(largest.copy_to_host(), groups.max(1).repeat(lanes)), lanes
-        assert np.array_equal(four.copy_to_host(), np.outer((1, 2, 3, -1), groups.sum(1).repeat(lanes))), lanes
-    whole = np.arange(WARP, dtype=np.int64) % 7 - 3
-    out, last = (cuda.to_device(np.zeros_like(whole)) for _ in range(2))
-    kernel(scan_lanes)[1, WARP](whole, out, last)
-    assert np.array_equal(out.copy_to_host(), np.cumsum(whole))
-    assert (last.copy_to_host() == whole.sum()).all()
 
 
 def look_back(words, tile, tiles, totals, out):
@@ -140,55 +90,6 @@ def _look_back() -> None:
             if tile % region == region - 1:
                 publish(words, tiles + groups + tile // region, dtype(sums[tile]))
             assert np.array_equal(shared.copy_to_host(), words), (dtype, tile)
-
-
-def _rows() -> None:
-    """Groups of threads with several rows each, which only large matrices have otherwise."""
-    for rows, columns, lanes in ((13, 32, 8), (3, 256, 64), (9, 30, 8)):
-        A, x = (
-            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
-            for shape in ((rows, columns), columns)
-        )
-        out = cuda.to_device(np.zeros(rows, np.float32))
-        matvec_cuda[-(-rows // (ROWS * (64 // lanes))), (lanes, 64 // lanes)](A, x, out)
-        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
-
-
-def _long_rows() -> None:
-    """Rows that end with a batch of loads, with a few vectors after it, and within a vector."""
-    for rows, columns, lanes in ((13, 32, 8), (3, 256, 8), (9, 30, 8), (2, 1028, 64), (3, 1096, 64)):
-        A, x = (
-            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
-            for shape in ((rows, columns), columns)
-        )
-        out = cuda.to_device(np.zeros(rows, np.float32))
-        matvec_long_rows[-(-rows // (64 // lanes)), (lanes, 64 // lanes)](A, x, out)
-        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
-
-
-def _kept_rows() -> None:
-    """Rows that the registers of their threads hold exactly, and shorter ones; the last block has rows to spare."""
-    for rows, columns, lanes, each in (
-        (13, 32, 8, 1),
-        (5, 128, 8, 4),
-        (5, 96, 8, 4),
-        (3, 1024, 64, 4),
-        (2, 260, 64, 2),
-    ):
-        A, x = (
-            np.random.default_rng(rows).integers(-9, 9, shape).astype(np.float32)
-            for shape in ((rows, columns), columns)
-        )
-        is_full = lanes * each * NEIGHBOURS == columns
-        out = cuda.to_device(np.zeros(rows, np.float32))
-        height = MOST // lanes
-        matvec_kept(lanes, each, is_full)[-(-rows // height), (lanes, height)](A, x, out)
-        assert np.array_equal(out.copy_to_host(), A @ x), (rows, columns)
-        shares = cuda.to_device(np.zeros_like(A))
-        height = FEW // lanes
-        softmax_kept(lanes, each, is_full)[-(-rows // height), (lanes, height)](A, shares)
-        weights = np.exp(A - A.max(1, keepdims=True))
-        assert np.allclose(shares.copy_to_host(), weights / weights.sum(1, keepdims=True)), (rows, columns)
 
 
 RECURRENCE = LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA]
@@ -234,10 +135,6 @@ def _tables() -> None:
 PARTS = {
     "tables": _tables,
     "vectors": _vectors,
-    "rows": _rows,
-    "long_rows": _long_rows,
-    "kept_rows": _kept_rows,
-    "lanes": _lanes,
     "look_back": _look_back,
     "recurrence": _recurrence,
 }

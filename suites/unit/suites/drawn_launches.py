@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bridge.ffi.cuda.limits import Limits
+from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import MOST
 
 _BLOCKS = (1, 32, 64, 100, 256, 1024)

@@ -24,7 +24,8 @@ def launches_of(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.Monk
     inputs = operator.sample(dtype, SIZE, 0)
     outs = operator.outputs(*inputs)
     if isinstance(kernel, CudaKernel):
-        assert kernel.launch(inputs, outs)["grid"]
+        launch = kernel.launch(inputs, outs)
+        assert launch.get("grid") or launch["launch_dims"]
         return [(kernel.kernel_of(inputs, outs), (*inputs, *outs), len(inputs))]
     from numba import cuda
     from numba.cuda.dispatcher import CUDADispatcher
@@ -32,7 +33,7 @@ def launches_of(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.Monk
     launches: list[Any] = []
 
     def configured(dispatcher: Any, configuration: Any) -> Any:
-        grid, block, _ = configuration
+        grid, block, *_ = configuration
         assert grid > 0
         assert block > 0
         return lambda *arrays: launches.append((dispatcher, arrays, 0))
@@ -70,9 +71,7 @@ def ptx_of(
     from bridge.signature.array_types import ArrayType
 
     types = tuple(
-        numba_type(
-            dispatcher.py_func.__name__, ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly)
-        )
+        numba_type(ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly))
         for index, array in enumerate(arrays)
     )
     return "\n".join(_library(dispatcher, types, front).get_asm_strs(cc=capability))

@@ -1,19 +1,20 @@
 """Two revisions in waves: how many, in what order, and what is recorded of each; with a fake panel."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from reports import CellResult, ProcessTimes, Status, Timing, load_run
+from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, Timing, load_run
 from reports.judgement import judge
 from reports.options import Exit
 from reports.pages.alike import are_interleaved
-from reports.statistics.ranks import processes_needed
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.sides import Side, Sides
 from suites.sessions.alternation import measure
-from suites.sessions.events import PROTOCOL, Opened
+from suites.sessions.merging import Found
+from suites.sessions.messages import PROTOCOL, Opened
 from suites.sessions.panel import PanelError
 from suites.unit.reports.builders import make_cell, make_run
 
@@ -37,9 +38,8 @@ def cells(*names, **changes):
     return [make_cell(operator=name, backend=backend, **changes) for name in names for backend in ("jnp", "numba")]
 
 
-def passed(cell, values):
-    processes = [ProcessTimes(samples_ns=[value]) for value in values]
-    timing = Timing(method="two_points", cache="hot", stop="enough", processes=processes)
+def passed(cell, ns):
+    timing = Timing(method="two_points", cache="hot", stop="enough", processes=[ProcessTimes(samples_ns=[ns])])
     return CellResult(cell=cell, shapes=[[4096]], dtypes=["float32"], seed=0, status=Status.PASSED, timing=timing)
 
 
@@ -87,37 +87,93 @@ class Fake:
         for label, own in contest.items():
             first = 1000.0 * self.waves + (0 if label == "base" else 2)
             found[label] = [
-                failed(cell, self.status) if self.fails(self.waves, label, cell) else passed(cell, [first, first + 1])
+                Found(cell, failed(cell, self.status))
+                if self.fails(self.waves, label, cell)
+                else Found(cell, None, [passed(cell, first), passed(cell, first + 1)])
                 for cell in own
             ]
         return found
 
 
-def run(fake, tmp_path, seconds=1000.0, sides=SIDES, **options):
+def run(fake, tmp_path, seconds=1000.0, sides=SIDES, waves=3, **options):
+    """Measures until there were so many waves."""
     return measure(
-        sides, SELECTION, seconds=seconds, q=0.05, runs=tmp_path, panel_factory=fake, clock=fake.clock, **options
-    )
+        sides, SELECTION, seconds=seconds, runs=tmp_path, panel_factory=fake, clock=fake.clock,
+        **{"undecided": lambda base, head: ["add"] * (fake.waves < waves)} | options,
+    )  # fmt: skip
 
 
-def medians(path):
-    return {record.cell.id: record.timing and record.timing.medians_ns for record in load_run(path).records}
+def blocks(path):
+    """The median of each process, by cell and by block."""
+    return {
+        record.cell.id: {process.block: process.median_ns for process in record.timing.processes}
+        for record in load_run(path).records
+        if record.timing
+    }
 
 
-def test_waves_follow_until_a_verdict_is_possible(tmp_path):
+def test_waves_follow_until_every_cell_is_decided(tmp_path):
     own = cells("add", "mul")
     fake = Fake({"base": own, "head": own})
     lines = []
     measured = run(fake, tmp_path, say=lines.append)
-    needed = processes_needed(4, 0.05)
-    assert measured.processes >= needed > measured.processes - 2
-    assert measured.note is None
-    assert fake.waves == fake.ended == len(lines) == measured.processes // 2
-    for path, place in ((measured.base, 0), (measured.head, 2)):
-        times = medians(path)
-        assert times.pop("add-warp-f32-4096-cpu") is None
-        assert set(times) == {cell.id for cell in own}
-        waves = range(1, fake.waves + 1)
-        assert all(found == [1000.0 * wave + place + i for wave in waves for i in (0, 1)] for found in times.values())
+    assert fake.waves == fake.ended == len(lines) == 3
+    assert measured.is_recorded
+    assert measured.notes[0].startswith("6 processes of each side; load of the machine ")
+    for found, place in ((measured.base, 0), (measured.head, 2)):
+        times = blocks(found.path)
+        assert set(times) == {"add-numba-f32-4096-cpu", "mul-numba-f32-4096-cpu"}
+        expected = {2 * wave + i: 1000.0 * (wave + 1) + place + i for wave in range(3) for i in (0, 1)}
+        assert all(one == expected for one in times.values())
+
+
+def test_the_reference_is_not_timed(tmp_path):
+    fake = Fake({"base": cells("add"), "head": cells("add")})
+    run(fake, tmp_path)
+    assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 3
+
+
+def test_four_processes_can_decide_and_a_number_that_is_asked_for_is_taken(tmp_path):
+    for options, waves in (({}, 2), ({"processes": 1}, 1), ({"processes": 5}, 3)):
+        fake = Fake({"base": cells("add"), "head": cells("add")})
+        run(fake, tmp_path, waves=1, **options)
+        assert fake.waves == waves
+
+
+def test_undecided_cells_are_named_when_the_time_is_over(tmp_path):
+    fake = Fake({"base": cells("add"), "head": cells("add")}, contest_s=10.0)
+    measured = run(fake, tmp_path, seconds=25.0, waves=99)
+    assert fake.waves == 2
+    assert measured.notes[1].startswith("undecided after 0.3 minutes: 1 cells: add; take --minutes")
+
+
+def test_every_wave_is_written_when_it_ends(tmp_path):
+    seen = []
+
+    def on_time(wave):
+        seen.append([len(found) for path in sorted(tmp_path.glob("*.jsonl")) for found in blocks(path).values()])
+
+    run(Fake({"base": cells("add"), "head": cells("add")}, on_time=on_time), tmp_path)
+    assert seen == [[], [2, 2], [4, 4]]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
+
+
+def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
+    fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
+
+    def refuse(self, result, run=None):
+        if fake.waves == 3:
+            raise RunUnwritable("no space left on device")
+        return append(self, result, run)
+
+    monkeypatch.setattr(RunWriter, "append", refuse)
+    measured = run(fake, tmp_path)
+    assert not measured.is_recorded
+    assert measured.notes[-1] == "not recorded: no space left on device"
+    counts = [len(record.timing.processes) for record in measured.head.records if record.timing]
+    assert counts == [6], "what was measured is compared"
+    assert [len(found) for found in blocks(measured.head.path).values()] == [4], "and the waves before stay"
+    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
 
 
 def test_each_side_starts_its_own_python_with_its_own_operators(tmp_path):
@@ -128,8 +184,7 @@ def test_each_side_starts_its_own_python_with_its_own_operators(tmp_path):
     assert [spec.label for spec in first] == ["base", "head", "head", "base"]
     for spec in first:
         assert spec.command[0] == f"/{spec.label}/bin/python"
-        assert f"/{spec.label}/suites/bench/test_speed.py" in spec.command
-        assert spec.command[spec.command.index("--kb-operators") + 1] == f"/{spec.label}/my_ops.py"
+        assert json.loads(spec.command[-1])["sources"] == [f"/{spec.label}/my_ops.py"]
         assert spec.variables["PYTHONPATH"] == f"/{spec.label}/lib"
         assert spec.folder == Path(f"/{spec.label}")
     caches = {spec.label: spec.variables["KERNEL_BRIDGE_CACHE_DIR"] for spec in first}
@@ -140,13 +195,13 @@ def test_cells_are_checked_in_the_first_wave(tmp_path):
     own = cells("add")
     fake = Fake({"base": own, "head": own})
     run(fake, tmp_path)
-    assert fake.checked == [True, *[False] * (fake.waves - 1)]
+    assert fake.checked == [True, False, False]
 
 
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
     own = cells("add")
     measured = run(Fake({"base": own, "head": own}), tmp_path)
-    base, head = (load_run(path) for path in (measured.base, measured.head))
+    base, head = measured.base, measured.head
     assert (base.headers[0].source.commit, head.headers[0].source.commit) == ("b" * 40, "h" * 40)
     assert base.headers[0].source.dirty is False
     assert are_interleaved(base.headers[0], head.headers[0])
@@ -156,82 +211,56 @@ def test_the_runs_name_their_commits_and_each_other(tmp_path):
     assert [judge(run).exit for run in (base, head)] == [Exit.FINE, Exit.FINE]
 
 
-def test_the_time_ends_the_waves_between_two_contests_but_never_in_the_first(tmp_path):
+def test_the_time_ends_a_wave_between_two_contests_but_never_the_first(tmp_path):
     own = cells("add", "mul", "sub")
     fake = Fake({"base": own, "head": own}, contest_s=10.0)
-    measured = run(fake, tmp_path, seconds=5.0)
-    assert (fake.waves, measured.processes, len(fake.contests)) == (1, 2, 3)
-    assert "take --minutes 2, or fewer cells" in measured.note
+    run(fake, tmp_path, seconds=5.0)
+    assert (fake.waves, len(fake.contests)) == (1, 3)
     fake = Fake({"base": own, "head": own}, contest_s=10.0)
     fake.on_time = lambda wave: setattr(fake, "now", fake.now + 15.0 * (wave == 2))
     measured = run(fake, tmp_path, seconds=70.0)
-    assert (fake.waves, measured.processes) == (2, 2), "the second wave took longer than the first"
-    counts = {len(found) for found in medians(measured.head).values() if found}
-    assert counts == {2, 4}, "what the second wave finished counts"
-    assert medians(measured.base).keys() == medians(measured.head).keys()
+    assert fake.waves == 2, "the second wave took longer than the first"
+    assert {len(found) for found in blocks(measured.head.path).values()} == {2, 4}, "what it finished counts"
 
 
-def test_a_side_without_a_cell_is_compared_in_the_others(tmp_path):
-    measured = run(Fake({"base": cells("add"), "head": cells("add", "new")}), tmp_path)
-    assert set(medians(measured.head)) - set(medians(measured.base)) == {cell.id for cell in cells("new")}
+def test_a_cell_of_one_side_and_a_new_version_are_recorded(tmp_path):
+    fake = Fake({"base": cells("add"), "head": cells("add", "new", operator_version=2)})
+    measured = run(fake, tmp_path)
+    assert fake.contests[0] == {"base": ["numba"], "head": ["numba"]}
+    assert set(blocks(measured.head.path)) == {"add-numba-f32-4096-cpu", "new-numba-f32-4096-cpu"}
+    assert set(blocks(measured.base.path)) == {"add-numba-f32-4096-cpu"}
 
 
-def test_a_new_version_of_an_operator_meets_the_old_one(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add", operator_version=2)})
-    run(fake, tmp_path)
-    assert fake.contests[0] == {"base": ["jnp", "numba"], "head": ["jnp", "numba"]}
-
-
-def test_process_i_of_both_sides_met_in_one_wave(tmp_path):
-    own = cells("add")
-    fake = Fake({"base": own, "head": own})
+def test_a_process_that_is_lost_to_noise_is_lost_alone(tmp_path):
+    fake = Fake({"base": cells("add"), "head": cells("add")})
     real = fake.time
 
     def without_one(contest, seconds, turns):
         found = real(contest, seconds, turns)
         if fake.waves == 2:
-            found["head"] = found["head"][:1]  # the second cell is lost
+            found["head"][0].processes[0] = failed(found["head"][0].cell, Status.PASSED)
         return found
 
     fake.time = without_one
     measured = run(fake, tmp_path)
-    for base, head in zip(medians(measured.base).values(), medians(measured.head).values(), strict=True):
-        assert (base is None) == (head is None)
-        assert base is None or [value // 1000 for value in base] == [value // 1000 for value in head]
+    (base,), (head,) = (blocks(each.path).values() for each in (measured.base, measured.head))
+    assert set(base) == {0, 1, 2, 3, 4, 5}
+    assert set(head) == {0, 1, 3, 4, 5}, "its partner has no pair, the others keep theirs"
 
 
 def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
     own = cells("add")
-    fake = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: wave == 2 and cell.backend == "numba")
+    fake = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: wave == 2 and label == "head")
     measured = run(fake, tmp_path)
-    statuses = {record.cell.backend: record.status for record in load_run(measured.head).records}
-    assert statuses == {"warp": Status.SKIPPED, "jnp": Status.PASSED, "numba": Status.CRASHED}
-
-
-def test_a_wave_in_which_noise_hid_a_time_does_not_count_for_either_side(tmp_path):
-    own = cells("add")
-    noisy = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: (wave, label) == (2, "head"))
-    noisy.status = Status.UNCHECKED
-    measured = run(noisy, tmp_path)
-    needed = processes_needed(2, 0.05)
-    assert noisy.waves == -(-needed // 2) + 1, "a wave takes its place"
-    for path in (measured.base, measured.head):
-        for found in medians(path).values():
-            waves = [1, *range(3, noisy.waves + 1)]
-            assert found is None or [value // 1000 for value in found] == [wave for wave in waves for _ in (0, 1)]
-    always = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: label == "head")
-    always.status = Status.UNCHECKED
-    measured = run(always, tmp_path)
-    assert always.waves == 2 + 2, "two waves more at most"
-    statuses = [{record.status for record in load_run(path).records} for path in (measured.base, measured.head)]
-    assert statuses == [{Status.SKIPPED, Status.PASSED}, {Status.SKIPPED, Status.UNCHECKED}]
+    statuses = {record.cell.backend: record.status for record in measured.head.records}
+    assert statuses == {"warp": Status.SKIPPED, "numba": Status.CRASHED}
 
 
 def test_the_base_is_the_previous_run(tmp_path):
     own = cells("add")
-    for _ in range(8):
+    for _ in range(4):
         measured = run(Fake({"base": own, "head": own}), tmp_path)
-        assert measured.base.name < measured.head.name
+        assert measured.base.path.name < measured.head.path.name
 
 
 @pytest.mark.parametrize("error", [PanelError("a timing process was lost"), KeyboardInterrupt()])
@@ -248,7 +277,7 @@ def test_what_was_timed_before_an_error_is_an_incomplete_run(tmp_path, error):
     assert len(paths) == 2
     for path in paths:
         assert judge(load_run(path)).exit is Exit.COULD_NOT_RUN
-        assert {len(found) for found in medians(path).values() if found} == {4}
+        assert {len(found) for found in blocks(path).values()} == {4}
     if isinstance(error, PanelError):
         assert str(caught.value).startswith("a timing process was lost; what was timed before is in ")
 

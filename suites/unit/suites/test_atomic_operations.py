@@ -5,7 +5,6 @@ import pytest
 import warp as wp
 from numba import cuda
 
-from suites.backends import atomic_operations
 from suites.backends.atomic_operations import has_atomics
 from suites.ops import operators
 
@@ -62,14 +61,6 @@ def test_warp_updates_elements_atomically():
     assert all(has_atomics(kernel, warp=True) for kernel in (in_place, named))
     assert not has_atomics(copied, warp=True)
     assert not has_atomics(in_place)  # as another language would have it
-
-
-def test_a_source_that_cannot_be_read_may_have_some(monkeypatch):
-    def gone(function):
-        raise OSError
-
-    monkeypatch.setattr(atomic_operations.inspect, "getsource", gone)
-    assert has_atomics(copied, warp=True)
 
 
 @pytest.mark.parametrize("name", operators())

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, CudaCallable, PallasKernel, RawKernel, WarpKernel, backends
+from suites import Backend, RawKernel, backends
 from suites.backends import numba_cuda
 from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
@@ -46,27 +45,10 @@ def test_numba_cuda():
     assert accepted("", Backend.NUMBA_CUDA, kernel) is kernel
 
 
-@pytest.mark.parametrize("backend", [Backend.NUMBA_CUDA_CALLABLE, Backend.NUMBA_CUDA_REPLAY])
-def test_numba_cuda_callable(backend):
-    def launches(x, out, stream):
-        pass
-
-    kernel = accepted("", backend, launches)
-    assert kernel == CudaCallable(launches, replay=backend is Backend.NUMBA_CUDA_REPLAY)
-    assert accepted("", backend, CudaCallable(launches)) == kernel
-
-
 @wp.kernel
 def lengths(x: wp.array(dtype=wp.vec3), scale: wp.array(dtype=float), out: wp.array(dtype=float)):
     i = wp.tid()
     out[i] = scale[0] * wp.length(x[i])
-
-
-@wp.kernel
-def directions(x: wp.array2d(dtype=float), out: wp.array2d(dtype=wp.vec3), count: wp.array(dtype=wp.int32)):
-    i, j = wp.tid()  # type: ignore[misc]
-    out[i, j] = wp.vec3(x[i, j], 0.0, 0.0)
-    count[0] = 1
 
 
 def test_warp():
@@ -75,19 +57,6 @@ def test_warp():
     expected = {"launch_dims": (4,), "output_dims": {"out": (4,)}}
     assert kernel.options([_struct(4, 3), _struct(1)], [_struct(4)]) == expected
     assert kernel.declared_dtypes() == [("float32", "float32", "float32")]
-
-
-def test_warp_with_vectors_as_results():
-    options = accepted("", Backend.WARP, directions).options
-    outs = [_struct(2, 5, 3), _struct(1, dtype="int32")]
-    expected = {"launch_dims": (2, 5), "output_dims": {"out": (2, 5), "count": (1,)}}
-    assert options([_struct(2, 5)], outs) == expected
-
-
-def test_warp_in_its_class_is_of_all_dtypes():
-    kernel = accepted("", Backend.WARP, WarpKernel(lengths, lambda inputs, outs: {"launch_dims": 1}))
-    assert kernel.kernel("float64") is lengths
-    assert kernel.options([], []) == {"launch_dims": 1}
 
 
 CUDA = {
@@ -118,18 +87,18 @@ def test_cuda_cpp(parameters, dtypes, scalars):
     assert kernel.declared_dtypes() == [dtypes]
 
 
-@pytest.mark.parametrize("wrapped", [lambda x: x, jax.jit], ids=["function", "jit"])
-@pytest.mark.parametrize("form", [lambda one: one, lambda one: (one,)], ids=["array", "tuple"])
-def test_pallas(wrapped, form):
-    kernel = accepted("", Backend.PALLAS, wrapped(lambda x: form(2 * x)))
-    assert isinstance(kernel, PallasKernel)
-    inputs = (jnp.ones(3),)
-    (result,) = Backend.PALLAS.build(kernel, inputs, inputs)(*inputs)
-    assert result.tolist() == [2, 2, 2]
-
-
 @pytest.mark.parametrize("missing", [None, "numba-cuda is not installed"])
 def test_a_function_without_a_decorator_is_not_taken_for_a_cuda_kernel(missing, monkeypatch):
     monkeypatch.setattr(numba_cuda, "MISSING", missing)
     with pytest.raises(OperatorError, match=r"Decorate it with numba\.njit"):
         accepted("kernels['numba']", Backend.NUMBA, lambda x, out: None)
+
+
+@pytest.mark.parametrize(("setting", "precision"), [(None, "HIGHEST"), ("tensorfloat32", "HIGH")])
+def test_jnp_multiplies_in_float32_unless_the_user_says_otherwise(setting, precision):
+    matrix = np.ones((4, 4), np.float32)
+    with jax.default_matmul_precision(setting):
+        call = accepted("product", Backend.JNP, lambda a, b: a @ b).build((matrix, matrix), ())
+        program = jax.make_jaxpr(call)(matrix, matrix)
+    (product,) = [equation for equation in program.eqns if equation.primitive.name == "dot_general"]
+    assert product.params["precision"][0].name == precision

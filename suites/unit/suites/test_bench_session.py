@@ -2,7 +2,6 @@
 
 import json
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import RunUnwritable, RunWriter, Status, find_run, load_run, read_run
+from reports import RunUnwritable, RunWriter, Status, find_run, load_run
 from reports.options import Exit
 from suites.sessions import isolation
 from suites.sessions.commands.command_line import main
@@ -86,7 +85,7 @@ def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
 
 def test_a_session_that_is_killed_goes_on(folder):
     declare("right")
-    command = [sys.executable, "-m", "suites", "bench", "ops.py", "--processes", "2"]
+    command = [sys.executable, "-m", "suites", "bench", "ops.py", "--profile", "quick", "--processes", "2"]
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not any(b'"kind":"cell"' in path.read_bytes() for path in _files(folder)):
@@ -94,7 +93,7 @@ def test_a_session_that_is_killed_goes_on(folder):
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
     assert load_run(find_run()).missing
-    assert main(["bench", "ops.py", "--processes", "2", "--resume", "latest"]) == Exit.FINE
+    assert main(["bench", "ops.py", "--profile", "quick", "--processes", "2", "--resume", "latest"]) == Exit.FINE
     run = load_run(find_run())
     assert not run.missing
     assert run.begins == 2
@@ -118,23 +117,16 @@ def test_a_full_disk_ends_a_session_in_one_line(folder, monkeypatch, capfd):
     assert "Traceback" not in error
 
 
-def test_the_json_of_pytest_benchmark_agrees_with_the_records(folder):
+def test_pytest_times_the_same_cells_with_its_own_clock(folder):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "suites.plugin", "-q", "--kb-bench"]
-    command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "relu"]
-    command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp"]
-    command += ["--kb-size", "4096", "--kb-size", "1048576"]
-    variables = environment(KERNEL_BRIDGE_RUNS="runs")
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "sigmoid"]
+    command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp", "--kb-size", "4096"]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    timed = {each["param"]: each["stats"] for each in json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]}
-    records = {record.cell.id: record for record in read_run(find_run("latest", "runs"))}
-    assert timed.keys() == records.keys()
-    assert len(timed) == 4
-    for name, record in records.items():
-        assert record.status is Status.PASSED
-        assert timed[name]["rounds"] == len(record.timing.samples_ns) >= 3
-        assert 1e9 * timed[name]["median"] == pytest.approx(statistics.median(record.timing.samples_ns))
-    assert {record.timing.method for record in records.values()} == {"two_points"}
+    found = json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]
+    assert {each["param"] for each in found} == {"sigmoid-jnp-f32-4096-cpu", "sigmoid-numba-f32-4096-cpu"}
+    assert all(each["stats"]["rounds"] == 30 and 1e-6 < each["stats"]["median"] < 1e-1 for each in found)
+    assert not Path("runs").exists()
 
 
 def test_a_new_process_finds_a_project_that_only_the_current_folder_makes_importable(monkeypatch):

@@ -9,10 +9,9 @@ import pytest
 from reports import Status
 from suites import Operator
 from suites.backends.backend import Backend
-from suites.checks.judging.blame import status_of
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.exception_status import outcome
-from suites.checks.judging.reasons import described
+from suites.checks.judging.evidence import Evidence, outcome
+from suites.checks.judging.reasons import described, status_of
 
 
 @numba.njit
@@ -68,6 +67,20 @@ def test_a_reference_and_a_sample_that_raise_say_nothing_of_the_kernel():
     broken = Operator(name="twice", reference=reference, kernels={"numba": twice}, sample=lambda *_: 1 / 0)
     for function, arguments in ((broken.reference, (jnp.ones(3),)), (broken.sample, ("float32", 3, 0))):
         assert status_of(_raised(function, *arguments).value) is Status.UNCHECKED
+
+
+def test_an_error_in_a_check_says_nothing_of_the_kernel():
+    caught = _raised(Evidence().require, None)
+    status, reason = outcome(caught)
+    assert status is Status.UNCHECKED
+    assert "the check itself, at evidence.py:" in reason
+
+
+def test_an_error_in_a_users_function_around_a_kernel_is_the_kernels():
+    def broken(x):
+        raise KeyError("x")
+
+    assert status_of(_raised(jax.jit(broken), jnp.ones(3)).value) is Status.RUNTIME_ERROR
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,17 @@
-"""Loops of calls count the calls that differ, and threads that run them overlap."""
+"""Loops of calls count the calls that differ."""
 
 import jax
 import numba
 import numpy as np
 import pytest
 
-from suites import Backend, Operator
+from suites import Backend, Domain, Operator, Sizes
 from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import Case
+from suites.checks import test_sizes
 from suites.checks.judging.call_loops import calls_in, keeps_bits, large_size, prepare
-from suites.checks.test_threads import overlap
+from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.register import check_named
 from suites.mutants.memory import address_of_zeros, array_at
 
 CALLS = address_of_zeros(1, np.int64)
@@ -83,14 +85,41 @@ def test_large_inputs_have_a_limit():
     assert large_size(_case(wide)) == wide.sizes.check[-1]
 
 
-@pytest.mark.parametrize(
-    ("spans", "seconds"),
-    [([(0, 1), (2, 3)], 0), ([(0, 2), (1, 3)], 1), ([(0, 4), (1, 2), (3, 5)], 2), ([(0, 3), (0, 3), (0, 3)], 3)],
-)
-def test_overlap_is_the_time_in_which_two_ran(spans, seconds):
-    assert overlap(spans) == seconds
-
-
 def test_parallel_is_what_is_decorated_so():
     assert NumbaKernel(total).parallel
     assert not NumbaKernel(wrong_later).parallel
+
+
+@numba.njit
+def last_of_all(x, out):
+    """Looks at all pairs for what one pass finds."""
+    for i in range(x.size):
+        total = x[i]
+        for j in range(x.size):
+            total += x[j] * 0
+        out[i] = total
+
+
+SLOW = Operator(
+    name="slow", reference=lambda x: x + 0, kernels={"numba": last_of_all}, sizes=Sizes(large=10_000),
+    dtypes=("float32",), domains={"x": Domain(finite=True)},
+)  # fmt: skip
+
+
+def test_a_kernel_whose_time_grows_faster_than_the_work_is_too_slow_and_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("suites.checks.test_sizes.MOST_CALL_S", 0.5)
+    monkeypatch.setattr("suites.checks.test_sizes.LEAST_BLAMED_S", 0.01)
+    monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [2**24])
+    case = Case(SLOW, Backend.NUMBA, "float32", 10_000, "cpu")
+    with pytest.raises(CheckFailed, match=r"TIMEOUT: too slow: a call of size 10000 takes .* reference with 1.0"):
+        check_named("large").test(case, Evidence())
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [{2_100: 1e-4, 100_003: 1e-3, 1_048_576: 0.011, 1_052_588: 0.19}, {2_100: 1e-5, 100_003: 0.012}],
+    ids=["a pause at a neighbouring size", "the first call loads the code"],
+)
+def test_a_pause_of_the_machine_is_no_growth_of_the_time(seconds):
+    case = Case(SLOW, Backend.NUMBA, "float32", 10_000, "cpu")
+    assert test_sizes._is_fast(case, Evidence(), seconds, 4_000_000)

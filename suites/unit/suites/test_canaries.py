@@ -2,29 +2,25 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from suites.cells.marks import missing_device
-from suites.checks.judging.canaries import MULTIPLE, WrittenBeyond, _bytes_at, set_canaries
+from suites.checks.judging.memory import MULTIPLE, WrittenBeyond, _behind, filled_gpu_memory
 
-
-def test_a_cpu_has_none():
-    x = jnp.ones(3)
-    canaries = set_canaries({"x": x}, jax.devices("cpu")[0])
-    assert canaries.places == ()
-    canaries.require_unchanged()
+PROGRAM = jax.jit(lambda x: x)
 
 
 @pytest.mark.skipif(missing_device("cuda") is not None, reason=str(missing_device("cuda")))
 def test_bytes_behind_an_array_are_watched_on_a_gpu():
-    import numpy as np
-
     device = jax.devices("cuda")[0]
-    x, full, empty = (jax.device_put(jnp.ones(size, jnp.float32), device) for size in (33, MULTIPLE, 0))
-    canaries = set_canaries({"x": x.block_until_ready(), "full": full, "empty": empty}, device)
-    ((name, address, count),) = canaries.places
-    assert (name, count) == ("x", -33 * 4 % MULTIPLE)
-    canaries.require_unchanged()
-    _bytes_at(address + 4, 1).copy_to_device(np.zeros(1, np.uint8))
+    arrays = {name: jnp.ones(size, device=device) for name, size in (("x", 33), ("full", MULTIPLE), ("empty", 0))}
+    jax.block_until_ready(arrays)
+    program = PROGRAM.lower(arrays["x"]).compile()
+    with filled_gpu_memory(program, arrays, 0x5A, device):
+        pass
+    watched = filled_gpu_memory(program, arrays, 0x5A, device)
+    watched.__enter__()
+    _behind(arrays["x"])[4:5].copy_to_device(np.zeros(1, np.uint8))
     with pytest.raises(WrittenBeyond, match=r"after the end of x: 1 of the 124 bytes .* the first 4 bytes"):
-        canaries.require_unchanged()
+        watched.__exit__(None, None, None)

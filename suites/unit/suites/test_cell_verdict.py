@@ -1,7 +1,6 @@
 """Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
 
 import contextlib
-import functools
 import re
 
 import jax
@@ -13,17 +12,15 @@ import pytest
 from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
-from suites.checks.judging import cell_verdict, guarded_runs
-from suites.checks.judging.bits import fingerprint
-from suites.checks.judging.cell_verdict import judge_kernel, with_reference
-from suites.checks.judging.custom_calls import missing_custom_call
-from suites.checks.judging.poisoned_runs import POISONS, compile_poisoned, run_poisoned
+from suites.checks.judging import cell_verdict, memory
+from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call, with_reference
+from suites.checks.judging.memory import POISONS, compile_poisoned, run_poisoned
 from suites.declare.operator import Operator
 from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
+from suites.numerics.arrays import fingerprint
 from suites.numerics.error_model import Truth, exact
-from suites.numerics.verdict import Verdict
 
 
 @numba.njit
@@ -193,27 +190,6 @@ def test_large_calls_do_not_run_again(monkeypatch):
     assert made[0] == made[1] + 4
 
 
-@pytest.mark.parametrize("before", [Status.PASSED, Status.UNCHECKED])
-def test_a_further_run_counts_whatever_could_be_judged_before(before):
-    """Where the bits of a kernel may vary, its results are judged; else other bits are a fault."""
-    first, other = [np.float32([1])], [np.float32([2])]
-    right, wrong = Verdict(before, None, None), Verdict(Status.WRONG_VALUE, None, None)
-    again = functools.partial(cell_verdict._judge_again, results=first, verdict=right)
-    assert again(first, judged=lambda _: wrong, deterministic=False) is right
-    assert again(other, judged=lambda _: wrong, deterministic=False) is wrong
-    assert again(other, judged=lambda _: right, deterministic=False) is right
-    assert again(other, judged=lambda _: right, deterministic=True).status is Status.NONDETERMINISTIC
-    assert again(first, judged=lambda _: right, deterministic=True) is right
-
-
-def test_calls_on_a_gpu_run_again():
-    assert cell_verdict.REPETITIONS["cuda"] >= 2
-
-
-def test_output_of_the_wrong_dtype_is_reported():
-    assert judge_kernel(_operator(copy, np.int32), Backend.NUMBA, INPUTS).status is Status.WRONG_DTYPE
-
-
 def test_poison_shows_through_an_output_that_nothing_writes():
     outs = [jax.ShapeDtypeStruct((8,), np.float32)]
     program = compile_poisoned(Backend.NUMBA.build(copy_without_tail, outs), outs, INPUTS)
@@ -298,7 +274,7 @@ def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
     def blind(run):
         yield Guards()
 
-    monkeypatch.setattr(guarded_runs, "guarded_calls", blind)
+    monkeypatch.setattr(memory, "guarded_calls", blind)
     operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": copy})
     assert judge_kernel(operator, Backend.NUMBA, (np.ones(5, np.float32),)).status is Status.UNCHECKED
 

@@ -1,5 +1,6 @@
 """The commands of ``kernel-bridge``: what they print, how they end, and how they go on after an interruption."""
 
+import argparse
 import json
 import os
 import re
@@ -14,11 +15,13 @@ import pytest
 
 import bridge
 import suites
-from reports import Status, find_run, read_run
+from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites.cells import catalogue
-from suites.sessions.commands.command_line import main
+from suites.errors import SelectionError
+from suites.sessions.commands.command_line import main, parsed, parser, selection_of
 from suites.sessions.isolation import isolated
+from suites.sessions.resuming import RunLock
 from suites.unit.processes import environment
 
 PROJECT = Path(__file__).parents[3]
@@ -103,12 +106,12 @@ def ended(*arguments, **variables):
     return process.returncode, output, errors
 
 
-@pytest.mark.parametrize("command", ["bench", "validate", "special", "list"])
+@pytest.mark.parametrize("command", ["bench", "validate"])
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["none.py"], "none.py: there is no such file"),
-        (["--operator", "softmx"], "Did you mean 'softmax'? Known: abs_two_pass, add"),
+        (["--operator", "softmx"], "Did you mean 'softmax'? Known: add"),
         (["--backend", "cute"], "Known: jnp, numba, numba_parallel"),
         (["--dtype", "float23"], "Did you mean 'float32'?"),
         (["--size", "0"], "argument --size: got 0, expected a whole number of at least 1"),
@@ -139,15 +142,12 @@ def test_mistakes_are_one_line_and_exit_with_3(command, arguments, words, capsys
     "arguments",
     [
         ["validate", "--jobs", "-1"],
-        ["validate", "--examples", "0"],
+        ["validate", "--part", "0/4"],
+        ["bench", "--part", "5/4"],
         ["bench", "--timeout", "-1"],
         ["bench", "--timeout", "1e300"],
         ["compare", "HEAD", "--minutes", "1e9"],
-        ["dispatch", "--rounds", "0"],
-        ["endure", "--calls", "9" * 30],
-        ["endure", "--seconds", "nan"],
-        ["scale", "--devices", "1000000"],
-        ["scale", "--processes", "100000"],
+        ["compare", "HEAD", "--processes", "100000"],
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(arguments, capsys):
@@ -157,12 +157,66 @@ def test_numbers_that_make_no_sense_are_refused(arguments, capsys):
     assert f"got {arguments[-1]}, expected" in capsys.readouterr().err
 
 
+def commands():
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return found.choices
+
+
+def test_there_are_eight_commands_and_at_most_seventy_options():
+    assert set(commands()) == {"validate", "bench", "list", "show", "compare", "report", "clean", "merge"}
+    counted = [
+        action for each in commands().values() for action in each._actions
+        if action.option_strings and "--help" not in action.option_strings
+    ]  # fmt: skip
+    assert len(counted) + 1 <= 70, "with --version"
+
+
+def test_an_option_means_the_same_everywhere_and_each_help_ends_with_an_example():
+    meant = {}
+    for name, each in commands().items():
+        assert f"\nexample:\n  kernel-bridge {name} " in each.format_help()
+        for action in each._actions:
+            for option in action.option_strings:
+                known = meant.setdefault(option, action)
+                assert action.default == known.default
+                assert option in ("--profile", "--format", "--export") or action.help == known.help
+
+
+def test_the_profile_is_quick_but_a_users_file_is_validated_in_full():
+    for command, given, profile in (
+        ("bench", [], "quick"), ("bench", ["my_ops.py"], "quick"),
+        ("bench", ["my_ops.py", "--profile", "full"], "full"),
+        ("validate", [], "quick"), ("validate", ["my_ops.py"], "full"),
+        ("validate", ["my_ops.py", "--profile", "quick"], "quick"),
+    ):  # fmt: skip
+        assert selection_of(parsed([command, *given])).profile == profile
+
+
+def test_files_may_stand_before_between_and_after_options():
+    for words in ("my_ops.py --size 64 --peers", "--size 64 my_ops.py --peers", "--size 64 --peers my_ops.py"):
+        assert parsed(["bench", *words.split()]).operators == ["my_ops.py"]
+    assert parsed(["compare", "HEAD~1", "--gate", "my_ops.py"]).names == ["HEAD~1", "my_ops.py"]
+
+
+def test_clean_deletes_only_what_is_made_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERNEL_BRIDGE_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("cache/native-1/a.bin", "cache/winners-1/add/w", "cache/hers", "runs/a.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("content")
+    assert main(["clean"]) == Exit.FINE
+    assert "native-1" in capsys.readouterr().out
+    left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["a.jsonl", "hers", "w"]
+    assert main(["clean", "--all"]) == Exit.FINE
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["a.jsonl", "hers"]
+
+
 def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
     def faulty(options):
         raise LookupError("\x1b[2J lost\nits second line")
 
     monkeypatch.setattr("suites.sessions.commands.command_line.run_report", faulty)
-    assert main(["runs"]) == 3
+    assert main(["show"]) == 3
     shown = capsys.readouterr().err
     assert "in faulty" in shown
     assert "\x1b" not in shown
@@ -182,8 +236,8 @@ def test_an_interrupted_import_is_an_interruption(with_cause, monkeypatch, capsy
             raise stopped  # noqa: B904
 
     monkeypatch.setattr("suites.sessions.commands.command_line.run_report", interrupted)
-    assert main(["runs"]) == Exit.COULD_NOT_RUN
-    assert re.fullmatch(r".* runs: interrupted\.\n", capsys.readouterr().err)
+    assert main(["show"]) == Exit.COULD_NOT_RUN
+    assert re.fullmatch(r".* show: interrupted\.\n", capsys.readouterr().err)
 
 
 def test_every_format_of_a_list_can_be_read(capsys):
@@ -230,21 +284,6 @@ def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
     assert code == Exit.FINE, errors
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "runpy.run_module('suites', run_name='__main__')",
-        "import pytest; pytest.main(['-p', 'suites.plugin', '-p', 'no:cacheprovider', '--rootdir=.'])",
-    ],
-    ids=["command", "pytest"],
-)
-def test_the_end_of_a_process_looks_for_no_garbage_among_what_was_imported(program):
-    program = f"import atexit, gc, runpy; atexit.register(lambda: print('frozen', gc.get_freeze_count())); {program}"
-    command = [sys.executable, "-P", "-c", program, "runs"]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
-    assert int(done.stdout.rpartition("frozen ")[2]) > 10_000, done.stdout + done.stderr
-
-
 def test_the_version_is_shown(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
@@ -269,7 +308,9 @@ def test_a_run_survives_cells_that_crash_hang_or_cannot_be_made():
     Path("ops.py").write_text(DANGEROUS)
     code, output, errors = ended("bench", "ops.py", "--size", 64, "--timeout", 15)
     assert code == Exit.WRONG
-    records = {record.cell.operator: record for record in read_run(find_run()) if record.cell.backend == "numba"}
+    records = {
+        record.cell.operator: record for record in load_run(find_run()).records if record.cell.backend == "numba"
+    }
     statuses = {name: record.status for name, record in records.items()}
     assert statuses == {
         "a_crash": Status.CRASHED,
@@ -307,15 +348,47 @@ def test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete():
     output, errors, again = interrupted(*arguments, when=r"right +f32 +64 +numba")
     assert "interrupted; " in errors
     assert "Summary of cpu" in output
-    before = read_run(find_run())
+    before = load_run(find_run()).records
     assert 1 <= len(before) < 6
     assert again[:3] == ["python", "-m", "suites"]
     for _ in range(2):  # the second time nothing is left
         code, _, errors = ended(*again[3:])
         assert code == Exit.FINE, errors
-    cells = [record.cell.key for record in read_run(find_run())]
+    cells = [record.cell.key for record in load_run(find_run()).records]
     assert len(cells) == len(set(cells)) == 6
-    assert all(record.status is Status.PASSED for record in read_run(find_run()))
+    assert all(record.status is Status.PASSED for record in load_run(find_run()).records)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_session_that_is_ended_leaves_its_records_and_no_temporary_folder(number, tmp_path):
+    Path("ops.py").write_text(RIGHT)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    arguments = ["bench", "ops.py", "--profile", "quick", "--size", 64, "--size", 128]
+    with started(*arguments, TMPDIR=str(temporary)) as process:
+        for line in process.stderr:
+            if re.search(r"right +f32 +64 +numba", line):
+                break
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == Exit.COULD_NOT_RUN, errors
+    assert "--resume" in errors
+    assert {record.cell.size for record in load_run(find_run()).records} == {64}
+    assert list(temporary.iterdir()) == []
+
+
+def test_two_sessions_cannot_continue_one_run():
+    Path("ops.py").write_text(RIGHT)
+    arguments = ["ops.py", "--profile", "quick", "--size", 64]
+    assert ended("bench", *arguments)[0] == Exit.FINE
+    lock = RunLock()
+    lock.take(find_run())
+    assert main(["bench", *map(str, arguments), "--resume", "latest"]) == Exit.COULD_NOT_RUN
+    with pytest.raises(SelectionError, match="another session is writing this run"):
+        RunLock().take(find_run())
+    lock.release()
+    lock.take(find_run())
+    lock.release()
 
 
 def test_an_interrupted_validation_records_no_crash_and_goes_on():
@@ -327,13 +400,13 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == Exit.COULD_NOT_RUN, errors
-    before = read_run(find_run())
+    before = load_run(find_run()).records
     assert {record.status for record in before} <= {Status.PASSED, Status.SKIPPED}
     (line,) = re.findall(r"^    (.* --resume .*)$", errors, re.MULTILINE)
     for _ in range(2):  # the second time nothing is left
         code, output, errors = ended(*shlex.split(line)[3:])
         assert code == Exit.FINE, output + errors
-    cells = [record.cell.key for record in read_run(find_run())]
+    cells = [record.cell.key for record in load_run(find_run()).records]
     assert len(cells) == len(set(cells)) > len(before)
 
 
@@ -389,8 +462,8 @@ def test_a_command_prints_the_format_and_nothing_else(form, capfd):
     if form == "json":
         assert {row["status"] for row in json.loads(shown)} == {"PASSED"}
     else:
-        assert shown.startswith("### Time per call" if form == "markdown" else "index,")
-    assert "<details><summary>Time per call" in Path("summary.md").read_text(encoding="utf-8")
+        assert shown.startswith("### Cells on cpu" if form == "markdown" else "index,")
+    assert "<details><summary>Cells on cpu" in Path("summary.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("columns", [80, 200])
@@ -400,7 +473,7 @@ def test_tables_and_lines_of_cells_fit_the_terminal(columns):
     lines = [line for line in errors.splitlines() if "csr_binary" in line]
     assert lines
     assert max(map(len, lines)) <= 80
-    for command in (["show"], ["list", "--operator", "add"]):
+    for command in (["show", "latest"], ["list", "--operator", "add"]):
         code, output, _ = ended(*command, COLUMNS=str(columns))
         assert code == Exit.FINE
         assert max(map(len, output.splitlines())) <= columns
@@ -408,28 +481,28 @@ def test_tables_and_lines_of_cells_fit_the_terminal(columns):
 
 def test_a_reference_that_fails_its_own_bound_is_said_and_tables_take_the_width():
     Path("ops.py").write_text(
-        RIGHT + "from suites import Truth, bounded, wide\n"
-        "RIGHT = operator('doubtful', twice, truth=lambda x: Truth((bounded(3 * wide(x), x.dtype, ulps=1),)))\n"
+        RIGHT + "from suites import Expected\n"
+        "RIGHT = operator('doubtful', twice, truth=lambda x: Expected(3.0 * x, x.dtype, abs(x) * 1e-7))\n"
     )
-    more = ["--jobs", 0, "--", "-k", "large"]
-    code, output, _ = ended("validate", "ops.py", "--width", 70, *more, COLUMNS="200")
+    more = ["--jobs", 0, "--", "-k", "compiled and 2100"]
+    code, output, _ = ended("validate", "ops.py", *more, COLUMNS="70")
     assert code == Exit.WRONG
-    assert "doubtful: jnp fails too. The reference or its error bound may be wrong; see https://" in output
-    (failure,) = [line for line in output.splitlines() if line.startswith("doubtful numba float32: large: WRONG_VALUE")]
-    assert "inputs: x: float32[100003], x[" in failure
+    assert "doubtful: jnp fails too. The reference or its error bound may be wrong; see docs/bounds.md" in output
+    (failure,) = [line for line in output.splitlines() if line.startswith("doubtful numba float32: is wrong")]
+    assert "inputs: x: float32[2100], x[" in failure
     grid = output.partition("Validation on cpu")[2]
-    assert max(len(line) for line in grid.splitlines() if "│" in line or line.startswith("  ")) <= 70
+    assert max(len(line) for line in grid.splitlines() if line.startswith("  ")) <= 70
 
 
 def test_the_recorded_commit_is_the_one_of_the_users_file(tmp_path):
     Path("ops.py").write_text(RIGHT)
     ended("bench", "ops.py", "--size", "64")
-    assert read_run(find_run())[0].run.source.commit is None
+    assert load_run(find_run()).records[0].run.source.commit is None
     for command in ("init -q", "add ops.py", "-c user.name=n -c user.email=e@x commit -q -m first"):
         subprocess.run(["git", *command.split()], check=True, cwd=tmp_path)
     (head,) = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.split()
     ended("bench", "ops.py", "--size", "64")
-    assert read_run(find_run())[0].run.source.commit == head
+    assert load_run(find_run()).records[0].run.source.commit == head
 
 
 def test_a_missing_extra_is_named(tmp_path):
@@ -442,4 +515,7 @@ def test_a_missing_extra_is_named(tmp_path):
         [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == Exit.COULD_NOT_RUN
-    assert 'not installed: pandas. Install them: python -m pip install "kernel-bridge[suites]"' in done.stderr
+    assert (
+        'not installed: pandas. Install them, in the folder of its source: python -m pip install ".[suites]"'
+        in done.stderr
+    )

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from reports import RecordError
+from suites.bench import cuda_measurement
 from suites.bench import cuda_measurement as module
 from suites.bench import device_clock as device_clock_module
-from suites.bench import input_rotation
 from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
-from suites.bench.device_activities import CallTimes
-from suites.bench.device_state import DeviceState
+from suites.bench.device_clock import CallTimes
+from suites.bench.gpu import DeviceState
 
 CPU = jax.devices("cpu")[0]
 HEAT = 0x40
@@ -54,7 +54,7 @@ class FakeManagement:
 def quick(monkeypatch):
     monkeypatch.setattr(module, "_COOLING_S", 0.0)
     monkeypatch.setattr(module, "_WAKING_S", 0.0)
-    monkeypatch.setattr(input_rotation, "l2_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(cuda_measurement, "l2_bytes", lambda: 1 << 20)
 
 
 def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, calls=10):

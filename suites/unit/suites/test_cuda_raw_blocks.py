@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,7 @@ import pytest
 
 from reports import Status
 from suites.backends.backend import Backend
-from suites.backends.cuda_raw import NO_CUDA_CORE, TYPES
-from suites.backends.cuda_raw_blocks import elementwise_launch
-from suites.mutants.cuda_raw import MUTANTS
+from suites.backends.cuda_raw import TYPES
 from suites.numerics.verdict import judge
 from suites.ops import operators
 
@@ -124,64 +120,3 @@ def test_kernel_is_right_at_every_size_and_address(name: str, case: str) -> None
         results = run(STREAMS[name], inputs, outs, offsets_of(inputs, outs, case))
         verdict = judge(results, operator.truth(*inputs))
         assert verdict.status is Status.PASSED, (size, verdict.reason)
-
-
-FAULTY_BLOCKS = ("lost_tail_raw", "lost_head_raw", "lost_vector_raw")
-
-
-@compiled
-@pytest.mark.parametrize("fault", FAULTY_BLOCKS)
-def test_fault_in_the_blocks_shows(fault: str) -> None:
-    (mutant,) = (each for each in MUTANTS if each.name.endswith(f"~{fault}"))
-    kernel = mutant.operator.kernels[Backend.CUDA_RAW]
-    statuses = set()
-    for size in SIZES:
-        inputs = mutant.operator.sample("float32", size, 0)
-        outs = mutant.operator.outputs(*inputs)
-        results = run(kernel, inputs, outs, offsets_of(inputs, outs, "shifted"))
-        statuses.add(judge(results, mutant.operator.truth(*inputs)).status)
-    assert statuses - {Status.PASSED}
-
-
-@compiled
-def test_writing_beyond_the_end_shows() -> None:
-    kernel = STREAMS["add"]
-    faulty = replace(kernel, source=kernel.source.replace("vector < vectors", "vector <= vectors"))
-    inputs = operators()["add"].sample("float32", 1025, 0)
-    with pytest.raises(AssertionError):
-        run(faulty, inputs, operators()["add"].outputs(*inputs), (0, 0, 0))
-
-
-@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
-@pytest.mark.parametrize("name", STREAMS)
-def test_every_array_moves_in_vectors_of_16_bytes(name: str) -> None:
-    code = ptx(STREAMS[name].source, "kernel<float>")
-    operator = operators()[name]
-    inputs = operator.sample("float32", 64, 0)
-    long_inputs = sum(array.size >= 64 for array in inputs)
-    assert len(re.findall(r"ld\.global\.nc\.v4\.[fbu]32", code)) >= long_inputs
-    assert len(re.findall(r"st\.global\.v4\.[fbu]32", code)) >= len(operator.outputs(*inputs))
-    assert ".local" not in code
-    assert ".f64" not in code
-
-
-def ptx(source: str, name: str) -> str:
-    """The PTX of a kernel; needs no GPU."""
-    from cuda.bindings import nvrtc
-    from cuda.core import Program, ProgramOptions
-
-    program = Program(source, "c++", ProgramOptions(std="c++17", arch="sm_90"))
-    program.compile("cubin", name_expressions=(name,))
-    _, size = nvrtc.nvrtcGetPTXSize(int(program.handle))
-    text = bytes(size)
-    nvrtc.nvrtcGetPTX(int(program.handle), text)
-    return text.decode()
-
-
-@pytest.mark.parametrize("element_bytes", [4, 8])
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 2**20 + 1])
-def test_grid_covers_all_vectors(size: int, element_bytes: int) -> None:
-    launch = elementwise_launch(size, element_bytes)
-    threads = launch["grid"] * launch["block"]
-    assert threads * 16 >= size * element_bytes
-    assert (threads == 0) == (size == 0)

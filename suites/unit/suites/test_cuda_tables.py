@@ -13,8 +13,7 @@ from suites.backends import numba_cuda_device_facts as device_facts
 from suites.backends import numba_cuda_tables as tables
 from suites.backends.numba_cuda_device_facts import GpuFacts, gpu_facts
 from suites.ops import operators
-from suites.ops.csr_binary_matvec import WITH_TABLE as BITS
-from suites.ops.csr_matvec import WITH_TABLE as ELEMENTS
+from suites.ops.csr_binary_matvec.numba_cuda import WITH_TABLE as BITS
 from suites.unit.suites.ptx import ptx_of
 
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
@@ -41,15 +40,6 @@ def test_weights_of_silent_neurons_are_not_asked_for() -> None:
     assert "@p ld.global.cs.b32" in ptx("csr_binary_matvec", BITS, "float32")
 
 
-def test_sixteen_flags_are_one_load() -> None:
-    assert "ld.global.v4.u32" in ptx("csr_binary_matvec", BITS, "float32")
-
-
-def test_an_element_is_looked_up_without_a_branch() -> None:
-    code = ptx("csr_matvec", ELEMENTS, "float32")
-    assert len(re.findall(r"ld\.shared\.f32\s+%f\d+, .*?;\s*selp\.f32", code)) >= tables.TERMS
-
-
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> GpuFacts:
     """A GPU with 10 multiprocessors and 100,000 bytes of shared memory."""
@@ -73,26 +63,6 @@ def test_no_more_blocks_are_launched_than_run_at_once_or_have_rows(facts: GpuFac
     assert [launch["grid"] for launch in launches] == [1, 2, 20]
     assert {launch["block"] for launch in launches} == {(4, 16)}  # 4 lanes have 8 terms each
     assert {launch["shared_mem"] for launch in launches} == {28}
-
-
-def test_the_lanes_of_a_row_are_at_most_a_warp(facts: GpuFacts) -> None:
-    table = tables.TableRows(None, 64, 2, tables.bytes_of_elements, least_uses=0)
-    blocks = [table.launch(*matrix(10, 10 * mean, array(7)))["block"] for mean in (1, 8, 9, 256, 257, 5000)]
-    assert blocks == [(1, 64), (1, 64), (2, 32), (32, 2), (32, 2), (32, 2)]
-
-
-def test_a_table_of_elements_leaves_room_for_the_first_cache(facts: GpuFacts) -> None:
-    sizes = [tables.bytes_of_elements(array(size, dtype)) for size, dtype in ((10, "float64"), (10**6, "float32"))]
-    assert sizes == [80, 61_088]
-    assert tables.bytes_of_elements(array(10**6, "float64")) % 8 == 0
-
-
-def test_a_table_of_bits_has_a_word_for_sixteen_flags_and_all_of_them(facts: GpuFacts) -> None:
-    table_bytes = tables.bytes_of_bits(2)
-    assert [table_bytes(array(size)) for size in (1, 16, 17, 350_000)] == [2, 2, 4, 43_750]
-    assert table_bytes(array(390_000)) is None  # two blocks would need more than there is
-    inputs, _ = matrix(100, 10**9, array(390_000))
-    assert not tables.TableRows(None, 64, 2, table_bytes, least_uses=0).pays(inputs)
 
 
 def test_a_launch_fits_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

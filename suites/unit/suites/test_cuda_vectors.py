@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.numba_cuda import THREADS, kernel
-from suites.backends.numba_cuda_look_back import clear_grid, look_back_words
+from suites.backends.numba_cuda import kernel
+from suites.ops.cumsum.look_back import look_back_words
 from suites.unit.suites import cuda_block_simulation as simulation
 from suites.unit.suites.ptx import ptx_of
 
@@ -35,23 +35,11 @@ def test_neighbours_move_by_vector_instructions(dtype):
     assert {*INSTRUCTIONS[dtype]} <= {*re.findall(r"(?:ld|st)\.global\.v[\w.]+", ptx)}
 
 
-@pytest.mark.parametrize("dtype", ["complex64"])
-def test_elements_without_vectors_move_one_by_one(dtype):
-    arrays = [SimpleNamespace(dtype=dtype, shape=(9,))] * 2
-    ptx = ptx_of(kernel(simulation.copy_neighbours), arrays, 1, (9, 0))
-    assert "st.global.f32" in ptx
-    assert ".global.v4" not in ptx
-
-
 @pytest.mark.parametrize(("tiles", "sums"), [(1, 1 + 1 + 1), (32, 32 + 1 + 1), (33, 33 + 2 + 1), (1025, 1025 + 33 + 2)])
 def test_each_sum_of_a_scan_has_its_words(tiles, sums):
     """A ticket, and a word for each 32 bits of the sums of all tiles, groups of 32 tiles and regions of 1024."""
     assert look_back_words(tiles, "float32") == 1 + sums
     assert look_back_words(tiles, "int64") == 1 + 2 * sums
-
-
-def test_all_words_are_cleared():
-    assert [clear_grid(words) for words in (1, THREADS, THREADS + 1)] == [1, 1, 2]
 
 
 @pytest.mark.parametrize("part", simulation.PARTS)

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suites.bench.cupti_trace import CuptiTrace
-from suites.bench.device_activities import Activity
+from suites.bench.device_clock import Activity, CuptiTrace
 
 
 class FakeCupti:

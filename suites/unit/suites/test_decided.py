@@ -10,10 +10,9 @@ import warp as wp
 from reports import Status
 from suites import Gradient, Operator
 from suites.backends.backend import Backend
-from suites.checks.drawn import session_seed
-from suites.checks.drawn.decided import judged, judged_battery
+from suites.checks.drawn import session_choices
+from suites.checks.drawn.decided import judge_battery, judged, judged_battery
 from suites.checks.drawn.decided_gradients import gradient_battery
-from suites.checks.drawn.drawn_verdict import judge_battery
 from suites.checks.drawn.many_sizes import LARGE, large_sizes, small_sizes, work
 from suites.numerics.step_by_step import step_by_step
 from suites.numerics.zero_signs import keeps_zero_signs
@@ -124,8 +123,9 @@ def test_right_kernel_passes_where_its_result_is_decided(operator):
 
 def test_elements_beside_undecided_ones_are_judged():
     drawn = judged(RIGHT["overflow in between"], "two", (np.array([1e30, 3], np.float32),))
-    assert [each.tolist() for each in drawn.decided] == [[False, True]]
     assert drawn.judge([np.array([np.inf, 3], np.float32)]).status is Status.PASSED
+    assert drawn.judge([np.array([1e30, 3], np.float32)]).status is Status.PASSED
+    assert drawn.judge([np.array([np.inf, 3], np.float32)]).note.startswith("1 results are infinite or NaN")
     assert drawn.judge([np.array([np.inf, 4], np.float32)]).status is Status.WRONG_VALUE
 
 
@@ -147,13 +147,12 @@ def test_step_by_step_overflows_where_xla_does_not():
 
 
 def test_kinks_are_allowed_for_and_other_derivatives_are_not():
-    for name in ("relu", "sigmoid"):
-        operator = operators()[name]
+    for operator in (RIGHT["either zero"], operators()["sigmoid"]):
         (_, drawn), *_ = gradient_battery(operator, "float32", 5)
         assert drawn.name == "zeros"
         (expected,) = drawn.truth.outputs
         inside = drawn.judge([np.asarray(expected.value * 0.9, np.float32)]).status is Status.PASSED
-        assert inside == (name == "relu")
+        assert inside == (operator.name != "sigmoid")
 
 
 @wp.kernel
@@ -164,17 +163,17 @@ def _squares(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 
 def test_sizes_follow_from_the_seed_and_have_every_kind():
     try:
-        session_seed.use(1)
-        first, full = small_sizes("add", 0), small_sizes("add", 1)
-        session_seed.use(2)
-        other = small_sizes("add", 0)
-        session_seed.use(1)
-        assert first == small_sizes("add", 0) != other
+        session_choices.use_seed(1)
+        first, full = small_sizes(operators()["add"], 0), small_sizes(operators()["add"], 1)
+        session_choices.use_seed(2)
+        other = small_sizes(operators()["add"], 0)
+        session_choices.use_seed(1)
+        assert first == small_sizes(operators()["add"], 0) != other
     finally:
-        session_seed.use(0)
+        session_choices.use_seed(0)
     assert {32, 64, 1024, 31, 33, 1023, 1025, 4096} <= set(full)
     assert any(size % 8 == 0 for size in first)
-    assert len(first) < 10 < len(full)
+    assert len(first) <= 10 < len(full)
 
 
 def test_quadratic_work_keeps_an_operator_from_large_sizes():
@@ -182,25 +181,24 @@ def test_quadratic_work_keeps_an_operator_from_large_sizes():
         name="square",
         reference=lambda x: x[:, None] * x[None, :],
         kernels={"warp": _squares},
-        gradient=Gradient({0: 1}),
+        gradient=Gradient(inputs=(0,)),
         dtypes=["float32"],
     )
     assert work(square, "float32", 2**20) > 2**39
     assert large_sizes(square, "float32", 1) == []
 
 
-@pytest.mark.parametrize(("depth", "ends"), [(0, LARGE[:2]), (1, LARGE[:3]), (2, LARGE)])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("depth", "ends"), [(0, LARGE[:2]), (1, LARGE)])
+@pytest.mark.parametrize("seed", [0, 3])
 def test_large_sizes_leave_no_range_out(depth, ends, seed):
     try:
-        session_seed.use(seed)
+        session_choices.use_seed(seed)
         sizes = large_sizes(operators()["add"], "float32", depth)
     finally:
-        session_seed.use(0)
+        session_choices.use_seed(0)
     lows = (5000, *ends)[: len(ends) if depth else 1]
-    beside = 3 if depth == 2 else 1
-    assert len(sizes) == beside * len(ends) + len(lows)
+    assert len(sizes) == len(ends) + len(lows)
     for end in ends:
-        assert sum(abs(size - end) <= 1 for size in sizes) == beside
+        assert sum(abs(size - end) <= 1 for size in sizes) == 1
     for low, end in zip(lows, ends, strict=False):
         assert sum(low + 1 < size < end - 1 for size in sizes) == 1

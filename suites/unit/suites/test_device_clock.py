@@ -1,14 +1,19 @@
 """Clocks of a device: the best that works is chosen, and batches that cannot be split are measured call by call."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import pytest
 
 from suites.bench import device_clock as module
-from suites.bench.device_activities import Activity, CallTimes, SplitError
-from suites.bench.device_clock import WARM, CuptiClock, KernelsClock, WallClock, device_clock
+from suites.bench.device_clock import (
+    WARM,
+    Activity,
+    CallTimes,
+    CuptiClock,
+    SplitError,
+    WallClock,
+    device_clock,
+)
 from suites.bench.instruments import PREFIX
 
 CPU = jax.devices("cpu")[0]
@@ -97,24 +102,3 @@ def test_without_cupti_the_wall_clock_measures_and_says_why():
     times = clock.times(lambda: jnp.ones(8) + 1, 3)
     assert len(times) == 3
     assert all(each.span_ns > 0 and each.kernels_ns is None for each in times)
-
-
-def test_kernels_alone_are_measured_with_the_profiler_of_jax(monkeypatch):
-    calls = []
-    profiler = types.SimpleNamespace(
-        _cupti_init=lambda: calls.append("begin"), _cupti_get_timings=lambda finalize: [("a", 0.001), ("b", 0.002)]
-    )
-    library = types.SimpleNamespace(mosaic_gpu=types.SimpleNamespace(_mosaic_gpu_ext=profiler))
-    monkeypatch.setattr(module.importlib, "import_module", lambda name: library)
-    clock = KernelsClock(CPU, "cupti-python is missing")
-    assert clock.method == "cupti-kernels"
-    (first, *others) = clock.times(lambda: calls.append("call") or jnp.ones(1), 3)
-    assert (first.span_ns, first.kernels_ns) == (pytest.approx(3000), pytest.approx(3000))
-    assert others == [first, first]
-    assert calls == [*["call"] * WARM, *["begin", "call"] * 3]
-
-
-def test_a_jax_without_that_profiler_is_refused(monkeypatch):
-    monkeypatch.setattr(module.importlib, "import_module", lambda name: types.SimpleNamespace())
-    with pytest.raises(ImportError, match="profiler for Mosaic"):
-        KernelsClock(CPU, None)

@@ -2,21 +2,21 @@
 
 import pytest
 
-from suites.bench.device_state import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
+from suites.bench.gpu import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
 
 IDLE, USER_CLOCKS, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x8, 0x20, 0x40, 0x80
 
 
 class FakeNvml:
-    """One GPU with a clock, reasons and a counter of energy; None is not supported."""
+    """One GPU with a clock and reasons; None is not supported."""
 
     NVML_CLOCK_SM = 1
 
     class NVMLError(Exception):
         pass
 
-    def __init__(self, clock=1980, reasons=0, millijoules=5000):
-        self.clock, self.reasons, self.millijoules, self.asked = clock, reasons, millijoules, None
+    def __init__(self, clock=1980, reasons=0):
+        self.clock, self.reasons, self.asked = clock, reasons, None
 
     def _value(self, value):
         if value is None:
@@ -41,9 +41,6 @@ class FakeNvml:
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):  # noqa: N802
         return self._value(self.reasons)
 
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle):  # noqa: N802
-        return self._value(self.millijoules)
-
     def nvmlSystemGetDriverVersion(self):  # noqa: N802
         return "580.1"
 
@@ -60,15 +57,13 @@ def test_the_state_of_the_named_gpu_is_read():
     management = DeviceManagement(nvml, "GPU-1234")
     assert nvml.asked == "GPU-1234"
     assert management.state() == DeviceState(1755.0, POWER_CAP)
-    assert management.energy_j() == 5.0
     assert management.driver() == "580.1"
     assert DeviceManagement(NewerNvml(), None).state().reasons == HEAT
 
 
 def test_what_a_device_does_not_tell_is_unknown():
-    management = DeviceManagement(FakeNvml(clock=None, reasons=None, millijoules=None), None)
+    management = DeviceManagement(FakeNvml(clock=None, reasons=None), None)
     assert management.state() == DeviceState(None, 0)
-    assert management.energy_j() is None
 
 
 def test_the_highest_clock_is_remembered():

@@ -16,9 +16,8 @@ import pytest
 
 import bridge
 from bridge.ffi.target import TARGETS
-from suites.dispatch.path import BinaryOp
-from suites.dispatch.paths_cpu import CPU
 from suites.dispatch.warp_add import add
+from suites.dispatch.ways import SIZES, WAYS, Call
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counted in /proc, which Linux has")
 
@@ -62,10 +61,10 @@ class Holdings:
 
 @pytest.fixture(scope="module")
 def x():
-    return jax.device_put(jnp.arange(CPU.size, dtype=jnp.float32), jax.devices("cpu")[0])
+    return jax.device_put(jnp.arange(SIZES["cpu"], dtype=jnp.float32), jax.devices("cpu")[0])
 
 
-def left_behind(call: BinaryOp, x: jax.Array, calls: int = CALLS) -> Holdings:
+def left_behind(call: Call, x: jax.Array, calls: int = CALLS) -> Holdings:
     """Returns the resources that the calls added. Some calls before them fill caches and the pools of the allocator."""
     _repeat(call, x, calls // 10)
     before = Holdings.now()
@@ -73,23 +72,23 @@ def left_behind(call: BinaryOp, x: jax.Array, calls: int = CALLS) -> Holdings:
     return Holdings.now() - before
 
 
-def _repeat(call: BinaryOp, x: jax.Array, calls: int) -> None:
+def _repeat(call: Call, x: jax.Array, calls: int) -> None:
     for _ in range(calls):
         call(x, x).block_until_ready()
 
 
-def _path(name: str) -> BinaryOp:
-    (spec,) = (spec for spec in CPU.paths if spec.name == name)
-    return spec.build().eager
+def _path(name: str) -> Call:
+    _, build = WAYS["cpu"][name]
+    return build(jax.ShapeDtypeStruct((SIZES["cpu"],), jnp.float32))
 
 
-def _wrapped_each_time() -> BinaryOp:
+def _wrapped_each_time() -> Call:
     return lambda x, y: bridge.jax_kernel(add)(x, y)[0]
 
 
-def _launched_over_other_dims() -> BinaryOp:
+def _launched_over_other_dims() -> Call:
     wrapped = bridge.jax_kernel(add)
-    return lambda x, y: wrapped(x, y, launch_dims=CPU.size, output_dims=CPU.size)[0]
+    return lambda x, y: wrapped(x, y, launch_dims=SIZES["cpu"], output_dims=SIZES["cpu"])[0]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def _launched_over_other_dims() -> BinaryOp:
     [lambda: _path("numba"), lambda: _path("warp-native"), _wrapped_each_time, _launched_over_other_dims],
     ids=["numba_kernel", "jax_kernel", "jax_kernel_wrapped_each_time", "jax_kernel_with_dims_each_time"],
 )
-def test_ten_thousand_eager_calls_leave_nothing_behind(make: Callable[[], BinaryOp], x, monkeypatch):
+def test_ten_thousand_eager_calls_leave_nothing_behind(make: Callable[[], Call], x, monkeypatch):
     call = make()
     call(x, x)
     registered: list[Any] = []

@@ -1,16 +1,11 @@
 """A domain holds what an author says, fits drawn values to it, and is guessed from samples of integers alone."""
 
-from dataclasses import replace
-
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from suites import Domain, Operator, OperatorError
-from suites.checks.drawn.battery import battery
-from suites.checks.drawn.patterns import pattern_names, patterned
+from suites.checks.drawn.drawn_inputs import battery, pattern_names, patterned
 from suites.declare.contradictions import verify
-from suites.declare.limitation import Limitation
 from suites.ops import operators
 from suites.unit.suites.ops_small import cube, gather
 
@@ -47,22 +42,6 @@ def test_every_pattern_is_fitted_to_every_domain(domain, dtype):
 def test_values_inside_stay_as_they_are():
     x = np.array([0.25, -0.0, 1e-40, 0.5], np.float32)
     assert Domain(least=-1, most=1).fitted(x, x, (x,)).tobytes() == x.tobytes()
-
-
-def test_limits_are_met_and_not_passed():
-    x = np.array([0, 2, 9, 10, 250], np.uint8)
-    assert Domain(least=2, most=9).fitted(x, x, (x,)).min() >= 2
-    assert Domain(least=2, most=9).fitted(x, x, (x,)).max() <= 9
-
-
-def test_a_divisor_is_not_subnormal_either():
-    x = np.array([1, 1e-40, -0.0], np.float32)
-    assert Domain(zero=False).fitted(x, np.full(3, 2, np.float32), (x,)).tolist() == [1, 2, 2]
-
-
-def test_fixed_inputs_keep_the_sample():
-    x, drawn = np.arange(3), np.full(3, 9)
-    assert Domain(fixed=True).fitted(drawn, x, (x,)) is x
 
 
 @pytest.mark.parametrize(
@@ -106,25 +85,17 @@ def _indices(dtype, size, seed):
     return random.integers(0, size + 3, size).astype(np.int32), random.standard_normal(size + 3).astype(dtype)
 
 
-def test_integers_that_look_like_indices_are_drawn_below_the_extent():
+def test_integers_that_look_like_indices_are_drawn_up_to_the_largest_of_the_sample():
     operator = _gathering(_indices)
     sample = operator.sample("float32", 33, 0)
     drawn = [each.inputs for each in battery(operator, sample, (1,), ("i", "x"))]
     assert len(drawn) > 40
-    assert all(inputs[0].min() >= 0 and inputs[0].max() < 36 for inputs in drawn)
-    assert {int(inputs[0].max()) for inputs in drawn} >= {0, 35}
+    most = int(sample[0].max())
+    assert 30 < most < 36
+    assert all(inputs[0].min() >= 0 for inputs in drawn)
+    assert {int(inputs[0].max()) for inputs in drawn} >= {0, most}
+    assert max(int(inputs[0].max()) for inputs in drawn) == most
     assert any(np.isnan(inputs[1]).any() for inputs in drawn)
-
-
-def test_indices_into_a_constant_table_stay_within_it():
-    table = jnp.arange(13.0)
-
-    def sample(dtype, size, seed):
-        return np.random.default_rng(seed).integers(0, 13, size).astype(np.int32), np.ones(size, dtype)
-
-    operator = replace(_gathering(sample), reference=lambda i, x: table[i] * x)
-    i, x = operator.sample("float32", 33, 0)
-    assert operator.domain_of(0).limits(i.dtype, (i, x)) == (0, 12)
 
 
 def test_integers_that_pass_every_extent_are_any():
@@ -161,18 +132,6 @@ def test_domain_of_an_unknown_input_is_refused(key):
         _ = _gathering(_indices, domains={key: Domain()}).effective_domains
 
 
-def test_domains_that_are_none_are_refused():
-    with pytest.raises(OperatorError, match=r"domains is .*expected a dict by the name or index"):
-        _gathering(_indices, domains={"x": "finite"})
-
-
 def test_sample_outside_of_its_domain_is_a_contradiction():
     with pytest.raises(OperatorError, match=r"the sample of x has the value .*expected the domain"):
         verify(_gathering(_indices, domains={"x": Domain(least=100)}))
-
-
-def test_limitation_of_an_unknown_edge_case_is_a_contradiction():
-    limitation = Limitation("why", backends=["numba"], edges=["nann"])
-    operator = Operator(name="c", reference=lambda x: x**3, kernels={"numba": cube}, limitations=[limitation])
-    with pytest.raises(OperatorError, match=r"edge case 'nann', which there is not\. Did you mean 'nan'"):
-        verify(operator)

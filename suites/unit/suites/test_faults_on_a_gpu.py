@@ -1,7 +1,4 @@
-"""Kernels that exhaust the memory of a GPU: each cell is recorded as OOM, others complete, and the next call works.
-
-A session on several GPUs uses all of them; this shows in the same records.
-"""
+"""Kernels that exhaust the memory of a GPU: each cell is recorded as OOM, others complete, and the next call works."""
 
 from pathlib import Path
 
@@ -68,21 +65,15 @@ def test_kernels_whose_temporaries_do_not_fit_are_recorded_as_such(records):
     exhausted = [record for record in records if record.cell.backend in ("numba_cuda_callable", "numba_cuda_replay")]
     assert {record.cell.backend for record in exhausted} == {"numba_cuda_callable", "numba_cuda_replay"}
     assert {record.status for record in exhausted} == {Status.OOM}, {record.reason for record in exhausted}
-    assert all(f"allocating {TOO_MANY} bytes" in str(record.reason) for record in exhausted)
-    assert all("CUDA_ERROR_OUT_OF_MEMORY" in str(record.reason) for record in exhausted)
+    # A callable allocates by itself; XLA allocates the temporaries of a recording.
+    says = {"numba_cuda_callable": f"allocating {TOO_MANY} bytes", "numba_cuda_replay": "RESOURCE_EXHAUSTED"}
+    assert all(says[record.cell.backend] in str(record.reason) for record in exhausted)
 
 
 def test_the_other_cells_complete(records):
     others = [record for record in records if record.cell.backend == "numba_cuda"]
     assert others
     assert {record.status for record in others} == {Status.PASSED}, {record.reason for record in others}
-
-
-def test_every_gpu_has_its_worker(records):
-    if len(jax.local_devices(backend="cuda")) < 2:
-        pytest.skip("there is one GPU")
-    assert len({record.gpu for record in records}) == 2
-    assert None not in {record.gpu for record in records}
 
 
 @pytest.fixture
@@ -125,7 +116,7 @@ def test_a_temporary_that_does_not_fit_says_so_at_each_call(double):
     assert_the_next_call_works(double)
 
 
-def test_a_recording_that_does_not_fit_is_an_error_of_memory(double):
+def test_temporaries_of_a_recording_that_do_not_fit_are_an_error_of_jax(double):
     from numba import cuda
 
     def exhausts(x, out, stream):
@@ -133,8 +124,8 @@ def test_a_recording_that_does_not_fit_is_an_error_of_memory(double):
         double[1, 32, stream](work, out)
 
     call = bridge.numba_cuda_callable(exhausts, jax.ShapeDtypeStruct((32,), jnp.float32), replay=True)
-    with pytest.raises(bridge.DeviceMemoryError, match=f"allocating {TOO_MANY} bytes.*CUDA_ERROR_OUT_OF_MEMORY"):
-        call(jnp.ones(32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        jax.block_until_ready(call(jnp.ones(32)))
     assert_the_next_call_works(double)
 
 

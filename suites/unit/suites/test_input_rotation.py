@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from suites.bench import gpu, input_rotation
-from suites.bench.input_rotation import HOT, MOST_SETS, InputRotation, InputTurns, turns
+from suites.bench import cuda_measurement, gpu
+from suites.bench.cuda_measurement import HOT, MOST_SETS, InputRotation, InputTurns, turns
 
 L2 = 50 << 20
 
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch):
-    for module in (gpu, input_rotation):
+    for module in (gpu, cuda_measurement):
         monkeypatch.setattr(module, "l2_bytes", lambda: L2)
 
 
@@ -42,16 +42,8 @@ def test_hot_calls_share_one_set():
 
 
 def test_another_state_is_refused():
-    with pytest.raises(ValueError, match=r"'warm', expected 'hot' or 'cold'. Ask gpu.cache_states."):
+    with pytest.raises(ValueError, match=r"'warm', expected 'hot' or 'cold'."):
         turns("warm", 1)
-
-
-@pytest.mark.parametrize(
-    ("read", "written", "states"),
-    [(8, 4, ("hot", "cold")), (3 * L2, 2 * L2 - 1, ("hot", "cold")), (3 * L2, 2 * L2, ("cold",))],
-)
-def test_a_working_set_that_never_finds_itself_in_the_cache_is_only_cold(read, written, states):
-    assert gpu.cache_states(read, written) == states
 
 
 def addresses(rotation, calls):

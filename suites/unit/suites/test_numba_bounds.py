@@ -60,15 +60,3 @@ def test_the_functions_that_it_calls_check_theirs(helper):
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="IndexError"):
         run(by_way_of, X)
-
-
-def test_an_index_that_leaves_its_row_is_an_error():
-    @numba.njit
-    def next_row(x, out):
-        pairs = x.reshape(3, 2)
-        for i in range(2):
-            out[i] = pairs[i, 2]
-        out[2:] = 0
-
-    with pytest.raises(jax.errors.JaxRuntimeError, match="IndexError"):
-        run(next_row, X)

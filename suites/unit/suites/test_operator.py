@@ -5,15 +5,16 @@ import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.declare.limitation import Limitation
 from suites.ops import operators
+
+GROWTH = {"nbody": 16, "matmul": 8, "attention": 8}
+"""How many times as many operations four times the size takes: pairs of bodies, of rows and columns, of positions."""
 
 OPERATORS = pytest.mark.parametrize("operator", operators().values(), ids=operators())
 
 
-def test_operators_of_the_first_tutorial_are_there():
-    expected = {"add", "relu", "matvec", "sum", "max", "mean_std", "exp_trace", "lif_step", "csr_matvec"}
-    assert expected <= set(operators())
+READS_LESS = {"embedding"}
+"""The operators whose samples have elements that no call reads."""
 
 
 @OPERATORS
@@ -51,10 +52,9 @@ def test_declared_work_grows_with_size(operator):
     moved = [operator.bytes_read(*inputs) + operator.bytes_written(*inputs) for inputs in (large, small)]
     assert 3 < moved[0] / moved[1] < 5
     growth = operator.flops(*large) / operator.flops(*small)
-    assert 3 < growth < 5 or (operator.name == "nbody" and growth == 16)  # pairs of bodies
+    assert 3 < growth < 5 or growth == pytest.approx(GROWTH.get(operator.name, 4), rel=0.1)
     given = sum(array.nbytes for array in small)
-    event_driven = operator.name == "csr_binary_rmatvec"  # reads the rows with a spike alone
-    assert operator.bytes_read(*small) < given if event_driven else operator.bytes_read(*small) == given
+    assert operator.bytes_read(*small) == given or (operator.name in READS_LESS and operator.bytes_read(*small) < given)
     outputs = [np.empty(out.shape, out.dtype) for out in operator.outputs(*small)]
     assert operator.bytes_written(*small) == sum(array.nbytes for array in outputs)
 
@@ -64,11 +64,3 @@ def test_equal_requests_share_one_callable(operator):
     inputs = operator.sample("float32", 10, 0)
     for backend in {Backend.NUMBA, Backend.WARP, Backend.WARP_TILE} & set(operator.backends()):
         assert operator.build(backend, inputs) is operator.build(backend, inputs)
-
-
-def test_limitation_applies_to_what_it_names():
-    limitation = Limitation("reason", (Backend.NUMBA,), ("float64",), ("nan",))
-    assert limitation.applies(Backend.NUMBA, "float64", "nan")
-    assert not limitation.applies(Backend.NUMBA, "float64", None)
-    assert not limitation.applies(Backend.NUMBA, "float32", "nan")
-    assert not limitation.applies(Backend.JNP, "float64", "nan")

@@ -17,7 +17,7 @@ from suites.unit.suites.ptx import launches_of, ptx_of
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
 WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
-OVERLAPPING = ("sum", "max", "mean_std", "cumsum")
+OVERLAPPING = ("sum", "mean_std", "cumsum")
 ARRAYS = [SimpleNamespace(dtype="float32", shape=(9,))] * 2
 
 

@@ -8,11 +8,9 @@ import pytest
 from reports import Status
 from suites import Backend, ops
 from suites.backends import cupy_library
-from suites.bench.cuda_measurement import CudaMeasurement
-from suites.bench.library_cells import judge_library, library_programs
+from suites.bench.timed_cell import judge_library, library_programs
 from suites.cells.case import Case
 from suites.cells.marks import missing_device
-from suites.checks.judging.refilled_memory import RefilledMemory
 from suites.numerics.precision import precision
 
 MISSING = missing_device("cuda")
@@ -63,41 +61,3 @@ def test_work_of_cupy_waits_for_the_work_of_xla(cupy, device):
     for _ in range(3):
         (result,) = program(slow(x))  # queued, and not waited for
         assert float(np.asarray(result)[0]) == pytest.approx(expected, rel=1e-4)
-
-
-def test_cupy_waits_for_inputs_that_are_on_their_way_from_the_host(cupy, device):
-    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 4096, "cuda")
-    program = library_programs(case, case.inputs()).single
-    ones = np.ones(1 << 25, np.float32)
-    program(jax.device_put(ones, device))  # compiles, which would hide a call that is too early
-    for factor in range(2, 6):
-        (result,) = program(jax.device_put(factor * ones, device))
-        assert float(np.asarray(result)[0]) == pytest.approx(factor * ones.size, rel=1e-5)
-
-
-def test_memory_that_cupy_has_read_can_be_given_away(cupy, device):
-    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 4096, "cuda")
-    inputs = case.inputs()
-    memory = RefilledMemory(inputs, device)
-    program = library_programs(case, inputs).single
-    for factor in (1, 2, 3):
-        arguments = memory.fill(tuple(factor * each for each in inputs))  # fails if the memory is in use
-        (result,) = program(*arguments)
-        expected = factor * inputs[0].sum(dtype=np.float64)
-        assert float(np.asarray(result)[0]) == pytest.approx(expected, rel=1e-3, abs=1e-2)
-
-
-@pytest.mark.parametrize("cache", ["hot", "cold"])
-@pytest.mark.parametrize("name", ["sum", "csr_matvec"])
-def test_a_call_of_cupy_takes_at_least_the_time_to_read_its_inputs(cupy, device, name, cache):
-    case = Case(ops.operators()[name], Backend.CUPY, "float32", 1 << 22, "cuda", cache=cache)
-    inputs = case.inputs()
-    arguments = [jax.device_put(array, device) for array in inputs]
-    programs = library_programs(case, inputs)
-    measurement = CudaMeasurement(programs.single, arguments, device, cache, case.operator.bytes_read(*inputs))
-    for _ in range(3):
-        measurement.round()
-    times = measurement.times()
-    least = case.operator.bytes_read(*inputs) / 20e12  # faster than any cache or memory of today's GPUs
-    assert min(times.samples_ns) > 1e9 * least
-    assert max(times.samples_ns) < 1e7

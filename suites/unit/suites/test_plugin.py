@@ -70,15 +70,17 @@ def test_a_session_that_loads_the_plugin_keeps_its_own_tests(hers):
 
 
 def test_her_tests_run_beside_the_checks(hers):
-    (hers / "ops.py").write_text("from suites.ops.relu import OPERATOR as RELU\n")
+    (hers / "ops.py").write_text("from suites.ops.sigmoid import OPERATOR as SIGMOID\n")
     arguments = [
         "--pyargs",
-        "suites.checks.test_donate",
+        "suites.checks.test_memory",
         "test_hers.py",
         "--kb-operators",
         "ops.py",
         "--kb-backend",
         "numba",
+        "-k",
+        "test_hers or guards",
     ]
     done = session(hers, "-p", "suites.plugin", "-q", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -103,7 +105,7 @@ def test_importing_the_plugin_imports_nothing_heavy():
 def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     (hers / "reports").mkdir()
     (hers / "reports" / "__init__.py").write_text("")
-    done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donate")
+    done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.checks.test_memory")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (line,) = done.stderr.strip().splitlines()
     assert f"the package 'reports' of kernel-bridge is hidden by {hers / 'reports'}" in line
@@ -114,12 +116,10 @@ def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     [
         (["--kb-operators", "none.py", "--kb-record"], "none.py: there is no such file"),
         (["--kb-operator", "none", "--kb-record"], "--operator none: there is none of this name"),
-        (["--kb-bench", "--kb-backend", "none"], "--backend none: there is none of this name"),
-        (["--kb-bench", "-n", "1"], "--kb-bench was given together with xdist's -n"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, arguments, words):
-    done = session(tmp_path, "-p", "suites.plugin", "--pyargs", "suites.checks.test_donate", *arguments)
+    done = session(tmp_path, "-p", "suites.plugin", "--pyargs", "suites.checks.test_memory", *arguments)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

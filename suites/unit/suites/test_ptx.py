@@ -9,13 +9,12 @@ import pytest
 import warp as wp
 
 import bridge
-from bridge.languages.warp.compiled import has_adjoint
+from bridge.languages.warp.generated import has_adjoint
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
-from suites.backends.numba_cuda import CudaCallable, CudaKernel
 from suites.backends.warp import WarpKernel
 from suites.ops import operators
-from suites.unit.suites.ptx import FRONT, SIZE, launches_of, ptx_of
+from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
@@ -56,25 +55,22 @@ def test_kernel_compiles_and_computes_in_its_own_precision(
             assert ".f64" not in ptx
 
 
-def _code(ptx: str) -> tuple[list[str], str]:
-    """The declarations, which have no order, and the instructions, without the names that Numba numbers."""
-    declared, _, instructions = re.sub(r"\b_Z\w+|\b_cudapy_smem_\d+", "", ptx).partition(".entry")
-    return sorted(declared.splitlines()), instructions
+SELECTED = (("csr_matmat", "odd_columns"), ("csr_matmat", "one_column"), ("csr_binary_matvec", "one_long_row"))
+"""Operators and edge cases, each with another kernel than samples have."""
 
 
 @NUMBA_CUDA
-@pytest.mark.parametrize(
-    ("name", "dtype"), [("scatter_add", "float32"), ("softmax", "float32"), ("csr_matvec", "float64")]
-)
-def test_the_code_that_numba_makes_does_not_depend_on_the_generation(
-    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NVVM translates one code for each generation. Numba's own code for the generation would give the same PTX."""
-    kernel = operators()[name].kernels[Backend.NUMBA_CUDA]
-    for dispatcher, arrays, readonly in launches_of(operators()[name], kernel, dtype, monkeypatch):
-        for capability in {*CAPABILITIES} - {FRONT}:
-            shared, own = (ptx_of(dispatcher, arrays, readonly, capability, front) for front in (FRONT, capability))
-            assert _code(shared) == _code(own)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "edge"), SELECTED)
+def test_a_kernel_for_other_shapes_compiles_too(name: str, edge: str, dtype: str) -> None:
+    operator = operators()[name]
+    kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges(dtype)[edge]
+    sample = operator.sample(dtype, SIZE, 0)
+    selected = kernel.kernel_of(inputs, operator.outputs(*inputs))
+    assert selected is not kernel.kernel_of(sample, operator.outputs(*sample))
+    ptx = ptx_of(selected, (*inputs, *operator.outputs(*inputs)), len(inputs), (9, 0))
+    assert ".local" not in ptx
+    assert dtype == "float64" or ".f64" not in ptx
 
 
 def _wrapped(
@@ -98,7 +94,7 @@ def _wrapped(
     return found
 
 
-GENERATIONS_DIFFER = (("scatter_add", "float32"), ("scale_add", "float16"), ("matvec", "float32"))
+GENERATIONS_DIFFER = (("scatter_add", "float32"), ("sigmoid", "float16"), ("matvec", "float32"))
 """Operators and dtypes: Warp's library tells generations of GPUs apart in atomic operations and in half precision."""
 
 
@@ -143,47 +139,3 @@ def test_warp_kernel_compiles_and_computes_in_its_own_precision(
         assert not re.search(r"call\.uni|\bcall\b \(", code)  # everything is inlined
         if dtype != "float64":  # the classic mistake: a Python float, or a constant of float64
             assert ".f64" not in code
-
-
-VECTORS = {"float32": "v4.f32", "float64": "v2.f64"}
-"""The instructions of 16 bytes."""
-
-IN_VECTORS = {
-    "add": Backend.WARP_TILE,
-    "lif_step": Backend.WARP_TILE,
-    "relu": Backend.WARP_TILE,
-    "spike_reset": Backend.WARP_TILE,
-    "matvec": Backend.WARP,
-    "softmax": Backend.WARP,
-    "csr_matmat": Backend.WARP,
-    "cumsum": Backend.WARP,
-}
-"""Operators whose Warp kernels load vectors; ``csr_matmat`` does if it has many columns."""
-
-
-@pytest.mark.parametrize("dtype", VECTORS)
-@pytest.mark.parametrize("name", IN_VECTORS)
-def test_warp_kernel_loads_and_stores_16_bytes_at_once(
-    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    operator = operators()[name]
-    inputs = operator.edges(dtype)["long_row_and_many_columns"] if name == "csr_matmat" else None
-    for kernel, threads in _wrapped(operator, operator.kernels[IN_VECTORS[name]], dtype, monkeypatch, inputs):
-        kernel.module.options["block_dim"] = threads
-        wp.compile_aot_module(kernel.module, arch=90, module_dir=tmp_path, use_ptx=True)
-        (path,) = tmp_path.glob("*.ptx")
-        ptx = path.read_text()
-        forward = ptx[ptx.index(".entry") :].partition("_backward(")[0]
-        assert f"ld.global.{VECTORS[dtype]}" in forward or re.search(r"cp\.async\.cg\.\S+ \[.*\], \[.*\], 16;", forward)
-        assert f"st.global.{VECTORS[dtype]}" in forward or name == "matvec"  # which has one result for each row
-        assert ".local" not in forward
-        assert dtype == "float64" or ".f64" not in forward
-
-
-@pytest.mark.parametrize("operator", operators().values(), ids=operators())
-def test_operator_has_a_cuda_kernel(operator: Any) -> None:
-    kernels = [operator.kernels[backend] for backend in CUDA_BACKENDS if backend in operator.kernels]
-    assert kernels
-    assert all(isinstance(kernel, CudaKernel | CudaCallable) for kernel in kernels)
-    replayed = operator.kernels.get(Backend.NUMBA_CUDA_REPLAY)
-    assert (replayed is not None) == (Backend.NUMBA_CUDA_CALLABLE in operator.kernels)

@@ -1,4 +1,4 @@
-"""The line of pytest in the README and ``validate`` make the same checks, and come to the same verdict."""
+"""The line of pytest in the documentation and ``validate`` make the same checks, and come to the same verdict."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import find_run, read_run
+from reports import find_run, load_run
 from reports.options import Exit
 from suites.unit.processes import environment
 
@@ -72,13 +72,14 @@ def ended(folder, *arguments):
 
 
 def line():
-    """The arguments of pytest in the README."""
-    (found,) = re.findall(r"^\$ pytest (-p suites\.plugin .*)$", (PROJECT / "README.md").read_text(), re.MULTILINE)
+    """The arguments of pytest in docs/validate.md."""
+    page = (PROJECT / "docs" / "validate.md").read_text()
+    (found,) = re.findall(r"^\$ pytest (-p suites\.plugin .*)$", page, re.MULTILINE)
     return found.split()
 
 
 def results(folder):
-    return sorted((record.cell.key, record.status) for record in read_run(find_run("latest", folder / "runs")))
+    return sorted((record.cell.key, record.status) for record in load_run(find_run("latest", folder / "runs")).records)
 
 
 def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):

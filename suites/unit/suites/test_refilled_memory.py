@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from suites.checks.judging.refilled_memory import RefilledMemory
-from suites.checks.test_addresses import _contents
+from suites.checks.judging.memory import RefilledMemory
+from suites.checks.test_memory import _contents
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64"])

@@ -60,13 +60,6 @@ def test_missing_input_is_refused_with_both_counts(call):
         function(*inputs[:-1])
 
 
-@cells(DIRECT)
-def test_extra_input_is_refused_with_both_counts(call):
-    function, inputs = call
-    with pytest.raises(TypeError, match=_counts(len(inputs) + 1, len(inputs))):
-        function(*inputs, inputs[0])
-
-
 @cells(WITHOUT_HALF)
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_half_precision_is_refused_with_a_cure(call, half):

@@ -2,9 +2,8 @@
 
 import jax
 import numpy as np
-import pytest
 
-from suites.checks.judging.remembered import Remembered, truth
+from suites.checks.judging.cell_verdict import Remembered
 from suites.ops.add import OPERATOR as ADD
 
 
@@ -43,19 +42,3 @@ def test_64_bits_count():
         with jax.enable_x64(on):
             remembered(ADD, (np.ones(2),))
     assert len(compute.calls) == 2
-
-
-def test_a_failure_is_not_remembered():
-    def fails(operator, inputs):
-        raise ValueError("no")
-
-    remembered = Remembered(fails, most=2)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no"):
-            remembered(ADD, (np.ones(2),))
-
-
-def test_truth_is_the_operators():
-    inputs = ADD.sample("float32", 100, 3)
-    assert truth(ADD, inputs) is truth(ADD, tuple(each.copy() for each in inputs))
-    np.testing.assert_array_equal(truth(ADD, inputs).outputs[0].value, ADD.truth(*inputs).outputs[0].value)

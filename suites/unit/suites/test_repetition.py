@@ -5,7 +5,7 @@ import pytest
 
 from reports import Status
 from suites.cells import repeated_inputs
-from suites.checks.judging.repetition import judge_all
+from suites.checks.judging.cell_verdict import judge_all
 from suites.ops import operators
 
 ELEMENTWISE = {name: operator for name, operator in operators().items() if operator.elementwise}

@@ -8,10 +8,10 @@ import pytest
 
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions import environments, inspection, sides
+from suites.revisions import inspection, sides
 from suites.revisions.inspection import Inspected, Start, inspect_side
 from suites.revisions.sides import make_sides, repository_of
-from suites.sessions.events import PROTOCOL
+from suites.sessions.messages import PROTOCOL
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
@@ -32,8 +32,8 @@ def looked_at(monkeypatch):
     """The starts that would have been inspected, each in a process of its own."""
     starts = []
 
-    def look(start, tree, root, name, *, is_installed=False):
-        starts.append((start, tree, root, name, is_installed))
+    def look(start, tree, root, name):
+        starts.append((start, tree, root, name))
         return Inspected(Path("/package/suites"), PROTOCOL)
 
     monkeypatch.setattr(sides.inspection, "inspect_side", look)
@@ -62,7 +62,7 @@ def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path)
         assert side.selection(Selection(dtypes=("f32",))) == Selection(sources=(source,), dtypes=("f32",))
     assert len(str(found.base.tree)) == len(str(found.head.tree))
     assert found.sources == ("my_ops.py",)
-    assert [name for *_, name, _ in looked_at] == [str(found.base), str(found.head)]
+    assert [name for *_, name in looked_at] == [str(found.base), str(found.head)]
 
 
 def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
@@ -128,41 +128,16 @@ def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(proje
         assert not [place for place in path if place.startswith(f"{project}/")]
 
 
-def test_a_package_that_was_installed_from_the_work_tree_comes_from_the_commit(
-    project, looked_at, tmp_path, monkeypatch
-):
-    commit(project, {"src/mine/__init__.py": "VALUE = 3\n"})
-
-    class Distribution:
-        def read_text(self, name):
-            return json.dumps({"url": project.as_uri(), "dir_info": {"editable": True}})
-
-    monkeypatch.setattr(sides.metadata, "distributions", lambda: [Distribution()])
-    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD")
-    assert found.head.variables["PYTHONPATH"].split(":")[:2] == [str(found.head.tree), str(found.head.tree / "src")]
-
-
-def test_a_checkout_of_this_project_gets_an_environment_for_each_side(tmp_path, looked_at, monkeypatch):
+def test_each_side_of_a_checkout_of_this_project_imports_its_own_commit(tmp_path, looked_at, monkeypatch):
     place = tmp_path / "checkout"
-    files = {"pyproject.toml": '[project]\nname = "kernel-bridge"\n', "suites/__init__.py": "", ".gitignore": ".nox/\n"}
-    commit(place, files)
+    commit(place, {"pyproject.toml": '[project]\nname = "kernel-bridge"\n', "suites/__init__.py": ""})
     commit(place, {"suites/__init__.py": "# changed\n"})
     monkeypatch.chdir(place)
-    asked = []
-
-    def build(wanted, folder):
-        asked.extend(wanted)
-        return [environments.Built(Path("/one/bin/python")), environments.Built(Path("/two/bin/python"), "a note")]
-
-    monkeypatch.setattr(sides.environments, "build", build)
     found = made(Selection(), tmp_path / "scratch")
-    assert [one.extras for one in asked] == [("suites",)] * 2
-    assert (found.base.python, found.head.python) == (Path("/one/bin/python"), Path("/two/bin/python"))
-    assert found.base.variables == {"PYTHONPATH": ""}
-    assert found.base.sources == ()
-    assert found.notes == ("a note",)
-    assert found.base.tree.is_relative_to(place / ".nox" / "compare")
-    assert [is_installed for *_, is_installed in looked_at] == [True, True]
+    for side, content in ((found.base, ""), (found.head, "# changed\n")):
+        first = Path(side.variables["PYTHONPATH"].split(":")[0])
+        assert (first / "suites" / "__init__.py").read_text() == content
+        assert side.sources == ()
     assert git(place, "status", "--porcelain") == ""
 
 
@@ -178,9 +153,9 @@ def answers(monkeypatch):
     return give
 
 
-def looked(tmp_path, **options):
+def looked(tmp_path):
     start = Start(python=Path(sys.executable), variables={}, sources=["a.py"], folder=tmp_path)
-    return inspect_side(start, tmp_path / "tree", tmp_path / "root", "base (ab)", **options)
+    return inspect_side(start, tmp_path / "tree", tmp_path / "root", "base (ab)")
 
 
 def answer(**changes):
@@ -211,7 +186,6 @@ def test_an_installed_copy_of_what_the_commit_holds_is_refused(tmp_path, answers
     file.write_text("")
     answers(answer(files=["/lib/mine/kernels.py", "/lib/mine/more.py"]))
     assert "import /lib/mine/kernels.py, and not the file of the commit" in refusal(looked, tmp_path)
-    assert looked(tmp_path, is_installed=True), "a revision of this project is installed"
 
 
 def test_a_side_whose_operators_do_not_load_is_named(tmp_path, answers):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from suites.bench.source_commit import source
+from suites.bench.run_header import source
 from suites.unit import processes
 
 OPERATOR = """
@@ -27,7 +27,7 @@ from suites.cells import catalogue
 from suites.cells.selection import Selection
 
 catalogue.use(sys.argv[1:])
-found = header(Selection(device="cpu"), "test", keeps_pages=False)
+found = header(Selection(device="cpu"), "test")
 print(found.source.commit, found.source.dirty, found.host.machine, found.host.memory_bytes > 0, found.host.load >= 0)
 """
 

@@ -6,7 +6,7 @@ import pytest
 
 from suites.backends.backend import Backend
 from suites.ops import operators
-from suites.ops.csr_binary_matvec import FEW
+from suites.ops.csr_binary_matvec.numba_cpu import FEW
 
 SPIKES = {
     "bool": [True, False, True],

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.bench.chained_calls import UNCHANGED, can_chain, chain, written_input
-from suites.bench.first_call import stages
-from suites.checks.judging.custom_calls import missing_custom_call
+from suites.bench.loops import UNCHANGED, can_chain, chain, written_input
+from suites.bench.timed_cell import stages
+from suites.checks.judging.cell_verdict import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
 
@@ -48,9 +48,9 @@ def test_chained_calls_all_happen_on_unchanged_integers():
 
 def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
     outs = [_struct((8,), np.float32)]
-    call = Backend.NUMBA.build(operators()["relu"].kernels[Backend.NUMBA], outs)
+    call = Backend.NUMBA.build(operators()["add"].kernels[Backend.NUMBA], outs)
     x = jnp.arange(1.0, 9.0)
-    program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x))], outs, [x])
+    program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x, jnp.zeros(8)))], outs, [x])
     assert [float(program(4, changes, [x])[0][0]) for changes in (False, True)] == [2, 16]
 
 
@@ -85,7 +85,7 @@ def test_loop_of_every_operator_contains_one_call(name):
     assert "custom-call" in body  # inside the loop, not before it
 
 
-@pytest.mark.parametrize("name", ["add", "csr_matvec", "max"])
+@pytest.mark.parametrize("name", ["add", "csr_matvec", "sum"])
 def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
     operator = operators()[name]
     inputs = operator.sample("float32", 4096, 0)
@@ -98,6 +98,5 @@ def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
 
 def test_stages_are_told_apart():
     operator = operators()["add"]
-    found, program = stages(operator, Backend.JNP, operator.sample("float32", 10, 0))
+    found = stages(operator, Backend.JNP, operator.sample("float32", 10, 0))
     assert all(ms > 0 for ms in (found.trace_ms, found.lower_ms, found.compile_ms, found.first_call_ms))
-    assert program.as_text()

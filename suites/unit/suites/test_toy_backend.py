@@ -3,15 +3,13 @@
 The toy language is arithmetic on arrays as text, such as ``"2 * x + 1"``.
 """
 
-import json
 import pickle
 
 import pytest
 
-from reports import Status, find_run, read_run
+from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites import Backend, Kernel, OperatorError, register_backend
-from suites.declare.acceptance import accepted
 from suites.unit import processes
 
 LANGUAGE = '''
@@ -87,19 +85,10 @@ def command(*arguments):
 def statuses(run):
     """The statuses of the cells of the toy backend in a run, by operator."""
     found = {}
-    for record in read_run(run):
+    for record in load_run(run).records:
         if record.cell.backend == "formula":
             found.setdefault(record.cell.operator, set()).add(record.status)
     return found
-
-
-def test_list_shows_its_kernels_and_dtypes():
-    done = command("list", "my_ops.py", "--format", "json")
-    assert done.returncode == Exit.FINE, done.stderr
-    rows = {row["backend"]: row for row in json.loads(done.stdout)}
-    assert rows["formula"]["operator"] == "polynomial"
-    assert rows["formula"]["dtypes"] == "f32"
-    assert "formulas have no float16" in rows["formula"]["skipped"]
 
 
 def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
@@ -111,25 +100,11 @@ def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
     assert Status.WRONG_VALUE in found["difference"]
 
 
-def test_bench_times_its_kernels():
-    done = command("bench", "my_ops.py", "--dtype", "float32", "--size", "64", "--processes", "1")
-    assert done.returncode == Exit.FINE, done.stderr
-    assert statuses(find_run()) == {"polynomial": {Status.PASSED}}
-    assert "formula" in done.stdout
-
-
 def test_an_error_about_its_kernel_names_the_language(folder):
     (folder / "my_ops.py").write_text(OPERATORS.replace('"x * x + y"}', "3}"), encoding="utf-8")
     done = command("list", "my_ops.py")
     assert done.returncode == Exit.COULD_NOT_RUN
     assert "kernels['formula'] is a int (3), expected arithmetic of x, y and z as text. Write it with x." in done.stderr
-
-
-def test_an_unknown_backend_is_answered_with_the_registered_ones(folder):
-    (folder / "my_ops.py").write_text(OPERATORS.replace('"formula":', '"formular":'), encoding="utf-8")
-    done = command("list", "my_ops.py")
-    assert done.returncode == Exit.COULD_NOT_RUN
-    assert "there is no backend 'formular'. Did you mean 'formula'? Known are jnp, numba," in done.stderr
 
 
 class _Nothing(Kernel):
@@ -166,21 +141,3 @@ def test_backends_are_found_by_name_and_stay_themselves_in_other_processes():
         _ = Backend.NOTHING
     with pytest.raises(OperatorError, match=r"no backend .* .nothing. in this process .* Import the file"):
         pickle.loads(pickle.dumps(_backend()))
-
-
-def test_a_kernel_class_needs_no_more_than_build():
-    kernel = _Nothing()
-    assert (kernel.custom_calls, kernel.direct, kernel.adds_atomically) == (1, True, False)
-    assert kernel.declared_dtypes() is None
-    assert not kernel.generates_adjoint("float32")
-    assert _backend().build(kernel, [])() == []
-    with pytest.raises(OperatorError, match=r"nothing: got a int, expected it\. Go\."):
-        _backend().build(3, [])
-
-
-def test_an_accept_that_returns_something_else_is_named():
-    backend = _backend(accept=lambda kernel: kernel)
-    with pytest.raises(
-        OperatorError, match=r"accept of the backend 'nothing' returned 'text', expected a suites.Kernel"
-    ):
-        accepted("it: kernels['nothing']", backend, "text")

@@ -13,10 +13,9 @@ import pytest
 
 from reports import RecordError, Timing
 from suites.backends.backend import Backend
-from suites.bench import two_points
-from suites.bench.plausible import ClockError
-from suites.bench.timed_programs import WARM_FROM_BYTES, Programs
-from suites.bench.two_points import SingleCalls, TwoPoints
+from suites.bench import measurement
+from suites.bench.loops import WARM_FROM_BYTES, Programs
+from suites.bench.measurement import SingleCalls, TwoPoints
 
 
 class Simulated(Programs):
@@ -46,8 +45,7 @@ class Clock:
 def simulated(monkeypatch):
     def make(*arguments, **options):
         programs, clock = Simulated.of_times(*arguments, **options)
-        monkeypatch.setattr(two_points.two_clocks, "wall", clock)
-        monkeypatch.setattr(two_points.two_clocks, "system", clock)
+        monkeypatch.setattr(measurement.time, "perf_counter", clock)
         return programs
 
     return make
@@ -72,7 +70,7 @@ def test_hiccups_do_not_end_the_search_for_the_number_of_calls(simulated, call):
         order = random.Random(seed)
         programs = simulated(5e-5, call, lambda: 4e4 * call if order.random() < 0.3 else 0.0)  # noqa: B023
         timed = TwoPoints(programs, [], None, random.Random(0))
-        assert timed.loops * call > 0.7 * two_points.SHORT_S
+        assert timed.loops * call > 0.7 * measurement.SHORT_S
 
 
 def test_the_number_of_calls_is_kept_in_the_next_turn(simulated):
@@ -98,15 +96,6 @@ def test_times_below_the_noise_are_refused(simulated):
     except RecordError:
         return
     assert not Timing(method="two_points", cache="hot", processes=[found], stop="").is_steady
-
-
-def test_a_clock_that_somebody_slowed_down_is_found(simulated, monkeypatch):
-    timed = TwoPoints(simulated(1e-5, 1e-6), [], None, random.Random(0))
-    slow = two_points.two_clocks.wall
-    monkeypatch.setattr(two_points.two_clocks, "wall", lambda: slow() / 3)
-    timed.round()
-    with pytest.raises(ClockError):
-        timed.times()
 
 
 @numba.njit

@@ -8,18 +8,13 @@ from bridge.languages.warp.generated import generated
 from suites.backends.warp import STREAM_THREADS, wp
 from suites.backends.warp_rows import KEPT
 from suites.ops import operators
-from suites.ops.csr_matmat import csr_matmat_fours_warp, groups_of
-from suites.ops.matvec import matvec_warp
-from suites.ops.softmax import softmax_warp
+from suites.ops.csr_matmat.warp import csr_matmat_fours_warp, groups_of
+from suites.ops.matvec.warp import matvec_warp
+from suites.ops.softmax.warp import softmax_warp
 
 STREAMS = {  # vectors that a thread loads, and stores
-    "abs_two_pass": (1, 1),
-    "add": (2, 1),
-    "leaky_relu": (1, 1),
     "lif_step": (2, 2),
-    "relu": (1, 1),
     "sigmoid": (1, 1),
-    "spike_reset": (1, 2),
 }
 ROWS = {"softmax": (softmax_warp, KEPT, KEPT), "matvec": (matvec_warp, 2 * KEPT, 0)}
 

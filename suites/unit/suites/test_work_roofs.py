@@ -5,11 +5,11 @@ import pytest
 
 from reports import CellResult, Status
 from suites import Gathers, OperatorError
-from suites.bench import device_limits, work_roofs
+from suites.bench import device_limits, gpu_roofs
 from suites.bench.bandwidth import Roof
 from suites.bench.device_limits import compare_with_limits
+from suites.bench.gpu_roofs import WorkRoof, arithmetic_roof, gather_roof, limiting
 from suites.bench.timed_cell import TimedCell
-from suites.bench.work_roofs import WorkRoof, arithmetic_roof, gather_roof, limiting
 from suites.cells.case import Case
 from suites.ops import operators
 from suites.unit.reports.builders import make_timing
@@ -56,8 +56,8 @@ def test_a_wrong_declaration_is_refused():
 )
 def test_a_cell_records_what_limits_it(monkeypatch, operator, rates, kind):
     monkeypatch.setattr(device_limits.gpu_roofs, "roof", lambda *moved: Roof(1e12, "copy, memory"))
-    monkeypatch.setattr(work_roofs, "gather_rate", lambda *table: rates[0] / 1e3)
-    monkeypatch.setattr(work_roofs, "arithmetic_peak", lambda dtype: rates[1])
+    monkeypatch.setattr(gpu_roofs, "gather_rate", lambda *table: rates[0] / 1e3)
+    monkeypatch.setattr(gpu_roofs, "arithmetic_peak", lambda dtype: rates[1])
     cell = timed(operator)
     compare_with_limits(cell)
     assert cell.result.status is Status.PASSED

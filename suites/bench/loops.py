@@ -1,0 +1,128 @@
+"""Builds the programs that time a cell: one call, a call into warm memory, and a loop of calls that XLA keeps."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+UNCHANGED = np.False_
+"""Tells a program of :func:`chain`, when it runs, that no input changes."""
+
+
+def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Returns a program that runs ``call`` a number of times, always on the same inputs.
+
+    The program takes ``loops``, the number of calls, ``changes``, which is :data:`UNCHANGED`, and the list of
+    ``arguments``. If ``changes`` were true, the first element of the first output would replace the first element of an
+    input after each call. XLA cannot rule that out, so it must keep every call, in order. In fact no input ever
+    changes, so a kernel whose inputs are indices stays within its arrays. Writing the element back where it lies costs
+    next to nothing. The loop carries all outputs, so that each call computes all of them, and the barrier keeps XLA
+    from computing only the one element.
+
+    Args:
+        call: Takes the inputs and returns the outputs.
+        outs: The outputs, anything with shape and dtype.
+        inputs: The inputs, likewise. See :func:`can_chain`.
+    """
+    index = written_input(outs, inputs)
+
+    def body(_: Any, carried: Any) -> Any:
+        (arguments, changes, element), _ = carried
+        results = jax.tree.leaves(call(*arguments))
+        arguments, results = jax.lax.optimization_barrier((list(arguments), results))
+        if index is not None:
+            new = results[0].reshape(-1)[0]
+            new = (new.real if element.dtype.kind != "c" else new).astype(element.dtype)
+            old = arguments[index]
+            arguments[index] = old.at[(0,) * old.ndim].set(jnp.where(changes, new, element))
+        return (arguments, changes, element), results
+
+    @jax.jit
+    def program(loops: Any, changes: Any, arguments: list[jax.Array]) -> Any:
+        zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
+        # Read before the loop: reading it in each turn would cost as much as a short kernel.
+        element = arguments[index].reshape(-1)[0] if index is not None else None
+        return jax.lax.fori_loop(0, loops, body, ((list(arguments), changes, element), zeros))[1]
+
+    return program
+
+
+def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Tells whether :func:`chain` keeps every call: without an element to hand on, XLA makes one call before it."""
+    return written_input(outs, inputs) is not None
+
+
+def written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
+    """Returns the index of the input to write to: the largest of the first output's dtype, else the largest of all."""
+    if not outs or not math.prod(outs[0].shape):
+        return None
+    sizes = {index: math.prod(array.shape) for index, array in enumerate(inputs) if math.prod(array.shape)}
+    alike = [index for index in sizes if inputs[index].dtype == outs[0].dtype]
+    return max(alike or sizes, key=lambda index: sizes[index], default=None)
+
+
+WARM_FROM_BYTES = 1 << 16
+"""Outputs that are smaller than this always lie in memory that the process used before."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of a cell.
+
+    Attributes:
+        single: Takes the inputs and returns the outputs.
+        warm: Takes old outputs, whose memory the new ones take, and the inputs; None for small outputs.
+        chained: Takes a number of calls and the inputs, and makes the calls in one program; None where XLA would not
+            keep every call.
+        outs: The outputs: shapes and dtypes.
+    """
+
+    single: Callable[..., Any]
+    warm: Callable[..., Any] | None
+    chained: Callable[[int, Sequence[Any]], Any] | None
+    outs: Sequence[Any]
+
+    @classmethod
+    def of(cls, call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Programs:
+        """Makes the programs of a call; JAX compiles each when it runs for the first time.
+
+        Args:
+            call: Takes the inputs and returns the outputs.
+            outs: Anything with shape and dtype for each output.
+            inputs: Likewise for each input.
+        """
+        written = sum(out.dtype.itemsize * out.size for out in outs)
+        loop = functools.partial(_loop, chain(call, outs, inputs), jax.device_put(UNCHANGED))
+        return cls(
+            single=jax.jit(lambda *arrays: call(*arrays)),
+            warm=_into(call) if written >= WARM_FROM_BYTES else None,
+            chained=loop if can_chain(outs, inputs) else None,
+            outs=outs,
+        )
+
+    def compile(self, arguments: Sequence[Any]) -> None:
+        """Runs each program once."""
+        jax.block_until_ready(self.single(*arguments))
+        if self.warm is not None:
+            jax.block_until_ready(self.warm(self.old(), *arguments))
+        if self.chained is not None:
+            jax.block_until_ready(self.chained(1, arguments))
+
+    def old(self) -> list[jax.Array]:
+        """Returns arrays whose memory ``warm`` may take over."""
+        return [jnp.zeros(out.shape, out.dtype) for out in self.outs]
+
+
+def _loop(program: Callable[..., Any], changes: Any, loops: int, arguments: Sequence[Any]) -> Any:
+    return program(loops, changes=changes, arguments=list(arguments))
+
+
+def _into(call: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.jit(lambda old, *arrays: jax.tree.leaves(call(*arrays)), donate_argnums=0, keep_unused=True)

@@ -1,0 +1,59 @@
+"""Measures the memory that a call needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from reports import Resources
+
+
+def resources(function: Any, arguments: Sequence[jax.Array]) -> Resources:
+    """Returns the memory of one call: what XLA plans for results and temporary arrays.
+
+    On a GPU, what its allocator gave out at the peak of a call counts if it is more: a library may ask for memory while
+    it runs. Memory that a kernel takes by itself is not seen.
+
+    Args:
+        function: A ``jax.jit`` function or a compiled program.
+        arguments: Its arguments, on the device.
+
+    Raises:
+        Exception: The function does not compile, or fails.
+    """
+    program = function.lower(*arguments).compile() if hasattr(function, "lower") else function
+    device = next(iter(arguments[0].devices())) if arguments else jax.devices()[0]
+    planned = planned_bytes(program)
+    if device.platform == "cpu":
+        return Resources(host_bytes=planned)
+    known = [planned, _grown_bytes(lambda: program(*arguments), device)]
+    return Resources(device_bytes=max((size for size in known if size is not None), default=None))
+
+
+def planned_bytes(program: Any) -> int | None:
+    """Returns the bytes that XLA plans for the results and temporary arrays of a compiled program; None if unknown.
+
+    A result in the memory of a donated input takes none of its own.
+    """
+    plan = program.memory_analysis()
+    if plan is None:
+        return None
+    return max(0, int(plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes))
+
+
+def _grown_bytes(call: Callable[[], Any], device: jax.Device) -> int | None:
+    """What the allocator gave out at the peak of a call; None if it has given out more before, or does not count."""
+    before = device.memory_stats() or {}
+    jax.block_until_ready(call())
+    after = device.memory_stats() or {}
+    names = ("bytes_in_use", "peak_bytes_in_use")
+    if not all(name in stats for name in names for stats in (before, after)):
+        return None
+    # The peak belongs to the whole process.
+    return int(after["peak_bytes_in_use"] - before["bytes_in_use"]) if _is_new_peak(before, after) else None
+
+
+def _is_new_peak(before: dict[str, int], after: dict[str, int]) -> bool:
+    return after["peak_bytes_in_use"] > before["peak_bytes_in_use"]

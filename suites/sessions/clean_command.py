@@ -1,0 +1,47 @@
+"""Implements ``clean``: deletes what this project keeps between sessions, and says how much. Recorded runs stay."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bridge.cached_files import cache_folder
+from reports.options import Exit
+
+_OLD_S = 24 * 3600.0
+"""A temporary folder that is older belongs to a session that was killed."""
+
+
+def clean(*, all_of_it: bool) -> Exit:
+    """Deletes the machine code of handlers, and folders of killed sessions.
+
+    Everything is made again when it is needed.
+
+    Args:
+        all_of_it: Whether to delete what ``tune`` has measured, too.
+    """
+    failed = False
+    for what, path in _found(all_of_it):
+        size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            print(f"{path} ({what}): cannot be deleted", file=sys.stderr)
+            failed = True
+        else:
+            print(f"deleted {path} ({what}, {size / 1e6:.1f} MB)")
+    return Exit.COULD_NOT_RUN if failed else Exit.FINE
+
+
+def _found(all_of_it: bool) -> Iterator[tuple[str, Path]]:
+    # Only folders of our own names: a user may have named any folder as the cache.
+    kept = cache_folder()
+    yield from (("machine code of handlers", path) for path in sorted(kept.glob("native-*")) if path.is_dir())
+    if all_of_it:
+        yield from (("what tune has measured", path) for path in sorted(kept.glob("winners-*")) if path.is_dir())
+    for path in sorted(Path(tempfile.gettempdir()).glob("kernel-bridge-*")):
+        if path.is_dir() and time.time() - path.stat().st_mtime > _OLD_S:
+            yield "of a session that was killed", path

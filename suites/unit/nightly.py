@@ -1,0 +1,89 @@
+"""The deep tests: ``nox -s nightly`` runs them each night, and CI leaves them out.
+
+CI runs what a change breaks most often, in a few minutes. A test is deep if it takes long to say something that another
+test says in part already: every kernel for every architecture, threads, browsers, leaks, whole sessions of a command.
+"""
+
+from __future__ import annotations
+
+DEEP = (
+    # Every architecture, every broken kernel, every fault of every bound.
+    "suites/unit/suites/test_budgets.py",
+    "suites/unit/suites/test_cuda_simulator.py",
+    "suites/unit/suites/test_cuda_raw_blocks.py",
+    "suites/unit/suites/test_cuda_tables.py::test_weights_of_silent_neurons_are_not_asked_for",
+    "suites/unit/suites/test_cuda_vectors.py::test_simulated_blocks_are_right",
+    "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
+    "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
+    "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
+    "suites/unit/suites/test_mutants.py::test_a_broken_kernel_is_caught_by_the_check_that_it_names",
+    "suites/unit/suites/test_mutants.py::test_a_broken_kernel_for_a_gpu_compiles",
+    "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",
+    "suites/unit/suites/test_ways.py",
+    "suites/unit/suites/test_ptx.py",
+    "suites/unit/suites/test_refused_calls.py",
+    "suites/unit/suites/test_warp_ptx.py",
+    # Threads, processes that die, leaks.
+    "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
+    "suites/unit/bridge/test_abi.py::test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so",
+    "suites/unit/bridge/test_cuda_identity.py::test_other_processes_and_orders_of_compilation_give_the_same_code",
+    "suites/unit/bridge/test_extras.py",
+    "suites/unit/bridge/test_forked.py",
+    "suites/unit/bridge/test_identity.py::test_unchanged_kernels_keep_their_keys_in_other_processes",
+    "suites/unit/bridge/test_importing.py::test_each_name_can_be_the_first_one_that_is_used",
+    "suites/unit/bridge/test_jax_tools.py::TestOtherProcesses",
+    "suites/unit/bridge/test_lifetime.py::test_release_spares_programs_that_run_and_exported_ones_in_all_threads",
+    "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
+    "suites/unit/bridge/test_numba_concurrency.py",
+    "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[omp]",
+    "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[workqueue]",
+    "suites/unit/bridge/test_numba_parallel.py::test_a_loop_for_more_threads_than_xla_has_runs_on_the_threading_layer",
+    "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
+    "suites/unit/bridge/test_numba_parallel.py::test_on_the_threads_of_xla[a thread that helps",
+    "suites/unit/bridge/test_numba_parallel.py::test_on_the_threads_of_xla[loops of many threads",
+    "suites/unit/bridge/test_shutdown.py",
+    "suites/unit/bridge/test_warp_tiles.py::test_threads_on_all_devices_get_their_own_results",
+    "suites/unit/reports/test_killed_writers.py",
+    "suites/unit/suites/test_dispatch_leaks.py",
+    "suites/unit/suites/test_fault_injection.py",
+    "suites/unit/suites/test_interruption.py",
+    "suites/unit/suites/test_sanitize.py",
+    "suites/unit/suites/test_sessions_that_die.py",
+    # A browser.
+    "suites/unit/reports/test_page_in_browser.py",
+    # Whole sessions of the commands.
+    "suites/unit/docs/test_workflows.py::test_the_parts_of_the_page_become_one_run",
+    "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
+    "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
+    "suites/unit/structure/test_contributing.py",
+    "suites/unit/suites/test_bench_session.py",
+    "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
+    "suites/unit/suites/test_commands.py::test_a_run_survives_cells_that_crash_hang_or_cannot_be_made",
+    "suites/unit/suites/test_commands.py::test_a_session_that_is_ended_leaves_its_records_and_no_temporary_folder",
+    "suites/unit/suites/test_commands.py::test_an_interrupted_bench_says_how_to_go_on_and_then_is_complete",
+    "suites/unit/suites/test_commands.py::test_an_interrupted_validation_records_no_crash_and_goes_on",
+    "suites/unit/suites/test_commands.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
+    "suites/unit/suites/test_commands.py::test_nothing_of_the_users_configuration_reaches_a_session",
+    "suites/unit/suites/test_commands.py::test_tables_and_lines_of_cells_fit_the_terminal",
+    "suites/unit/suites/test_commands.py::test_the_recorded_commit_is_the_one_of_the_users_file",
+    "suites/unit/suites/test_commands.py::test_two_sessions_cannot_continue_one_run",
+    "suites/unit/suites/test_injected_slowdowns.py",
+    "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
+    "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
+    "suites/unit/suites/test_validation.py::test_a_wrong_operator_makes_the_command_fail",
+)
+"""How the ids of deep tests begin: a folder, a file, or a test of a file."""
+
+CHECKS_OF_ALL_OPERATORS = ("compiled", "grad")
+OPERATORS_OF_ALL_CHECKS = ("add", "csr_matvec", "cumsum", "scatter_add")
+"""In CI the other checks run on these operators alone. ``kernel-bridge validate`` runs all of them on all operators."""
+
+
+def is_deep_test(nodeid: str) -> bool:
+    """Whether a test, named by its id in pytest, is deep."""
+    return nodeid.startswith(DEEP)
+
+
+def is_deep_check(check: str, operator: str) -> bool:
+    """Whether a check of an operator is left to the night."""
+    return check not in CHECKS_OF_ALL_OPERATORS and operator not in OPERATORS_OF_ALL_CHECKS

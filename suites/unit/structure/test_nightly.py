@@ -1,0 +1,38 @@
+"""CI leaves out the deep tests and no others, keeps a cell of each check, and says what it left out."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from suites.cells.selection import Selection
+from suites.checks.register import checks
+from suites.unit.nightly import DEEP, is_deep_check, is_deep_test
+from suites.unit.structure.house import PROJECT
+
+
+@pytest.mark.parametrize("beginning", DEEP)
+def test_a_deep_test_exists(beginning):
+    path, _, name = beginning.partition("::")
+    assert (PROJECT / path).exists(), "renamed or deleted?"
+    assert not name or re.search(rf"^(def|class) {name.partition('[')[0]}\b", (PROJECT / path).read_text("utf-8"), re.M)
+
+
+def test_every_check_runs_in_ci(request):
+    selection = Selection.of(request.config.option, "kb_")
+    for check in checks():
+        operators = {parameter.values[0].operator.name for parameter in check.cells.chosen(selection)}
+        assert not operators or not all(is_deep_check(check.name, operator) for operator in operators), check.name
+
+
+def test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so():
+    deep = "suites/unit/suites/test_injected_slowdowns.py"
+    assert is_deep_test(deep)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", deep]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert '1 nightly tests were left out: add -m ""' in done.stdout
+    command += ["-m", "", "--collect-only"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert "1 test collected" in done.stdout

@@ -1,0 +1,65 @@
+"""Our packages have common names: a module that hides or replaces one is named in one line, with what to do."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from suites.unit.structure.house import PACKAGES, PROJECT
+
+
+def ended(folder, *arguments):
+    """The exit code of Python, which finds modules in ``folder`` first, and the lines that it printed as errors."""
+    path = os.pathsep.join([str(folder), *sys.path])
+    command = [sys.executable, "-P", *arguments]
+    variables = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("foreign", ["reports/__init__.py", "reports.py", "bridge.py"])
+def test_a_command_names_the_module_that_hides_ours(tmp_path, foreign):
+    (tmp_path / foreign).parent.mkdir(exist_ok=True)
+    (tmp_path / foreign).write_text("HERS = True\n")
+    code, (line,) = ended(tmp_path, str(PROJECT / "suites" / "__main__.py"), "list")
+    assert code == 3
+    assert f"{tmp_path / foreign} hides its package '{foreign[:6].strip('.')}" in line
+    assert "rename it or run the command in another folder" in line
+
+
+def test_a_users_own_modules_beside_her_operators_do_no_harm(tmp_path):
+    """The command does not import from the current folder first."""
+    for name in PACKAGES:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    variables = os.environ | {"PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "add" in done.stdout
+
+
+def test_a_command_names_a_package_that_is_gone(tmp_path):
+    for name in ("bridge", "suites"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    elsewhere = [entry for entry in sys.path if entry and not os.path.isdir(os.path.join(entry, "reports"))]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *elsewhere])}
+    # -S: an editable installation would find the package elsewhere.
+    command = [sys.executable, "-S", "-P", "-m", "suites", "list"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == f"kernel-bridge: its package 'reports' is missing from {tmp_path}. Install it again.\n"
+
+
+def test_import_bridge_names_a_part_of_it_that_is_gone(tmp_path):
+    """Another package of this name that is uninstalled can take our files with it."""
+    (tmp_path / "bridge").mkdir()
+    shutil.copy(PROJECT / "bridge" / "__init__.py", tmp_path / "bridge")
+    code, lines = ended(tmp_path, "-c", "import bridge")
+    assert code == 1
+    place = tmp_path / "bridge"
+    assert lines[-1] == (
+        f"ImportError: bridge.ffi is missing from kernel-bridge in {place}: another package named 'bridge' may have "
+        "replaced it. Uninstall that one, and install kernel-bridge again."
+    )

@@ -1,0 +1,93 @@
+"""Each failed kernel has one line, with the cause that says most, and a bound that is left by little is explained."""
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from reports import Accuracy, Cell, Status
+from suites import Operator
+from suites.backends.backend import Backend
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.one_line import kernel_lines
+from suites.numerics.derived.formula import formula
+from suites.sessions.finding import Finding
+
+
+def _found(mode, status, reason, used=None, operator="cube"):
+    cell = Cell(
+        operator=operator, backend="numba", platform="cpu", dtype="float32", mode=mode, operator_version=1, size=33
+    )
+    accuracy = None if used is None else Accuracy(max_ulp=1.0, budget_used=used)
+    return Finding(cell=cell, status=status, reason=reason, accuracy=accuracy)
+
+
+WRONG = "output 0[0]: got 5.0, truth 7.0; inputs: x = np.array([7.0], np.float32)"
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        (Status.UNWRITTEN_OUTPUT, "leaves elements unwritten"),
+        (Status.OUT_OF_BOUNDS, "goes out of bounds"),
+        (Status.NONDETERMINISTIC, "gives other results each time"),
+    ],
+)
+def test_the_most_specific_cause_of_many_is_named(status, cause):
+    findings = [_found("eager", Status.WRONG_VALUE, WRONG), _found("guards", status, "said")]
+    (line,) = kernel_lines(findings, ("kernel-bridge", "validate", "my_ops.py"))
+    assert line.startswith(
+        f"cube numba float32: {cause}: said (2 checks: eager, guards). Repeat: kernel-bridge validate"
+    )
+    assert line.endswith("my_ops.py --operator cube --backend numba --dtype float32 -v")
+
+
+def test_the_smallest_inputs_are_shown_and_the_imprecise_come_last():
+    far = _found("vmap", Status.WRONG_VALUE, "far off; inputs: x: float32[33]", used=1e9)
+    near = _found("drawn", Status.WRONG_VALUE, WRONG, used=3.0)
+    assert "is wrong: far off" in kernel_lines([near, far])[0]
+    assert "is imprecise: output 0[0]" in kernel_lines([near])[0]
+    assert WRONG in kernel_lines([far, _found("drawn", Status.WRONG_VALUE, WRONG, used=1e9)])[0]
+
+
+def test_each_kernel_has_a_line_and_what_passed_has_none():
+    findings = [_found("eager", Status.PASSED, None), _found("eager", Status.CRASHED, "signal 11", operator="sum")]
+    assert [line.split()[0] for line in kernel_lines(findings)] == ["sum"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        (lambda x, y: (x + y + 1) / 3, "((x + y) + 1) / 3"),
+        (lambda x, y: jnp.exp(-x) * y**2, "exp(-x) * y**2"),
+        (lambda x, y: jnp.sum(x * y), "sum(x * y)"),
+        (lambda x, y: (x + y, x - y), "x + y, x - y"),
+        (jax.jit(lambda x, y: x @ y), "dot_general(x, y)"),
+    ],
+)
+def test_a_reference_is_a_formula(reference, text):
+    x = np.ones(3, np.float32)
+    assert formula(reference, (x, x), ["x", "y"]).replace("square(y)", "y**2") == text
+
+
+def test_a_long_reference_is_the_names_of_its_operations():
+    x = np.ones(3, np.float32)
+    assert formula(lambda x: jnp.sin(x + jnp.sin(x + jnp.sin(x))) ** 9 * jnp.var(x) + jnp.var(x), (x,), "x").endswith(
+        "more"
+    )
+
+
+@numba.njit
+def _third(a, b, c, out):
+    for i in range(a.size):
+        out[i] = (a[i] + b[i] + c[i]) * np.float32(0.33333)
+
+
+def test_a_bound_that_is_left_by_little_says_what_was_allowed_and_both_cures():
+    operator = Operator(name="third", reference=lambda a, b, c: (a + b + c) / 3, kernels={"numba": _third})
+    inputs = tuple(np.ones(2, np.float32) for _ in range(3))
+    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
+    assert verdict.status is Status.WRONG_VALUE
+    assert "allowed +-" in verdict.reason
+    assert "in the reference, ((a + b) + c) / 3. If the kernel is right, declare tolerance=, or write" in verdict.reason

@@ -1,0 +1,86 @@
+"""Parts of a run: even, stable, whole contests; and several machines that run one suite."""
+
+from pathlib import Path
+
+import pytest
+
+from reports import load_run
+from reports.judgement import judge
+from reports.options import Exit
+from suites.bench.timed_selection import timed_cells
+from suites.cells import catalogue
+from suites.cells.parts import share
+from suites.cells.selection import Selection
+from suites.sessions.commands.command_line import main
+
+OPERATORS = """\
+import numba
+from suites import Operator
+
+@numba.njit
+def twice(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+@numba.njit
+def thrice(x, out):
+    for i in range(x.size):
+        out[i] = 3 * x[i]
+
+A = Operator(name="a", reference=lambda x: 2 * x, kernels={"numba": twice}, dtypes=("float32",))
+B = Operator(name="b", reference=lambda x: 3 * x, kernels={"numba": thrice}, dtypes=("float32",))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
+    Path("my_ops.py").write_text(OPERATORS)
+    yield tmp_path
+    catalogue.use([])
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_each_group_is_in_one_part_and_the_parts_are_even(count):
+    weights = {f"kernel {number}": 1 + number % 7 for number in range(100)}
+    parts = [share(weights, (number, count)) for number in range(1, count + 1)]
+    assert sorted(group for part in parts for group in part) == sorted(weights)
+    loads = [sum(weights[group] for group in part) for part in parts]
+    assert max(loads) - min(loads) <= max(weights.values())
+    assert parts == [share(dict(reversed(weights.items())), (number, count)) for number in range(1, count + 1)]
+
+
+def test_a_timed_contest_stays_whole():
+    everything = {case.cell.key for case in timed_cells(Selection())}
+    parts = [timed_cells(Selection(part=(number, 4))) for number in range(1, 5)]
+    assert sorted(case.cell.key for part in parts for case in part) == sorted(everything)
+    for part in parts:
+        contests = {(case.operator.name, case.dtype, case.size) for case in part}
+        baselines = {(case.operator.name, case.dtype, case.size) for case in part if case.backend.id == "jnp"}
+        assert contests == baselines, "every ratio has its jnp"
+    assert max(map(len, parts)) - min(map(len, parts)) <= 6
+
+
+def recorded(folder, number, *arguments):
+    path = folder / f"part-{number}"
+    assert main([*arguments, "--part", f"{number}/2", "--runs", str(path)]) == Exit.FINE
+    return next(path.glob("*.jsonl"))
+
+
+def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys):
+    arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
+    parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
+    capsys.readouterr()
+    assert main(["merge", *reversed(parts), "--runs", str(folder / "whole")]) == Exit.FINE
+    (path,) = (folder / "whole").glob("*.jsonl")
+    merged = load_run(path)
+    assert (merged.is_complete, merged.problems, judge(merged).exit) == (True, [], Exit.FINE)
+    cells = {(record.cell.operator, record.cell.backend) for record in merged.records}
+    assert cells == {(name, backend) for name in "ab" for backend in ("jnp", "numba")}
+    assert main(["merge", parts[0], "--runs", str(folder / "half")]) == Exit.COULD_NOT_RUN
+    assert "part 2/2 is missing" in capsys.readouterr().err
+    assert main(["merge", parts[0], parts[0]]) == Exit.COULD_NOT_RUN
+    assert "Name each part once" in capsys.readouterr().err
+    assert main(["merge", str(path)]) == Exit.COULD_NOT_RUN
+    assert "it was recorded without --part" in capsys.readouterr().err
