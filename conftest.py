@@ -10,6 +10,7 @@ import pytest
 
 pytest_plugins = ["suites.plugin"]
 UNIT = Path(__file__).parent / "suites" / "unit"
+LEFT_OUT = pytest.StashKey[int]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,6 +24,35 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions.preparation import prepare
 
         prepare(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the deep tests, before pytest applies ``-m``. The session of another project knows no such mark."""
+    if config.inipath != Path(__file__).with_name("pyproject.toml"):
+        return
+    from suites.checks.register import check_of
+    from suites.sessions.check_items import case_of
+    from suites.unit.nightly import is_deep_check, is_deep_test
+
+    for item in items:
+        case = case_of(item)
+        check = case and check_of(item.path, getattr(item, "originalname", ""))
+        if is_deep_test(item.nodeid) or (case and check and is_deep_check(check.name, case.operator.name)):
+            item.add_marker("nightly")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Counts the deep tests that ``-m`` leaves out."""
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.config.stash[LEFT_OUT] = item.config.stash.get(LEFT_OUT, 0) + 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says that tests were left out, and how to run them: the reason why a test that was named did not run."""
+    if count := terminalreporter.config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f'{count} nightly tests were left out: add -m "", or run nox -s nightly')
 
 
 def pytest_collection_finish() -> None:

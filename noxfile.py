@@ -20,6 +20,9 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, at most 8, because each compiles its own kernels."""
 
+SLOWEST = ("--durations", "40", "--durations-min", "2")
+"""Tests name what takes their time: each has to earn its seconds."""
+
 
 def install(session: nox.Session, environment: str, *groups: str, extras: tuple[str, ...] = ()) -> Path:
     """Installs the project in place, in an environment that sessions share: the next session starts at once.
@@ -49,10 +52,9 @@ def install(session: nox.Session, environment: str, *groups: str, extras: tuple[
 
 
 def command(session: nox.Session, name: str, *extras: str) -> None:
-    """Runs a command of ``kernel-bridge`` with the arguments after ``--``, and tells it what was typed."""
+    """Runs a command of ``kernel-bridge`` with the arguments after ``--``."""
     programs = install(session, "commands", extras=extras)
-    variables = {"KERNEL_BRIDGE_COMMAND": f"nox -s {name} --"}
-    session.run(str(programs / "kernel-bridge"), name, *session.posargs, env=variables, external=True)
+    session.run(str(programs / "kernel-bridge"), name, *session.posargs, external=True)
 
 
 @nox.session(python=False)
@@ -67,49 +69,6 @@ def validate(session: nox.Session) -> None:
     command(session, "validate")
 
 
-@nox.session(python=False)
-def mutants(session: nox.Session) -> None:
-    """Run the checks on broken kernels, and print which check catches which."""
-    command(session, "mutants")
-
-
-@nox.session(python=False)
-def mutate(session: nox.Session) -> None:
-    """Put small faults into right kernels, and count how many the checks catch (`-- --sample 400`)."""
-    command(session, "mutate")
-
-
-@nox.session(python=False)
-def sanitize(session: nox.Session) -> None:
-    """Run the kernels on a GPU under compute-sanitizer: memory, races, barriers (`-- --mutants` proves the tools)."""
-    session.posargs.append("--device=cuda")
-    command(session, "sanitize")
-
-
-@nox.session(python=False)
-def dispatch(session: nox.Session) -> None:
-    """Measure what one call costs, beside a C++ handler and the other ways to call a kernel."""
-    command(session, "dispatch")
-
-
-@nox.session(python=False)
-def endure(session: nox.Session) -> None:
-    """Make millions of calls, thousands of kernels, and calls from 16 threads, and watch the memory."""
-    command(session, "endure")
-
-
-@nox.session(python=False)
-def scale(session: nox.Session) -> None:
-    """Time a spiking network on several devices: weak and strong scaling (`-- --device cuda --processes 2`)."""
-    command(session, "scale")
-
-
-@nox.session(python=False)
-def special(session: nox.Session) -> None:
-    """Show where backends treat NaN, infinities, zeros and subnormal numbers differently."""
-    command(session, "special")
-
-
 @nox.session(name="list", python=False)
 def list_operators(session: nox.Session) -> None:
     """List the operators, their backends, and why cells are skipped (`-- my_ops.py`)."""
@@ -118,7 +77,7 @@ def list_operators(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def show(session: nox.Session) -> None:
-    """Show a recorded run again (`-- latest`, `-- RUN --format markdown`)."""
+    """List the recorded runs, or show one again (`-- latest`, `-- RUN --format markdown`)."""
     command(session, "show")
 
 
@@ -137,55 +96,77 @@ def pictures(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def compare(session: nox.Session) -> None:
-    """Time two git revisions in turns and compare them (`-- main`, `-- v1 v2`), or two recorded runs."""
+    """Time two git revisions in turns and compare them (`-- main --gate`), or two recorded runs."""
     command(session, "compare")
 
 
 @nox.session(python=False)
-def history(session: nox.Session) -> None:
-    """Show the runs at which a cell became slower or faster (`-- --series --operator softmax`)."""
-    command(session, "history")
+def merge(session: nox.Session) -> None:
+    """Join the recorded parts of a run into one run (`-- parts/*.jsonl`)."""
+    command(session, "merge")
 
 
 @nox.session(python=False)
-def calibrate(session: nox.Session) -> None:
-    """Simulate comparisons with the noise of recorded runs: false verdicts, and slowdowns found (`-- RUN`)."""
-    command(session, "calibrate")
+def clean(session: nox.Session) -> None:
+    """Delete what the commands keep between sessions; recorded runs stay."""
+    command(session, "clean")
+
+
+def measured(session: nox.Session, module: str, *arguments: str) -> None:
+    """Runs a module that measures the project itself."""
+    programs = install(session, "commands")
+    session.run(str(programs / "python"), "-m", module, *arguments, *session.posargs, external=True)
 
 
 @nox.session(python=False)
-def gate(session: nox.Session) -> None:
-    """Decide whether a change passes: nothing is slower or wrong (`-- origin/main`)."""
-    command(session, "gate")
+def mutants(session: nox.Session) -> None:
+    """Run the checks on broken kernels, and print which check catches which."""
+    measured(session, "suites.sessions.mutants")
 
 
 @nox.session(python=False)
-def keep(session: nox.Session) -> None:
-    """Keep recorded runs on a branch, and bring kept runs back (`-- latest`, `-- --into kept`)."""
-    command(session, "keep")
+def sanitizers(session: nox.Session) -> None:
+    """Prove the tools of compute-sanitizer on a GPU: each must find the fault of a broken kernel."""
+    measured(session, "suites.sessions.sanitizers")
 
 
 @nox.session(python=False)
-def runs(session: nox.Session) -> None:
-    """List the recorded runs."""
-    command(session, "runs")
+def dispatch(session: nox.Session) -> None:
+    """Measure what one call costs, beside a C++ handler and the other ways to call a kernel (`-- cuda`)."""
+    measured(session, "suites.dispatch")
+
+
+@nox.session(python=False)
+def slowdowns(session: nox.Session) -> None:
+    """Slow kernels by known factors, and print how often `compare HEAD~1` finds them (`-- --tries 10`, 40 minutes)."""
+    measured(session, "suites.revisions.slowdowns")
+
+
+@nox.session(python=False)
+def endure(session: nox.Session) -> None:
+    """Make millions of calls, hundreds of kernels, and calls from 16 threads, and watch the memory (`-- cuda`)."""
+    measured(session, "suites.endurance")
 
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run every test: the quick cells of every check, and the unit tests (`-- --device cuda`, `-- -k vmap`)."""
-    programs = install(session, "development", "test", "browser")
-    # The options of the commands have a prefix in pytest.
-    ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
-    given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
-    session.run(str(programs / "pytest"), *WORKERS, *given, external=True)
+    """Run the tests that CI runs, in about 8 minutes on 2 cores (`-- --device cuda`, `-- -k vmap`)."""
+    run_tests(session, "test")
 
 
 @nox.session(python=False)
-def attack(session: nox.Session) -> None:
-    """Attack the bridge with drawn sequences of calls (`-- --examples 500 --random`)."""
-    programs = install(session, "development", "test")
-    session.run(str(programs / "python"), "-m", "suites.unit.bridge.adversary", *session.posargs, external=True)
+def nightly(session: nox.Session) -> None:
+    """Run every test, the deep ones too, in random order (`-- --random-order-seed N` repeats an order)."""
+    run_tests(session, "test", "browser", "nightly", options=("-m", "", "--random-order"))
+
+
+def run_tests(session: nox.Session, *groups: str, options: tuple[str, ...] = ()) -> None:
+    """Runs pytest with the arguments after ``--``."""
+    programs = install(session, "development", *groups)
+    # The options of the commands have a prefix in pytest.
+    ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
+    given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
+    session.run(str(programs / "pytest"), *WORKERS, *SLOWEST, *options, *given, external=True)
 
 
 @nox.session
@@ -245,17 +226,21 @@ def minimum(requirement: str) -> str:
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Build the wheel and the source distribution, and check their files and metadata."""
+    """Build the wheel and the source distribution, and check their files, their metadata and the README on an index."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", str(folder), ".")
-    session.run("twine", "check", "--strict", *map(str, sorted(folder.iterdir())))
+    session.run("twine", "check", "--strict", *map(str, sorted(folder.iterdir())))  # an index can render the README
     (wheel,) = folder.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
+    files = zipfile.ZipFile(wheel)
+    names = files.namelist()
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    if dead := re.findall(r"\]\((?!\w+:)([^)]+)\)", files.read(metadata).decode()):
+        session.error(f"on a package index, these links of the README lead nowhere: {dead}")
     unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
-    needed = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_jit.py"}
-    needed |= {"reports/web/assets/start.js", "reports/web/assets/tokens.css"}
+    needed = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_calls.py"}
+    needed |= {"reports/web/assets/charts.json", "reports/web/assets/tokens.css"}
     missing = needed - set(names)
     if unwanted or missing:
         session.error(f"the wheel holds {unwanted[:3]}, and lacks {sorted(missing)}")
@@ -271,7 +256,7 @@ def minimums(session: nox.Session) -> None:
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
     session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *WORKERS, *session.posargs)
 
 
 NEWEST, PRE_RELEASES = "newest", "pre-releases"
@@ -279,7 +264,7 @@ NEWEST, PRE_RELEASES = "newest", "pre-releases"
 JAX = [nox.param(f"jax=={version}.*", id=f"jax-{version}") for version in ("0.9", "0.10", "0.11", "0.12")]
 JAX += [nox.param(NEWEST, id=NEWEST), nox.param(PRE_RELEASES, id=PRE_RELEASES)]
 
-VERSION_TESTS = ("suites/unit/bridge", "suites/unit/suites/test_scale.py")
+VERSION_TESTS = ("suites/unit/bridge",)
 """What `versions` runs unless arguments name tests: all that touches other libraries most closely."""
 
 

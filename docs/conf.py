@@ -15,9 +15,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; nothing here needs a GPU
 
+
 import bridge  # noqa: E402
 from reports.pages.columns import documentation  # noqa: E402
-from reports.records.json_schema import fields_documentation  # noqa: E402
+from suites.checks.register import checks  # noqa: E402
 
 project = "kernel-bridge"
 author = "The kernel-bridge authors"
@@ -31,15 +32,18 @@ exclude_patterns = ["conf.py", "tutorials/__init__.py", "tutorials/test_*.py", "
 
 # Every reference must lead somewhere; `sphinx-build -W` makes a warning an error.
 nitpicky = True
+# Links to source files lead out of the site. suites/unit/docs/test_links.py checks that they exist.
+suppress_warnings = ["myst.xref_missing"]
 nitpick_ignore_regex = [
     # Other projects: the site is built without a network, so it has no list of their names.
     ("py:.*", r"(collections|contextlib|enum|jax|jaxlib|numba|numpy|pandas|pathlib|typing|warp|wp|np)\b.*"),
     ("py:.*", r"(Any|Array|Callable|DisabledSafetyCheck|Exported|Iterable|Iterator|Mapping|Sequence|Literal|Path)"),
     # Modules that are named for readers of the source and have no page.
     ("py:mod", r"(bridge|suites|reports)\..*"),
+    ("py:func", r"bridge\.languages\.warp\.inputs\.declare_writes"),
     ("py:class", r"suites\.cells\.cell_table\.Table|suites\.checks\.register\.Test"),
     ("py:class", r"suites\.backends\.kernel\.(AtLeast|Derivative)"),
-    ("py:class", r"bridge\.operator\.(choice\.registry\.Snapshot|call\.declared\.Rules)"),
+    ("py:class", r"bridge\.operator\.(registry\.Snapshot|operator_call\.Rules)"),
     (
         "py:.*",
         r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
@@ -61,11 +65,6 @@ html_theme = "furo"
 html_title = f"kernel-bridge {release}"
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {
-    "source_repository": "https://github.com/kernel-bridge/kernel-bridge/",
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
 
 
 def percent_scripts(app, docname, source):
@@ -79,10 +78,11 @@ def percent_scripts(app, docname, source):
         source[0] = jupytext.writes(notebook, "md")
 
 
-def columns(app, docname, source):
-    """Puts the tables of columns, and of the fields of records, into their pages."""
+def tables(app, docname, source):
+    """Puts the tables of columns, of the fields of records, and of checks into their pages."""
+    rows = [f"| `{check.name}` | {check.sees} |" for check in checks()]
+    source[0] = source[0].replace("<!-- checks -->", "\n".join(["| check | what it finds |", "| --- | --- |", *rows]))
     source[0] = source[0].replace("<!-- columns -->", documentation().replace("### ", "## "))
-    source[0] = source[0].replace("<!-- records -->", fields_documentation())
 
 
 NOTHING = "\\ "
@@ -113,6 +113,6 @@ def fields_by_name(app, what, name, obj, options, signature, return_annotation):
 
 def setup(app):
     app.connect("source-read", percent_scripts)
-    app.connect("source-read", columns)
+    app.connect("source-read", tables)
     app.connect("autodoc-process-docstring", no_types_before_colons, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", fields_by_name)
