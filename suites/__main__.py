@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suites.sessions.interruption import Interruption
 
-_NEEDED = ("hypothesis", "pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
+_NEEDED = ("pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
 
 
 def _foreign_module(home: Path) -> str | None:
