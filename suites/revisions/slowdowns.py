@@ -16,62 +16,81 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-STEPS, SIZE, KERNELS = 400, 256, 6
-"""Steps of a kernel for each element, elements, and kernels: a call takes some tenths of a millisecond."""
+KERNELS = 6
+"""Kernels of a table."""
+
+STEPS = {"cpu": 400, "cuda": 4_000}
+SIZE = {"cpu": 256, "cuda": 65_536}
+"""Steps of a kernel for each element, and elements: a call takes some tenths of a millisecond, or 20 µs on a GPU."""
 
 VERDICTS = ("SLOWER", "UNSURE", "SAME", "FASTER")
 
-_KERNEL = """
-@numba.njit
-def cube{number}(x, out):
-    for i in range(x.size):
+_STEPS = """
         value = x[i]
         for _ in range({steps}):
-            value = value * numba.float32(0.5) + numba.float32(0.25)
-        out[i] = x[i] * x[i] * x[i] + numba.float32(0) * value
+            value = value * np.float32(0.5) + np.float32(0.25)
+        out[i] = x[i] * x[i] * x[i] + np.float32(0) * value
+"""
 
+_KERNEL = {
+    "cpu": """
+@numba.njit
+def cube{number}(x, out):
+    for i in range(x.size):""",
+    "cuda": """
+@cuda.jit
+def cube{number}(x, out):
+    i = cuda.grid(1)
+    if i < x.size:""",
+}
+
+_OPERATOR = """
 CUBE{number} = Operator(
-    name="cube{number}", reference=lambda x: x * x * x, kernels={{"numba": cube{number}}}, dtypes=("float32",)
+    name="cube{number}", reference=lambda x: x * x * x, kernels={{"{backend}": cube{number}}}, dtypes=("float32",)
 )
 """
 
 
-def operators(factor: float) -> str:
+def operators(factor: float, device: str = "cpu") -> str:
     """Returns a file of operators, of which every second one has a factor more steps."""
+    backend, imported = {"cpu": ("numba", "import numba"), "cuda": ("numba_cuda", "from numba import cuda")}[device]
     kernels = (
-        _KERNEL.format(number=number, steps=round(STEPS * (factor if number % 2 else 1.0))) for number in range(KERNELS)
+        (_KERNEL[device] + _STEPS + _OPERATOR).format(
+            number=number, backend=backend, steps=round(STEPS[device] * (factor if number % 2 else 1.0))
+        )
+        for number in range(KERNELS)
     )
-    return "\n".join(["import numba", "from suites import Operator", *kernels, f"# {factor}", ""])
+    return "\n".join([imported, "import numpy as np", "from suites import Operator", *kernels, f"# {factor}", ""])
 
 
-def make_repository(folder: Path, factor: float) -> None:
+def make_repository(folder: Path, factor: float, device: str) -> None:
     """Makes a repository of two commits: the kernels, and then the slowed ones."""
     git = ["git", "-C", str(folder), "-c", "user.name=tries", "-c", "user.email=tries@host.example"]
     subprocess.run([*git, "init", "--quiet"], check=True)
-    for content in (operators(1.0), operators(factor) + "# the second commit\n"):
+    for content in (operators(1.0, device), operators(factor, device) + "# the second commit\n"):
         (folder / "my_ops.py").write_text(content, encoding="utf-8")
         subprocess.run([*git, "add", "."], check=True)
         subprocess.run([*git, "commit", "--quiet", "-m", "kernels"], check=True)
 
 
-def compared(folder: Path, arguments: list[str]) -> tuple[int, list[dict[str, str]]]:
+def compared(folder: Path, device: str, arguments: list[str]) -> tuple[int, list[dict[str, str]]]:
     """Runs the comparison of a repository; returns its exit code, and the rows of its table."""
-    command = [sys.executable, "-P", "-m", "suites", "compare", "HEAD~1", "my_ops.py", "--size", str(SIZE)]
-    command += ["--format", "json", "--runs", str(folder / "runs"), *arguments]
+    command = [sys.executable, "-P", "-m", "suites", "compare", "HEAD~1", "my_ops.py", "--device", device]
+    command += ["--size", str(SIZE[device]), "--format", "json", "--runs", str(folder / "runs"), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise RuntimeError(f"no comparison was made:\n{done.stdout}{done.stderr}")
     return done.returncode, json.loads(done.stdout)
 
 
-def tried(factor: float, tries: int, arguments: list[str]) -> Iterator[str]:
+def tried(factor: float, tries: int, device: str, arguments: list[str]) -> Iterator[str]:
     """Tries a factor; yields a line for the slowed and one for the equal kernels."""
     slowed, equal, codes = Counter[str](), Counter[str](), Counter[int]()
     false_tables, begun = 0, time.monotonic()
     for _ in range(tries):
         with tempfile.TemporaryDirectory(prefix="slowdowns-") as name:
-            make_repository(Path(name), factor)
-            code, rows = compared(Path(name), arguments)
+            make_repository(Path(name), factor, device)
+            code, rows = compared(Path(name), device, arguments)
         codes[code] += 1
         is_false = False
         for row in rows:
@@ -94,10 +113,11 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=10, help="tries of each factor (default: 10)")
     parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 1.15, 1.5, 10.0])
     parser.add_argument("--minutes", default="2", help="the longest time of a comparison (default: 2)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the kernels run (default: cpu)")
     options = parser.parse_args()
     for factor in options.factors:
         print(f"\nfactor {factor:g}, {options.tries} tries", flush=True)
-        for line in tried(factor, options.tries, ["--minutes", options.minutes]):
+        for line in tried(factor, options.tries, options.device, ["--minutes", options.minutes]):
             print(line, flush=True)
 
 
