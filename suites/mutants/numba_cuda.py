@@ -91,15 +91,6 @@ def size_255(x, out):
 # Memory.
 
 
-@broken(twice, "compiled", "reads the element after each one")
-@cuda.jit
-def looks_ahead_cuda(x, out):
-    i = cuda.grid(1)
-    if i < x.size:
-        ahead = x[i + 1]
-        out[i] = x[i] * 2 if ahead != 123.456 else 0
-
-
 @broken(twice, "compiled", "writes one element after the last", make=launched(
     lambda i, o: {"grid": o[0].shape[0] // 256 + 1, "block": 256}
 ))  # fmt: skip
@@ -247,7 +238,7 @@ def _half_of_the_segments(inputs, outs):
 
 
 broken(
-    LINEAR_RECURRENCE, "compiled", "half of the segments that a round combines are missing", name="half_of_the_segments"
+    LINEAR_RECURRENCE, "sizes", "half of the segments that a round combines are missing", name="half_of_the_segments"
 )(
     CudaKernel(
         linear_recurrence_in_vectors,
@@ -348,7 +339,7 @@ def without_nearest_tile(words, tile, tiles, total, nothing):
 scan_without_a_tile = scan_of_tiles(without_nearest_tile, TILE)
 
 
-@function(CUMSUM, "compiled", "looking back passes over every second tile")
+@function(CUMSUM, ("large", "repeat"), "looking back passes over every second tile")
 def dropped_tile(x, out, stream):
     in_one_pass(scan_without_a_tile, TILE, x, out, stream)
 
@@ -381,7 +372,7 @@ def squares_added_up(x, parts, mean_out, std_out):
         std_out[0] = math.sqrt(squares / size_of_x)
 
 
-@function(MEAN_STD, "compiled", "the means of parts are taken for one")
+@function(MEAN_STD, "sizes", "the means of parts are taken for one")
 def one_mean(x, mean_out, std_out, stream):
     blocks = min(partial_count(x.size), MOST_PARTS)
     parts = cuda.device_array(4 * blocks, dtype=x.dtype)
