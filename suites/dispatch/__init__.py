@@ -1,4 +1,4 @@
 """Measures the cost of a call: the same small add, through each way to call a kernel from JAX.
 
-Contributors run ``python -m suites.dispatch``.
+Contributors run ``nox -s dispatch``.
 """

@@ -1,4 +1,4 @@
-"""Measures what one call costs, beside a hand-written C++ handler: ``python -m suites.dispatch [cpu|cuda] [ROUNDS]``.
+"""Measures what one call costs, beside a hand-written C++ handler: ``nox -s dispatch -- [cpu|cuda] [ROUNDS]``.
 
 Every way to call adds two small vectors. All ways take turns, round by round, so they meet the same machine.
 """
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reports import Status
+from reports.options import Parser
 from reports.render.layout import Column, Table, Text
 from reports.render.terminal import render
 from reports.render.units import ratio_text, time_text
@@ -80,9 +81,19 @@ def _elapsed(run: Callable[[int], Any], count: int) -> int:
     return time.perf_counter_ns() - start
 
 
-def main(platform: str = "cpu", rounds: str = "100") -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measures all ways and prints them; returns 1 if one is wrong."""
-    device, size = jax.devices(platform)[0], SIZES[platform]
+    parser = Parser("nox -s dispatch --", description="Measure what one call costs.")
+    parser.add_argument(
+        "platform", nargs="?", choices=tuple(WAYS), default="cpu", help="where calls run (default: cpu)"
+    )
+    parser.add_argument("rounds", nargs="?", type=int, default=100, help="turns of each way (default: 100)")
+    options = parser.parse_args(arguments)
+    platform = options.platform
+    try:
+        device, size = jax.devices(platform)[0], SIZES[platform]
+    except RuntimeError as error:
+        parser.error(f"jax has no {platform} device: {error}".splitlines()[0])
     out = jax.ShapeDtypeStruct((size,), jnp.float32)
     x, y = (jax.device_put(np.full(size, value, np.float32), device) for value in (1.0, 0.5))
     built, failed = {}, {}
@@ -99,7 +110,7 @@ def main(platform: str = "cpu", rounds: str = "100") -> int:
                 failed[name] = Status.SKIPPED, str(error)
             except Exception as error:
                 failed[name] = Status.RUNTIME_ERROR, f"{type(error).__name__}: {error}".splitlines()[0]
-        iterations = measure({key: run for key, (run, _) in built.items() if key[0] not in failed}, int(rounds))
+        iterations = measure({key: run for key, (run, _) in built.items() if key[0] not in failed}, options.rounds)
     samples = {key: [one / built[key][1] for one in own] for key, own in iterations.items()}
     columns = [Column("way to call", "left"), Column("situation", "left"), Column("time"), Column("times C++")]
     rows = [
@@ -118,4 +129,4 @@ def _ratio(own: Sequence[float], other: Sequence[float] | None) -> float | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main())

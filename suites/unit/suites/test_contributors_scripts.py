@@ -13,7 +13,7 @@ from suites.endurance import __main__ as endurance
 def test_every_way_to_call_is_measured_in_every_situation_and_a_wrong_one_is_said(monkeypatch, capsys):
     kept = {name: WAYS["cpu"][name] for name in ("numba", "callback", "jnp")}
     monkeypatch.setitem(dispatch.WAYS, "cpu", {**kept, "cpp": ("wrong", lambda out: lambda x, y: x + 2 * y)})
-    assert dispatch.main("cpu", "2") == 1
+    assert dispatch.main(["cpu", "2"]) == 1
     shown = capsys.readouterr().out
     assert len([line for line in shown.splitlines() if line.startswith("native handler, Numba")]) == 4
     assert len([line for line in shown.splitlines() if line.startswith("jnp.add")]) == 4
