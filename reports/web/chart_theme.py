@@ -42,9 +42,9 @@ PATHS = {
 
 _KNOWN = (
     "numba", "numba_parallel", "warp", "warp_tile", "numba_cuda", "cuda_raw", "pallas", "numba_cuda_callable",
-    "cupy", "brainevent",
+    "cupy", "brainevent", "numba_cuda_replay",
 )  # fmt: skip
-"""Backends that are often on one page: no two of them have one colour."""
+"""Backends that are often on one page. No two have one colour, but numba, which is on a CPU, and numba_cuda_replay."""
 
 _SHAPES = tuple(PATHS)[1:]
 
