@@ -10,9 +10,7 @@ DEEP = (
     # Every architecture, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
     "suites/unit/suites/test_cuda_simulator.py",
-    "suites/unit/suites/test_cuda_raw_blocks.py",
     "suites/unit/suites/test_cuda_tables.py::test_weights_of_silent_neurons_are_not_asked_for",
-    "suites/unit/suites/test_cuda_vectors.py::test_simulated_blocks_are_right",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
@@ -22,7 +20,6 @@ DEEP = (
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_ptx.py",
     "suites/unit/suites/test_refused_calls.py",
-    "suites/unit/suites/test_warp_ptx.py",
     # Threads, processes that die, leaks.
     "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
     "suites/unit/bridge/test_abi.py::test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so",
@@ -44,8 +41,6 @@ DEEP = (
     "suites/unit/bridge/test_shutdown.py",
     "suites/unit/bridge/test_warp_tiles.py::test_threads_on_all_devices_get_their_own_results",
     "suites/unit/reports/test_killed_writers.py",
-    "suites/unit/suites/test_dispatch_leaks.py",
-    "suites/unit/suites/test_fault_injection.py",
     "suites/unit/suites/test_interruption.py",
     "suites/unit/suites/test_sanitize.py",
     "suites/unit/suites/test_sessions_that_die.py",

@@ -53,9 +53,7 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
 
 @pages
 def test_the_files_of_a_page_can_be_imported(page, tmp_path):
-    for block in blocks(page, "python"):
-        if block.file:
-            run(script_of([block]), tmp_path, "cpu")
+    run(script_of(block for block in blocks(page, "python") if block.file), tmp_path, "cpu")
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU")

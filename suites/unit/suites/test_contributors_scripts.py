@@ -34,5 +34,12 @@ def test_growth_beyond_what_settles_is_a_leak(growth, code, monkeypatch, capsys)
     assert ("LEAKED" in capsys.readouterr().out) == bool(code)
 
 
-def test_a_hundred_thousand_calls_leave_nothing_behind():
-    assert endurance.calls("numba", 100_000) < endurance.ALLOWED_BYTES["calls"]
+@pytest.mark.parametrize("language", ["numba", "warp"])
+def test_a_hundred_thousand_calls_leave_nothing_behind(language):
+    assert endurance.calls(language, 100_000) < endurance.ALLOWED_BYTES["calls"]
+
+
+def test_ten_thousand_eager_calls_leave_nothing_behind():
+    add, x = endurance.adder("numba", 1), np.zeros(endurance.SIZE, np.float32)
+    grown = endurance._growth(lambda _: add(x).block_until_ready(), 10_000)
+    assert grown < endurance.ALLOWED_BYTES["calls"] // 4

@@ -7,7 +7,6 @@ import pytest
 
 from reports import CellResult, RunWriter, Status
 from reports.options import Exit
-from suites.cells.selection import SelectionError
 from suites.sessions import mutants as script
 from suites.sessions.session_end import SessionEnd
 from suites.unit import processes
@@ -52,15 +51,6 @@ def test_an_interrupted_run_is_no_survivor_and_says_how_to_go_on(tmp_path, monke
     assert "INCOMPLETE: 1 of 2 cells are missing" in said
     assert "nox -s mutants -- --resume part" in said
     assert "survived" not in said
-
-
-def test_a_kernel_that_waits_forever_is_given_up(monkeypatch, capsys):
-    def validate(selection, workers, **options):
-        raise SelectionError(f"limit {workers.timeout_s}")
-
-    monkeypatch.setattr(script, "validate", validate)
-    assert script.main([]) == Exit.COULD_NOT_RUN
-    assert f"limit {script.LIMIT_S}" in capsys.readouterr().err
 
 
 def test_the_session_prints_what_each_check_catches(tmp_path):

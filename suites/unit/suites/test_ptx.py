@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 import warp as wp
 
 import bridge
+from bridge.languages.cuda_cpp import define
 from bridge.languages.warp.generated import has_adjoint
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
+from suites.backends.cuda_raw import NO_CUDA_CORE, TYPES
 from suites.backends.warp import WarpKernel
 from suites.ops import operators
 from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
@@ -38,21 +41,15 @@ def _name(capability: tuple[int, int]) -> str:
 
 
 @NUMBA_CUDA
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=_name)
 @pytest.mark.parametrize(("operator", "backend", "dtype"), _cases(CUDA_BACKENDS))
 def test_kernel_compiles_and_computes_in_its_own_precision(
-    operator: Any, backend: Backend, dtype: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    operator: Any, backend: Backend, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = operator.kernels[backend]
-    for dispatcher, arrays, readonly in launches_of(operator, kernel, dtype, monkeypatch):
+    launches = launches_of(operator, operator.kernels[backend], dtype, monkeypatch)
+    for capability, (dispatcher, arrays, readonly) in itertools.product(CAPABILITIES, launches):
         ptx = ptx_of(dispatcher, arrays, readonly, capability)
         assert re.search(rf"^\.target {_name(capability)}$", ptx, re.MULTILINE)
-        assert ".visible .entry" in ptx
-        assert re.search(r"st\.global|red\.|atom\.", ptx)
-        assert ".local" not in ptx  # nothing is kept in memory that belongs in registers
-        assert not re.search(r"call\.uni|\bcall\b \(", ptx)  # everything is inlined
-        if dtype != "float64":  # the classic mistake: a float literal, or an index of mixed signs
-            assert ".f64" not in ptx
+        _require_good_code(ptx, dtype)
 
 
 SELECTED = (("csr_matmat", "odd_columns"), ("csr_matmat", "one_column"), ("csr_binary_matvec", "one_long_row"))
@@ -60,24 +57,39 @@ SELECTED = (("csr_matmat", "odd_columns"), ("csr_matmat", "one_column"), ("csr_b
 
 
 @NUMBA_CUDA
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "edge"), SELECTED)
-def test_a_kernel_for_other_shapes_compiles_too(name: str, edge: str, dtype: str) -> None:
+def test_a_kernel_for_other_shapes_compiles_too(name: str, edge: str) -> None:
     operator = operators()[name]
-    kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges(dtype)[edge]
-    sample = operator.sample(dtype, SIZE, 0)
+    kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges("float32")[edge]
+    sample = operator.sample("float32", SIZE, 0)
     selected = kernel.kernel_of(inputs, operator.outputs(*inputs))
     assert selected is not kernel.kernel_of(sample, operator.outputs(*sample))
-    ptx = ptx_of(selected, (*inputs, *operator.outputs(*inputs)), len(inputs), (9, 0))
-    assert ".local" not in ptx
-    assert dtype == "float64" or ".f64" not in ptx
+    _require_good_code(ptx_of(selected, (*inputs, *operator.outputs(*inputs)), len(inputs), (9, 0)), "float32")
 
 
-def _wrapped(
-    operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch, inputs: Any = None
-) -> list[tuple[Any, int]]:
-    """The Warp kernels that an operator calls, for a sample or other inputs, each with its threads in a block."""
-    inputs = operator.sample(dtype, SIZE, 0) if inputs is None else inputs
+@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
+@pytest.mark.parametrize(
+    ("operator", "backend", "dtype"), [case for case in _cases((Backend.CUDA_RAW,)) if case.values[2] in TYPES]
+)
+def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
+    kernel = operator.kernels[backend]
+    for capability in CAPABILITIES:
+        content, *_ = define(kernel.source, kernel.name(dtype), ()).compile(_name(capability))
+        assert content.startswith(b"\x7fELF")
+
+
+def _require_good_code(code: str, dtype: str) -> None:
+    """Requires that a kernel writes, keeps nothing in local memory, calls nothing, and has no float64 by mistake."""
+    assert ".entry" in code
+    assert re.search(r"st\.global|red\.|atom\.", code)
+    assert ".local" not in code
+    assert not re.search(r"call\.uni|\bcall\b \(", code)
+    assert dtype == "float64" or ".f64" not in code
+
+
+def _wrapped(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
+    """The Warp kernels that an operator calls for a sample, each with its threads in a block."""
+    inputs = operator.sample(dtype, SIZE, 0)
     outs = operator.outputs(*inputs)
     found: list[tuple[Any, int]] = []
 
@@ -133,9 +145,4 @@ def test_warp_kernel_compiles_and_computes_in_its_own_precision(
         assert any(entry.endswith("_forward") for entry in entries)
         backward = any(entry.endswith("_backward") for entry in entries)
         assert backward or not operator.has_gradient(backend, dtype) or not has_adjoint(kernel)
-        code = ptx[ptx.index(".entry") :]  # what comes before are constants of Warp's library
-        assert re.search(r"st\.global|red\.|atom\.", code)
-        assert ".local" not in code  # nothing is kept in memory that belongs in registers
-        assert not re.search(r"call\.uni|\bcall\b \(", code)  # everything is inlined
-        if dtype != "float64":  # the classic mistake: a Python float, or a constant of float64
-            assert ".f64" not in code
+        _require_good_code(ptx[ptx.index(".entry") :], dtype)  # what comes before are constants of Warp's library
