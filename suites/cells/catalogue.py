@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -76,7 +76,7 @@ def sources() -> tuple[str, ...]:
     return _sources
 
 
-def check(platform: str) -> None:
+def check(platform: str, names: Collection[str] = ()) -> None:
     """Refuses a user's operators that contradict themselves or cannot run, before any cell runs.
 
     Each operator makes its smallest inputs in each dtype, the specs of its outputs and its edge cases. Call it after
@@ -84,6 +84,7 @@ def check(platform: str) -> None:
 
     Args:
         platform: Where cells are to run: ``cpu`` or ``cuda``.
+        names: The operators that are to run; none for all.
 
     Raises:
         CatalogueError: An operator contradicts itself. Or no operator has a kernel that can run on the platform: then
@@ -91,13 +92,14 @@ def check(platform: str) -> None:
     """
     if not _sources:
         return
-    for operator in operators().values():
+    chosen = [operator for name, operator in operators().items() if not names or name in names]
+    for operator in chosen:
         try:
             verify(operator, platform)
         except OperatorError as error:
             raise CatalogueError(str(error)) from error
     reasons = []
-    for operator in operators().values():
+    for operator in chosen:
         for backend in operator.kernels if operator.tested is None else operator.tested:
             for dtype in operator.dtypes if backend is not Backend.JNP else ():
                 reason = operator.unsupported(backend, platform, dtype)

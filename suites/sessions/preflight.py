@@ -37,4 +37,4 @@ def require_sound(selection: Selection) -> None:
     catalogue.use(selection.sources)
     require_known_names(selection)
     require_device(selection)
-    catalogue.check(selection.device)
+    catalogue.check(selection.device, selection.operators)

@@ -141,6 +141,8 @@ class TestCheck:
         self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", sample=lambda *_: None,'))
         with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is NoneType None"):
             catalogue.check("cpu")
+        with pytest.raises(CatalogueError, match="no operator has a kernel"):  # the one at fault is not chosen
+            catalogue.check("cpu", ["another"])
 
     def test_no_kernel_for_the_platform(self, tmp_path):
         self._use(tmp_path, SMALL)
