@@ -70,8 +70,8 @@ def test_lanes_find_the_largest_element_at_each_place_and_dots_of_each_row(dtype
             assert out[0] == 200
         for start in (0, 1, 64 // itemsize - 1):  # arrays may begin at any element
             # Products and sums are whole numbers, and so exact in any order.
-            buffer, x = random.integers(0, 4, start + 20 * size).astype(dtype), random.integers(0, 4, size).astype(dtype)
-            A = buffer[start:].reshape(20, size)
+            A = random.integers(0, 4, start + 20 * size).astype(dtype)[start:].reshape(20, size)
+            x = random.integers(0, 4, size).astype(dtype)
             for first, last in ((0, 20), (2, 13), (3, 3), (19, 20)):
                 out = np.full(20, 77, dtype)
                 short_dots(A, x, first, last, out)

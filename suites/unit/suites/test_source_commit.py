@@ -25,8 +25,8 @@ for given in ("my_ops.py", "her_package.operators"):
 def repository(tmp_path):
     """A user's repository with operators in a folder and in a package, all committed."""
     root = tmp_path / "hers"
-    files = {"kernels/my_ops.py": OPERATORS, "her_package/operators.py": OPERATORS, ".gitignore": "env/\n__pycache__/\n"}
-    commit(root, files)
+    files = dict.fromkeys(("kernels/my_ops.py", "her_package/operators.py"), OPERATORS)
+    commit(root, files | {".gitignore": "env/\n__pycache__/\n"})
     return root
 
 
