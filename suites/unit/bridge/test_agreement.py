@@ -11,6 +11,7 @@ from bridge import BackendError, XLACustomKernel, debug_mode
 from bridge.agreement import default_rtol, disagreement
 from bridge.cached_files import VARIABLE
 
+
 class TestRounding:
     """The tolerance is relative to each element, and follows the dtype."""
 
@@ -77,6 +78,10 @@ def test_tune_and_debug_mode_accept_the_same_results(monkeypatch, tmp_path, dtyp
         refused = contextlib.nullcontext() if accepted else pytest.raises(BackendError, match=r"mine: wrong")
         with refused:
             op.tune(got, backends=["mine"], rtol=rtol)
-        refused = contextlib.nullcontext() if accepted else pytest.raises(jax.errors.JaxRuntimeError, match="from those of jnp")
+        refused = (
+            contextlib.nullcontext()
+            if accepted
+            else pytest.raises(jax.errors.JaxRuntimeError, match="from those of jnp")
+        )
         with refused, debug_mode(outputs=False, inputs=False, nan=False, rtol=rtol):
             jax.block_until_ready(op(got))

@@ -10,11 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import bridge
 from bridge import (
     KernelCompileError,
     LaunchError,
-    RecordingError,
     SignatureError,
     numba_cuda_callable,
     numba_cuda_kernel,
@@ -128,6 +126,7 @@ class TestKernel:
             with pytest.raises(error, match=message):
                 call()
 
+
 @gpu
 @pytest.mark.parametrize("replay", [False, True], ids=["each call", "replay"])
 class TestCallable:
@@ -148,6 +147,7 @@ class TestCallable:
 
         run_threads(work)
         assert wrong == []
+
 
 @cuda.jit
 def total(x, partial, out):

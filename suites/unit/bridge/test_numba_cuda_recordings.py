@@ -129,10 +129,14 @@ def takes_a_number_that_no_parameter_holds(x, out, stream):
 
 REFUSED = {
     takes_a_number_that_no_parameter_holds: "too large",
-    synchronises: "cuStreamSynchronize", uses_the_default_stream: "another stream",
-    launches_nothing: "launched nothing", raises: "ValueError: mine", goes_on_after_an_error: "another stream", passes_an_array_of_the_host: "an array of the host",
+    synchronises: "cuStreamSynchronize",
+    uses_the_default_stream: "another stream",
+    launches_nothing: "launched nothing",
+    raises: "ValueError: mine",
+    goes_on_after_an_error: "another stream",
+    passes_an_array_of_the_host: "an array of the host",
     launches_a_kernel_that_tells_its_exceptions: "debug=True",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("function", REFUSED)

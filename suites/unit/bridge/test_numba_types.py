@@ -44,9 +44,8 @@ def test_the_same_wrapper_serves_x64_on_and_off():
     np.testing.assert_array_equal(wrapped(x), [0, 2, 4])
 
 
-@pytest.mark.parametrize("shape", [(0,), (2, 0, 2)])
-def test_empty_arrays(shape):
-    assert numba_kernel(kernels.copy, Spec(shape, np.float32))(jnp.zeros(shape, jnp.float32)).shape == shape
+def test_empty_arrays():
+    assert numba_kernel(kernels.copy, Spec((2, 0, 2), np.float32))(jnp.zeros((2, 0, 2))).shape == (2, 0, 2)
 
 
 def test_results_have_the_container_of_outs():
