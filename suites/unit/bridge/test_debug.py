@@ -123,25 +123,29 @@ FAULTS = {
     "inputs": (intrusive, r"the kernel intrusive changed \d+ of \d+ elements of its input 0 .*from 5\.0 to 0\.0"),
     "nan": (invalid, r"of output 0 \(float32.*are NaN, and no input is"),
 }
-CASES = {
+EVERYWHERE = {
     **{f"kernel-{check}": (wrapped(kernel), check, rf"DebugError: {kernel.py_func.__name__} on cpu, {CALLED}.*{text}")
         for check, (kernel, text) in FAULTS.items()},
-    **{f"operator-{check}": (operator(kernel), check, IN_OPERATOR + text)
-        for check, (kernel, text) in FAULTS.items()},
+    "operator-outputs": (operator(unfinished), "outputs", IN_OPERATOR + FAULTS["outputs"][1]),
+    "operator-reference": (operator(inexact), "reference",
+        rf"{IN_OPERATOR}of output 0 \(float32.*differ from those of jnp.*: 8\.01\d*, expected 8\.0"),
+}  # fmt: skip
+"""A call of a wrong kernel, the check that finds it, and what the error says: looked for under each transformation."""
+
+CASES = {
+    "operator-inputs": (operator(intrusive), "inputs", IN_OPERATOR + FAULTS["inputs"][1]),
+    "operator-nan": (operator(invalid), "nan", IN_OPERATOR + FAULTS["nan"][1]),
     "kernel-outputs read": (wrapped(reading), "outputs", f"reading gave {OF_OUTPUT}.* reads what it has not"),
     "kernel-outputs of integers read": (lambda x: numba_kernel(accumulating, Spec((SIZE,), np.int32))(x.astype(int)),
         "outputs", r"accumulating gave (6 of 6|12 of 12) elements of its output 0 \(int32.* reads what it has not"),
     "kernel-bounds": (wrapped(outside), "bounds", "outside raised IndexError: index is out of bounds"),
     "operator-bounds": (operator(outside), "bounds", "outside raised IndexError: index is out of bounds"),
-    "operator-reference": (operator(inexact), "reference",
-        rf"{IN_OPERATOR}of output 0 \(float32.*differ from those of jnp.*: 8\.01\d*, expected 8\.0"),
     "warp-outputs": (lambda x: jax_kernel(halfway)(x)[0], "outputs",
         rf"DebugError: halfway on cpu, {CALLED}the kernel halfway did not write {OF_OUTPUT}"),
 }  # fmt: skip
-"""A call of a wrong kernel, the check that finds it, and what the error says."""
+"""The same for programs alone."""
 
 TRANSFORMS = {
-    "eager": lambda call: call,
     "jit": lambda call: jax.jit(lambda x: call(x)),
     "vmap": lambda call: lambda x: jax.vmap(call)(jnp.stack([x, x]))[1],
     "scan": lambda call: lambda x: jax.lax.scan(lambda carry, row: (carry, call(row)), 0, jnp.stack([x, x]))[1][1],
@@ -170,18 +174,21 @@ def quiet():
         kept.raise_all()
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-class TestTransformations:
-    @pytest.mark.parametrize("case", CASES)
-    def test_a_fault_is_found(self, transform, case):
-        call, check, message = CASES[case]
-        with only(check), pytest.raises(FAILED, match=message):
-            jax.block_until_ready(TRANSFORMS[transform](call)(X))
+@pytest.mark.parametrize(
+    ("case", "transform"),
+    [*((case, transform) for transform in TRANSFORMS for case in EVERYWHERE), *((case, "jit") for case in CASES)],
+)
+def test_a_fault_is_found(transform, case):
+    call, check, message = {**EVERYWHERE, **CASES}[case]
+    with only(check), pytest.raises(FAILED, match=message):
+        jax.block_until_ready(TRANSFORMS[transform](call)(X))
 
-    @pytest.mark.parametrize("case", RIGHT)
-    def test_a_right_kernel_passes(self, transform, case):
-        with debug_mode():
-            np.testing.assert_array_equal(TRANSFORMS[transform](RIGHT[case]())(X), 2 * X)
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("case", RIGHT)
+def test_a_right_kernel_passes(transform, case):
+    with debug_mode():
+        np.testing.assert_array_equal(TRANSFORMS[transform](RIGHT[case]())(X), 2 * X)
 
 
 class TestDevices:
@@ -198,9 +205,9 @@ class TestDevices:
         spec = PartitionSpec("d")
         return jax.jit(jax.shard_map(total, mesh=mesh, in_specs=spec, out_specs=PartitionSpec(), check_vma=True))
 
-    @pytest.mark.parametrize("case", ["kernel-outputs", "operator-outputs", "operator-inputs"])
+    @pytest.mark.parametrize("case", ["kernel-outputs", "kernel-inputs"])
     def test_a_fault_on_one_device_is_raised_when_the_context_is_left(self, mesh, case):
-        call, check, message = CASES[case]
+        call, check, message = EVERYWHERE[case]
         with pytest.raises(DebugError, match=message.removeprefix("DebugError: ")), only(check):
             jax.block_until_ready(self.sharded(call, mesh)(jnp.tile(X, 8)))
 
@@ -215,7 +222,7 @@ class TestDevices:
 
 
 class TestOutputs:
-    @pytest.mark.parametrize("dtype", [bool, jnp.int8, jnp.complex64])
+    @pytest.mark.parametrize("dtype", [bool, jnp.complex64])
     def test_unwritten_elements_of_every_kind(self, dtype):
         @numba.njit
         def some(x, out):
@@ -254,13 +261,6 @@ class TestOutputs:
         np.testing.assert_array_equal(X, np.arange(1.0, 7.0))
 
 
-@numba.njit
-def writes_if_large(x, out):
-    out[...] = x
-    if x.size > 100:
-        x.flat[0] = 0
-
-
 class TestInputs:
     def test_the_callers_arrays_are_left_alone_and_no_other_operator_is_blamed(self):
         x, good, bad = X + 0, operator(right, "good"), operator(intrusive, "bad")
@@ -273,9 +273,16 @@ class TestInputs:
         np.testing.assert_array_equal(x, X)
 
     def test_a_kernel_that_gets_a_copy_because_it_may_write_to_it_is_found_only_if_it_does(self):
+        @numba.njit
+        def writes_if_large(x, out):
+            for i in range(x.size):
+                out[i] = x[i]
+                if i > 100:
+                    x.flat[i] = 0
+
         with debug_mode():
             np.testing.assert_array_equal(wrapped(writes_if_large)(X), X)
-            with pytest.raises(FAILED, match=r"changed 1 of 200 elements of its input 0") as caught:
+            with pytest.raises(FAILED, match=r"changed 99 of 200 elements of its input 0") as caught:
                 jax.block_until_ready(numba_kernel(writes_if_large, lambda x: x)(jnp.ones(200)))
         assert "NaN" not in str(caught.value)
 
@@ -289,11 +296,9 @@ class TestReferenceAndNan:
                 assert "custom_call" not in jax.jit(operator(right).__call__).lower(X).as_text()
             assert "callback" not in jax.jit(wrapped(right)).lower(X).as_text()
 
-    @pytest.mark.parametrize("call", [operator(invalid), wrapped(invalid)], ids=["operator", "kernel"])
-    def test_a_nan_among_the_inputs_excuses_those_of_the_results(self, call):
-        x = X.at[0].set(jnp.nan)
+    def test_a_nan_among_the_inputs_excuses_those_of_the_results(self):
         with only("nan"):
-            jax.block_until_ready(call(x))
+            jax.block_until_ready(operator(invalid)(X.at[0].set(jnp.nan)))
 
     def test_warps_derivatives_are_checked_too(self):
         call = jax_kernel(cubed)
@@ -331,7 +336,7 @@ class TestMode:
     @pytest.mark.parametrize("make", [operator, wrapped])
     def test_calls_before_in_and_after_the_context(self, make):
         call = make(unfinished)
-        functions = [call, jax.jit(lambda x: call(x)), lambda x: jax.vmap(call)(x[None])[0]]
+        functions = [call, jax.jit(lambda x: call(x))]
         traced, compiled = jax.jit(lambda x: call(x)).trace(X), jax.jit(lambda x: call(x)).lower(X).compile()
         for _ in range(2):
             for function in functions:
@@ -376,7 +381,7 @@ class TestMode:
 
 
 class TestVariable:
-    @pytest.mark.parametrize("text", ["", "0", "1", "yes"])
+    @pytest.mark.parametrize("text", ["0", "1", "yes"])
     def test_its_values(self, monkeypatch, text):
         monkeypatch.setenv("KERNEL_BRIDGE_DEBUG", text)
         expected = {

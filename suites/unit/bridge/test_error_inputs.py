@@ -498,26 +498,6 @@ def test_bad_input_is_answered_with_the_error_that_says_so(function, row, gpu):
         row.call(*row.args, **row.options)
 
 
-def gradient(wrapped):
-    return jax.grad(lambda x: jax.tree.leaves(wrapped(x))[0].sum())
-
-
-@pytest.mark.parametrize(
-    ("function", "differentiate"),
-    [
-        ("numba_kernel", lambda: gradient(wrap_copy())(X)),
-        ("cuda_raw_kernel", lambda: jax.make_jaxpr(gradient(wrap_raw_launched()))(X)),
-        ("jax_kernel", lambda: gradient(wrap("reverse"))(X)),
-        ("XLACustomKernel.__call__", lambda: gradient(op(lambda x: x))(X)),
-    ],
-)
-def test_a_missing_derivative_is_told_in_the_words_of_the_language(function, differentiate, gpu):
-    if function in REQUIRED:
-        pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
-    with pytest.raises(DifferentiationError, match=r"has no derivative.*(jax\.custom_vjp|def_vjp)"):
-        differentiate()
-
-
 def public_functions():
     """Of the bridge, by name: functions, classes that are no errors, and the methods of these."""
     for name in bridge.__all__:

@@ -10,11 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import bridge
 from bridge import (
     KernelCompileError,
     LaunchError,
-    RecordingError,
     SignatureError,
     numba_cuda_callable,
     numba_cuda_kernel,
@@ -128,12 +126,6 @@ class TestKernel:
             with pytest.raises(error, match=message):
                 call()
 
-    def test_export_for_cuda(self):
-        call = jax.jit(numba_cuda_kernel(add, OUT, launch_dims=N))
-        exported = jax.export.export(call, platforms=("cuda",), disabled_checks=bridge.export_checks())(OUT, OUT)
-        again = jax.export.deserialize(exported.serialize())
-        np.testing.assert_array_equal(again.call(jnp.asarray(X), jnp.ones(N)), X + 1)
-
 
 @gpu
 @pytest.mark.parametrize("replay", [False, True], ids=["each call", "replay"])
@@ -155,13 +147,6 @@ class TestCallable:
 
         run_threads(work)
         assert wrong == []
-
-    def test_an_exception_is_the_callers(self, replay):
-        def fails(x, out, stream):
-            raise ValueError("mine")
-
-        with pytest.raises((RecordingError, jax.errors.JaxRuntimeError), match=r"fails .*ValueError: mine"):
-            numba_cuda_callable(fails, OUT, replay=replay)(X).block_until_ready()
 
 
 @cuda.jit

@@ -96,21 +96,8 @@ def synchronises(x, out, stream):
     square[4, 256, stream](x, out)
 
 
-def copies_to_the_host(x, out, stream):
-    square[4, 256, stream](x, out)
-    out.copy_to_host()
-
-
 def uses_the_default_stream(x, out, stream):
     square[4, 256](x, out)
-
-
-def uses_another_stream(x, out, stream):
-    square[4, 256, cuda.external_stream(5)](x, out)
-
-
-def copies_memory(x, out, stream):
-    out.copy_to_device(x, stream=stream)
 
 
 def launches_nothing(x, out, stream):
@@ -142,12 +129,14 @@ def takes_a_number_that_no_parameter_holds(x, out, stream):
 
 REFUSED = {
     takes_a_number_that_no_parameter_holds: "too large",
-    synchronises: "cuStreamSynchronize", copies_to_the_host: "cuMemcpyDtoH",
-    uses_the_default_stream: "another stream", uses_another_stream: "another stream",
-    copies_memory: "cuMemcpyDtoD", launches_nothing: "launched nothing", raises: "ValueError: mine",
-    goes_on_after_an_error: "another stream", passes_an_array_of_the_host: "an array of the host",
+    synchronises: "cuStreamSynchronize",
+    uses_the_default_stream: "another stream",
+    launches_nothing: "launched nothing",
+    raises: "ValueError: mine",
+    goes_on_after_an_error: "another stream",
+    passes_an_array_of_the_host: "an array of the host",
     launches_a_kernel_that_tells_its_exceptions: "debug=True",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("function", REFUSED)
@@ -227,8 +216,7 @@ def test_a_kernel_from_numbas_disk_cache_is_recorded(driver):
             vars(compiled).pop("py_func", None)
         kernel[4, 256, stream](x, out)
 
-    assert recorded(run).content == recorded(run).content
-    assert recorded(run).launches
+    assert recorded(run).content == recorded(run).content != ""
 
 
 def test_temporaries_of_a_batch_share_the_memory_of_one_element(driver):
@@ -247,11 +235,6 @@ def test_temporaries_of_a_batch_share_the_memory_of_one_element(driver):
 @gpu
 class TestOnGpu:
     X = np.linspace(-5, 5, N, dtype=np.float32)
-
-    def test_a_refused_function_does_no_harm(self):
-        with pytest.raises(RecordingError, match="Pass replay=False"):
-            numba_cuda_callable(copies_to_the_host, OUT, replay=True)(self.X)
-        np.testing.assert_allclose(numba_cuda_callable(absolute, OUT, replay=True)(self.X), np.abs(self.X), rtol=1e-6)
 
     def test_many_threads_record_at_once_while_others_use_the_gpu(self):
         failed = []

@@ -95,28 +95,15 @@ class TestExceptions:
         with pytest.raises(jax.errors.JaxRuntimeError, match=f"fails raised RuntimeError: {before}∞∞∞"):
             numba_kernel(fails, OUT)(X).block_until_ready()
 
-    @pytest.mark.parametrize("parallel", [False, True])
-    def test_an_index_out_of_bounds_of_an_input(self, parallel):
-        @numba.njit(parallel=parallel, boundscheck=True)
-        def shifted(x, out):
-            for i in numba.prange(x.size):
-                out[i] = x[i - 4]
-
-        with pytest.raises(jax.errors.JaxRuntimeError, match="shifted raised IndexError: index is out of bounds"):
-            numba_kernel(shifted, OUT)(X).block_until_ready()
-
-    @pytest.mark.parametrize("parallel", [False, True])
-    def test_missing_memory_has_a_code_of_its_own(self, parallel):
-        @numba.njit(parallel=parallel)
+    def test_missing_memory_has_a_code_of_its_own(self):
+        @numba.njit(parallel=True)
         def exhausts(x, out):
             for i in numba.prange(x.size):
-                out[i] = x[i] + np.zeros(int(x[i]) << 54).sum()
+                out[i] = np.zeros(int(x[i]) << 54).size
 
         wrapped = numba_kernel(exhausts, OUT)
-        for _ in range(2):
-            with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: exhausts raised MemoryError"):
-                wrapped(1 + X).block_until_ready()
-            np.testing.assert_array_equal(wrapped(0 * X), 0 * X)
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: exhausts raised MemoryError"):
+            wrapped(1 + X).block_until_ready()
 
 
 def test_another_platform_is_refused_when_lowering():

@@ -26,14 +26,6 @@ def helper(x, out):
     for i in numba.prange(x.size):
         out[i] = check(x[i])
 
-@numba.njit(parallel=True)
-def nested(x, out):
-    for i in numba.prange(4):
-        y = np.empty_like(out)
-        helper(x, y)
-        if i == 3:
-            out[:] = y
-
 @numba.njit
 def recursive(x, out, depth):
     if depth > 0:
@@ -117,11 +109,10 @@ def run(program, **environment):
 
 
 EXCEPTIONS = """
-for kernel in (helper, nested, through_recursion):
-    call = numba_kernel(kernel, spec(300, np.int32))
-    for _ in range(10):
-        fails(call, BAD, f"{kernel.py_func.__name__} raised ValueError: ('found', 77)")
-        assert not call(GOOD).any()
+call = numba_kernel(through_recursion, spec(300, np.int32))
+for _ in range(10):
+    fails(call, BAD, "through_recursion raised ValueError: ('found', 77)")
+    assert not call(GOOD).any()
 call, other = (numba_kernel(each, spec(300, np.int32)) for each in (in_python, python_in_a_loop))
 large = jax.jit(lambda x: call(x) + call(x + 1))  # on XLA's threads, which have no Python state
 for _ in range(10):
@@ -141,10 +132,9 @@ def work(call, device, text):
                 fails(call, jax.device_put(BAD, device), text)
         except Exception as error:
             wrong.append(error)
-for kernel in (helper, nested):
-    call = numba_kernel(kernel, spec(300, np.int32))
-    texts = (None, f"{kernel.py_func.__name__} raised ValueError: ('found', 77)")
-    run_at_once(*(lambda d=d, t=t: work(call, d, t) for d in jax.devices() for t in texts))
+call = numba_kernel(helper, spec(300, np.int32))
+texts = (None, "helper raised ValueError: ('found', 77)")
+run_at_once(*(lambda d=d, t=t: work(call, d, t) for d in jax.devices() for t in texts))
 assert not wrong, wrong
 """
 
@@ -163,10 +153,34 @@ DOWNWARD = {"x86_64": 0x400, "aarch64": 0x800000}.get(platform.machine(), 0)
 """FE_DOWNWARD of fenv.h, where it is known."""
 
 PROGRAMS = {
-    "a sum does not depend on which thread takes which part": """
+    "sums repeat their bits, memory is given back, and a kernel sets the number of threads for itself alone": """
         x = jnp.asarray(np.random.default_rng(0).normal(size=SIZE), np.float32)
         call = numba_kernel(total, spec(1))
         assert len({float(call(x)[0]) for _ in range(2000)}) == 1
+
+        program = jax.jit(lambda x: jax.lax.fori_loop(0, 20_000, lambda _, y: jnp.full(2, call(y)[0] / 2), x))
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        program(jnp.ones(2)).block_until_ready()
+        before = resident()
+        for _ in range(10):
+            program(jnp.ones(2)).block_until_ready()
+        assert resident() - before < 8 << 20  # 200,000 loops of 170 bytes would be 32 MiB
+
+        @numba.njit(parallel=True)
+        def one_thread(x, out):
+            numba.set_num_threads(1)
+            for i in numba.prange(x.size):
+                out[i] = check(x[i])
+        @numba.njit(parallel=True)
+        def count(x, out):
+            for i in numba.prange(x.size):
+                out[i] = numba.get_num_threads()
+        alone, counted = numba_kernel(one_thread, spec(300, np.int32)), numba_kernel(count, spec(300, np.int32))
+        program = jax.jit(lambda x: counted(alone(x)))
+        for _ in range(20):
+            assert set(np.asarray(program(GOOD)).tolist()) == {4}
+            fails(alone, BAD, "one_thread raised ValueError: ('found', 77)")
         """,
     "loops of many threads and loops inside loops never wait for each other": """
         import faulthandler; faulthandler.dump_traceback_later(240, exit=True)
@@ -196,33 +210,6 @@ PROGRAMS = {
         call, x = numba_kernel(thirds, spec(64)), jnp.ones(64)
         found = {{float(value).hex() for _ in range(100) for value in set(np.asarray(call(x)))}}
         assert found == {{"0x1.5555540000000p-2"}}, found  # the nearest number is 0x1.555556p-2
-        """,
-    "the memory of loops is given back": """
-        call = numba_kernel(total, spec(1))
-        program = jax.jit(lambda x: jax.lax.fori_loop(0, 20_000, lambda _, y: jnp.full(2, call(y)[0] / 2), x))
-        def resident():
-            return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
-        program(jnp.ones(2)).block_until_ready()
-        before = resident()
-        for _ in range(10):
-            program(jnp.ones(2)).block_until_ready()
-        assert resident() - before < 8 << 20  # 200,000 loops of 170 bytes would be 32 MiB
-        """,
-    "a kernel sets the number of threads for itself alone": """
-        @numba.njit(parallel=True)
-        def one_thread(x, out):
-            numba.set_num_threads(1)
-            for i in numba.prange(x.size):
-                out[i] = check(x[i])
-        @numba.njit(parallel=True)
-        def count(x, out):
-            for i in numba.prange(x.size):
-                out[i] = numba.get_num_threads()
-        alone, counted = numba_kernel(one_thread, spec(300, np.int32)), numba_kernel(count, spec(300, np.int32))
-        program = jax.jit(lambda x: counted(alone(x)))
-        for _ in range(20):
-            assert set(np.asarray(program(GOOD)).tolist()) == {4}
-            fails(alone, BAD, "one_thread raised ValueError: ('found', 77)")
         """,
 }
 

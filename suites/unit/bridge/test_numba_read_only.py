@@ -21,25 +21,11 @@ def flat(x, out):
     out[:] = 1
 
 
-@numba.njit
-def nditer(x, out):
-    for value in np.nditer(x):
-        value[()] = 9
-    out[:] = 1
-
-
 @numba.njit(parallel=True)
 def in_parallel(x, out):
     for i in numba.prange(out.size):
         x.flat[i] = 9
         out[i] = 1
-
-
-@numba.njit
-def through_a_list(x, out):
-    arrays = [x, x]
-    arrays[1].flat[0] = 9
-    out[:] = 1
 
 
 @numba.njit
@@ -56,7 +42,7 @@ def through_recursion(x, out):
     out[:] = 1
 
 
-WRITERS = [flat, nditer, in_parallel, through_a_list, through_recursion]
+WRITERS = [flat, in_parallel, through_recursion]
 
 
 def copied(call, *inputs):
@@ -76,7 +62,7 @@ def test_a_write_to_an_input_changes_a_copy(kernel):
     np.testing.assert_array_equal(x, [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize("method", [None, "broadcast_all", "sequential"])
+@pytest.mark.parametrize("method", [None, "sequential"])
 def test_a_write_to_an_input_changes_a_copy_of_each_element_of_a_batch(method):
     xs, y = jnp.arange(12.0).reshape(3, 4), jnp.arange(4.0)
 
@@ -106,24 +92,18 @@ def test_a_copied_input_does_not_need_a_derivative():
 
 @numba.njit
 def reads(x, out):
-    y = x[1:]
-    out[:3] = y[::-1][:3]
-    out[3] = x.sum() + np.max(x) + x.flat[2] + np.sort(x)[0] + x.reshape(2, 2)[1, 1]
+    out[0] = x[1:].sum() + x.flat[2] + x.reshape(2, 2)[1, 1]
 
 
-@pytest.mark.parametrize("kernel", [kernels.double_parallel, kernels.copy, reads])
-def test_what_only_reads_an_input_gets_no_copy(kernel):
-    assert copied(numba_kernel(kernel, OUT), jnp.arange(4.0)) == ()
-
-
-def test_what_cannot_be_followed_gets_a_copy():
+def test_what_only_reads_an_input_gets_no_copy_and_what_cannot_be_followed_does():
     @numba.njit
     def reads_in_python(x, out):
         with numba.objmode(total="float64"):
             total = float(x.sum())
         out[:] = total
 
-    assert copied(numba_kernel(reads_in_python, OUT), jnp.arange(4.0)) == (0,)
+    for kernel, expected in ((kernels.double_parallel, ()), (reads, ()), (reads_in_python, (0,))):
+        assert copied(numba_kernel(kernel, OUT), jnp.arange(4.0)) == expected
 
 
 @pytest.mark.parametrize("backend", [Backend.NUMBA, Backend.NUMBA_PARALLEL], ids=lambda backend: backend.id)

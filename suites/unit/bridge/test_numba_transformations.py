@@ -12,22 +12,17 @@ from suites.unit.bridge import kernels
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(8.0)
 double = numba_kernel(kernels.double, Spec((8,), np.float32))
-METHODS = [None, "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized"]
+METHODS = [None, "broadcast_all", "sequential", "sequential_unrolled"]
 
 
-@pytest.mark.parametrize(
-    "differentiate",
-    [
-        lambda f: jax.grad(lambda x: f(x).sum())(X),
-        lambda f: jax.jvp(f, (X,), (X,)),
-        lambda f: jax.jit(jax.grad(lambda x: jax.vmap(f)(jnp.stack([x, x])).sum()))(X),
-        lambda f: jax.linear_transpose(f, X)(X),
-    ],
-    ids=["grad", "jvp", "grad of vmap", "transpose"],
-)
-def test_differentiation_without_a_rule_says_how_to_attach_one(differentiate):
-    with pytest.raises(DifferentiationError, match=r"double has no derivative.*jax\.custom_vjp"):
-        differentiate(double)
+def test_differentiation_without_a_rule_says_how_to_attach_one():
+    for differentiate in (
+        lambda: jax.jvp(double, (X,), (X,)),
+        lambda: jax.jit(jax.grad(lambda x: jax.vmap(double)(jnp.stack([x, x])).sum()))(X),
+        lambda: jax.linear_transpose(double, X)(X),
+    ):
+        with pytest.raises(DifferentiationError, match=r"double has no derivative.*jax\.custom_vjp"):
+            differentiate()
 
 
 def test_integer_results_have_the_derivative_zero():

@@ -19,14 +19,17 @@ def x64():
         yield
 
 
+@numba.njit
+def copy_each(x, out):
+    for i in range(x.size):
+        out[i] = x[i]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_of_numba_passes_through_bit_for_bit(x64, dtype):
-    rng = np.random.default_rng(0)
-    values = (
-        np.frombuffer(rng.bytes(16 * 60), np.uint8) % 2 if dtype == "bool" else np.frombuffer(rng.bytes(960), dtype)
-    )
-    x = np.resize(values, (3, 4, 5)).astype(dtype)
-    out = numba_kernel(kernels.copy, Spec(x.shape, dtype))(x)
+    bits = np.random.default_rng(0).bytes(960)
+    x = np.frombuffer(bits, np.uint8) % 2 == 1 if dtype == "bool" else np.frombuffer(bits, dtype)
+    out = numba_kernel(copy_each, Spec(x.shape, dtype))(x)
     assert out.dtype == dtype
     assert np.asarray(out).tobytes() == x.tobytes()
 
@@ -41,9 +44,8 @@ def test_the_same_wrapper_serves_x64_on_and_off():
     np.testing.assert_array_equal(wrapped(x), [0, 2, 4])
 
 
-@pytest.mark.parametrize("shape", [(0,), (2, 0, 2)])
-def test_empty_arrays(shape):
-    assert numba_kernel(kernels.copy, Spec(shape, np.float32))(jnp.zeros(shape, jnp.float32)).shape == shape
+def test_empty_arrays():
+    assert numba_kernel(kernels.copy, Spec((2, 0, 2), np.float32))(jnp.zeros((2, 0, 2))).shape == (2, 0, 2)
 
 
 def test_results_have_the_container_of_outs():
@@ -55,7 +57,7 @@ def test_results_have_the_container_of_outs():
     x, spec = jnp.array([-1.0, 2.0]), Spec((2,), np.float32)
     assert isinstance(numba_kernel(kernels.double, spec)(x), jax.Array)
     assert len(numba_kernel(kernels.double, [spec])(x)) == 1
-    for outs in ([spec, spec], (spec, spec), {"p": spec, "n": spec}, [spec, (spec,)], {"p": {"q": spec}, "n": [spec]}):
+    for outs in ([spec, spec], (spec, spec), {"p": {"q": spec}, "n": [spec]}):
         result = numba_kernel(split, outs)(x)
         assert jax.tree.structure(result) == jax.tree.structure(outs)
         first, second = jax.tree.leaves(result)

@@ -3,8 +3,6 @@
 import ctypes
 import functools
 import os
-import socket
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +23,8 @@ OUT = Spec((4,), np.float32)
 
 
 def fast(outs, factor=2.0):
-    return lambda x: factor * x
+    # A set of strings has another order in each process.
+    return lambda x: x if factor in {"none", "nothing", "zero"} else factor * x
 
 
 def slow(outs, factor=2.0, turns=40000):
@@ -200,12 +199,12 @@ class TestWinners:
         op.forget()
         assert files(tmp_path / "own") == []
 
-    @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"no such backend"])
-    def test_a_damaged_file_costs_a_warning(self, cache, damage):
+    def test_a_damaged_file_costs_a_warning(self, cache):
         operator().tune(X)
-        files(cache)[0].write_bytes(damage)
-        with pytest.warns(RuntimeWarning, match="remembered winner .* is damaged"):
-            assert chosen(operator()) == "slow"
+        for damage in (b"", b"\xff\xfe", b"no such backend"):
+            files(cache)[0].write_bytes(damage)
+            with pytest.warns(RuntimeWarning, match="remembered winner .* is damaged"):
+                assert chosen(operator()) == "slow"
 
     def test_a_folder_that_cannot_be_used_costs_a_warning(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
@@ -259,44 +258,12 @@ class TestContent:
     def test_they_differ_in(self, one, other):
         assert content_of(one) == content_of(one) != content_of(other)
 
-    def test_it_is_the_same_in_every_process(self):
-        program = """
-from bridge.operator.winners import content_of
-from suites.unit.bridge import test_tuning as t
-print(content_of(t.slow), content_of(lambda outs, n: t.kernel if n in {"a", "b", "c"} else t.operator()))
-"""
-        assert output("-c", program) == output("-c", program)
 
-
-PROGRAM = """
-import sys
-import jax
-address, number = sys.argv[1:]
-if address:
-    jax.distributed.initialize(address, 2, int(number))
-from bridge import BackendError
-from bridge.operator import custom_kernel
-from suites.unit.bridge.test_tuning import X, operator
-custom_kernel.race = None  # a second process measures nothing
-try:
-    if address:
+def test_another_process_uses_the_winner_unless_it_is_one_of_several(monkeypatch):
+    operator().tune(X)
+    program = "from suites.unit.bridge.test_tuning import X, chosen, operator; print(chosen(operator()))"
+    assert output("-c", program) == "fast"
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    assert chosen(operator()) == "slow"
+    with pytest.raises(BackendError, match=r"scale: tune was called in process 0 of 2, .* call set_default"):
         operator().tune(X)
-except BackendError as error:
-    print(error)
-print(operator().explain(X)["cpu"].backend, operator()(X).tolist())
-"""
-
-
-def test_another_process_uses_the_winner_unless_it_is_one_of_several():
-    assert operator().tune(X).chosen.backend == "fast"
-    assert output("-c", PROGRAM, "", 0).splitlines()[-1] == f"fast {(2 * X).tolist()}"
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        address = f"localhost:{free.getsockname()[1]}"
-    with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(lambda number: output("-c", PROGRAM, address, number), range(2)))
-    for number, text in enumerate(found):
-        refused, answer = text.splitlines()[-2:]
-        assert f"scale: tune was called in process {number} of 2" in refused
-        assert "set_default" in refused
-        assert answer == f"slow {(2 * X).tolist()}"

@@ -1,86 +1,149 @@
-"""jax_kernel: launch dimensions, shapes of outputs, in/out arguments, and what a single call may set."""
+"""jax_kernel: launch dimensions, shapes of outputs, in/out arguments, and what a single call may set.
+
+Warp's own jax_kernel gives the same results for the same calls, where it runs on the CPU.
+"""
+
+import inspect
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bridge
 from bridge import SignatureError, jax_kernel
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
+
+WARPS_OWN = getattr(wp, "jax_kernel", None)
+PARAMETERS = list(inspect.signature(WARPS_OWN).parameters) if WARPS_OWN else []
+# Warp 1.16 added the CPU together with the choice of a block size.
+warps_own = pytest.mark.skipif(
+    "block_dim" not in PARAMETERS, reason=f"jax_kernel of Warp {wp.__version__} does not run on the CPU"
+)
 
 X = jnp.arange(1.0, 5.0)
 TABLE = jnp.asarray(np.random.default_rng(1).integers(-99, 99, (6, 4)), jnp.float32)
+LOW, HIGH = TABLE.min(axis=1), TABLE.max(axis=1)
+ONES = jnp.ones(1)
+TILES = jnp.arange(3.0 * kernels.TILE).reshape(3, -1)
+TWO = {"num_outputs": 2}
+EXCHANGE = {"num_outputs": 3, "in_out_argnames": ["total", "old"]}
 
 
 def grid4(*shape):
     return sum(10 ** (3 - axis) * index for axis, index in enumerate(np.indices(shape)))
 
 
-class TestLaunchDims:
-    @pytest.mark.parametrize("dims", [3, (3,), [3], np.int64(3), (np.int32(3),), np.array([3])])
-    def test_one_dimension_in_every_form(self, dims):
-        np.testing.assert_array_equal(jax_kernel(kernels.count1, launch_dims=dims)()[0], [0, 1, 2])
+class Row(NamedTuple):
+    """A call and its results; ``own`` is what this call sets."""
 
-    @pytest.mark.parametrize("dims", [(2, 3, 4, 5), [2, 3, 4, 5], np.array([2, 3, 4, 5])])
-    def test_up_to_four_dimensions_in_every_form(self, dims):
-        np.testing.assert_array_equal(jax_kernel(kernels.count4, launch_dims=dims)()[0], grid4(2, 3, 4, 5))
-
-    def test_missing_dimensions_have_one_thread(self):
-        call = jax_kernel(kernels.count4, launch_dims=(2, 3), output_dims=(2, 3, 1, 1))
-        np.testing.assert_array_equal(call()[0], grid4(2, 3, 1, 1))
+    kernel: Any
+    options: dict[str, Any]
+    args: tuple[Any, ...]
+    expected: list[Any]
+    own: dict[str, Any] = {}  # noqa: RUF012
 
 
-class TestOutputDims:
-    @pytest.mark.parametrize("dims", [6, (6,), [6], {"low": 6, "high": 6}, {"high": [6], "low": (6,)}, np.array([6])])
-    def test_one_for_all_or_one_for_each(self, dims):
-        low, high = jax_kernel(kernels.extremes, num_outputs=2, launch_dims=6, output_dims=dims)(TABLE)
-        np.testing.assert_array_equal(low, TABLE.min(axis=1))
-        np.testing.assert_array_equal(high, TABLE.max(axis=1))
+CALLS = {
+    "an array": Row(kernels.REVERSE["float32"], {}, (X,), [X[::-1]]),
+    "a value": Row(kernels.scale, {}, (X, 3.0), [3 * X]),
+    "an empty array": Row(kernels.REVERSE["float32"], {}, (X[:0],), [X[:0]]),
+    "a launch in four dimensions": Row(kernels.count4, {"launch_dims": (2, 3, 4, 5)}, (), [grid4(2, 3, 4, 5)]),
+    "a launch in two of four": Row(
+        kernels.count4, {"launch_dims": [2, 3], "output_dims": (2, 3, 1, 1)}, (), [grid4(2, 3, 1, 1)]
+    ),
+    "a launch of nothing": Row(kernels.count4, {"launch_dims": (2, 0, 3, 1)}, (), [np.zeros((2, 0, 3, 1))]),
+    "an output for each row": Row(kernels.extremes, {**TWO, "output_dims": (6,)}, (TABLE,), [LOW, HIGH]),
+    "dims by name": Row(
+        kernels.extremes, {**TWO, "launch_dims": 6, "output_dims": {"high": (6,), "low": 6}}, (TABLE,), [LOW, HIGH]
+    ),
+    "dims of vectors": Row(
+        kernels.REVERSE["vec3"], {"output_dims": (4, 3)}, (TILES[0, :12].reshape(4, 3),),
+        [TILES[0, :12].reshape(4, 3)[::-1]],
+    ),
+    "dims of one call": Row(
+        kernels.extremes, {**TWO, "launch_dims": 6, "output_dims": 6}, (TABLE[:2],), [LOW[:2], HIGH[:2]],
+        {"launch_dims": 2, "output_dims": 2},
+    ),
+    "in/out": Row(kernels.increment, {"in_out_argnames": ["x"]}, (X,), [X + 1]),
+    "in/out in the order of the kernel, and an output": Row(
+        kernels.exchange, {**EXCHANGE, "output_dims": 4}, (X, 10 * X, ONES), [X, [11], 10 * X]
+    ),
+    "in/out of a launch of nothing": Row(
+        kernels.exchange, {**EXCHANGE, "launch_dims": 0, "output_dims": 0}, (X[:0], X[:0], ONES), [X[:0], ONES, X[:0]]
+    ),
+    "tiles": Row(
+        kernels.tile_sums, {"launch_dims": (3, 1), "output_dims": 3, "block_dim": 1}, (TILES,), [TILES.sum(axis=1)]
+    ),
+}  # fmt: skip
 
 
-class TestInOut:
-    exchange = staticmethod(
-        jax_kernel(kernels.exchange, num_outputs=3, in_out_argnames=["total", "old"], launch_dims=4, output_dims=4)
-    )
-
-    def test_they_come_before_the_outputs_in_the_order_of_the_kernel(self):
-        old, total, out = self.exchange(X, 10 * X, jnp.ones(1))
-        np.testing.assert_array_equal(old, X)
-        np.testing.assert_array_equal(total, [11])
-        np.testing.assert_array_equal(out, 10 * X)
-
-    def test_output_dims_are_for_pure_outputs_only(self):
-        options = {"num_outputs": 3, "in_out_argnames": ["old", "total"]}
-        _, total, out = jax_kernel(kernels.exchange, **options, output_dims={"out": 7}, launch_dims=4)(
-            X, X, jnp.zeros(1)
-        )
-        assert (total.shape, out.shape) == ((1,), (7,))
-        with pytest.raises(SignatureError, match=r"has shapes for \['old', 'out'\], expected one for each output"):
-            jax_kernel(kernels.exchange, **options, output_dims={"out": 7, "old": 4})
+def check(make, name):
+    kernel, options, args, expected, own = CALLS[name]
+    for got, wanted in zip(make(kernel, **options)(*args, **own), expected, strict=True):
+        assert got.shape == np.shape(wanted)
+        np.testing.assert_array_equal(got, wanted)
 
 
-class TestSingleCalls:
-    def test_they_may_set_their_own_dimensions(self):
-        call = jax_kernel(kernels.extremes, num_outputs=2, launch_dims=6, output_dims={"low": 6, "high": 6})
-        for rows in (3, 2):
-            low, high = call(TABLE[:rows], launch_dims=rows, output_dims=rows)
-            np.testing.assert_array_equal(low, TABLE[:rows].min(axis=1))
-            np.testing.assert_array_equal(high, TABLE[:rows].max(axis=1))
-        np.testing.assert_array_equal(call(TABLE)[1], TABLE.max(axis=1))
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_right(name):
+    check(jax_kernel, name)
 
 
-class TestEmpty:
-    def test_empty_outputs_of_a_launch_of_nothing(self):
-        assert jax_kernel(kernels.count4, launch_dims=(2, 0, 3, 1))()[0].shape == (2, 0, 3, 1)
-        assert jax_kernel(kernels.count1, launch_dims=0)()[0].shape == (0,)
+@warps_own
+@pytest.mark.parametrize("name", [name for name, row in CALLS.items() if not row.own])
+def test_results_of_warps_own_are_equal(name):
+    check(WARPS_OWN, name)
 
-    def test_an_empty_input_of_a_launch_of_something(self):
-        np.testing.assert_array_equal(jax_kernel(kernels.tick, launch_dims=0)(0, X[:0])[0], [])
-        old, total, out = TestInOut.exchange(X[:0], X[:0], jnp.ones(1), launch_dims=0, output_dims=0)
-        assert (old.shape, total.tolist(), out.shape) == ((0,), [1.0], (0,))
 
-    def test_the_gradient_of_nothing_is_zero(self):
-        call = jax_kernel(kernels.logistic, launch_dims=0, output_dims=0)
-        rate, x = jax.grad(lambda *args: call(*args)[0].sum(), (0, 1))(jnp.ones(1), X)
-        np.testing.assert_array_equal(rate, [0])
-        np.testing.assert_array_equal(x, jnp.zeros(4))
+@pytest.mark.parametrize("dims", [3, [3], np.int64(3), (np.int32(3),), np.array([3])])
+def test_one_dimension_comes_in_every_form(dims):
+    np.testing.assert_array_equal(jax_kernel(kernels.count1, launch_dims=dims)()[0], [0, 1, 2])
+
+
+def test_output_dims_are_for_pure_outputs_only():
+    call = jax_kernel(kernels.exchange, **EXCHANGE, output_dims={"out": 7}, launch_dims=4)
+    assert [each.shape for each in call(X, X, ONES)] == [(4,), (1,), (7,)]
+    with pytest.raises(SignatureError, match=r"has shapes for \['old', 'out'\], expected one for each output"):
+        jax_kernel(kernels.exchange, **EXCHANGE, output_dims={"out": 7, "old": 4})
+
+
+def test_the_gradient_of_nothing_is_zero():
+    call = jax_kernel(kernels.logistic, launch_dims=0, output_dims=0)
+    rate, x = jax.grad(lambda *args: call(*args)[0].sum(), (0, 1))(ONES, X)
+    np.testing.assert_array_equal(rate, [0])
+    np.testing.assert_array_equal(x, jnp.zeros(4))
+
+
+@warps_own
+class TestInThePlaceOfWarpsOwn:
+    @pytest.mark.parametrize("shape", [(6, 4), (3, 4)], ids=["first array", "fewer threads"])
+    def test_outputs_with_enable_backward_have_the_shape_of_the_first_array(self, shape):
+        @kernels.kernel
+        def doubled_rows(x: kernels.MATRIX, out: kernels.MATRIX):
+            i = wp.tid()
+            for j in range(x.shape[1]):
+                out[i, j] = 2.0 * x[i, j]
+
+        x = TABLE[: shape[0]]
+        for make in (WARPS_OWN, bridge.jax_kernel):
+            call = make(doubled_rows, launch_dims=shape[0], enable_backward=True)
+            np.testing.assert_array_equal(call(x)[0], 2 * x)
+            np.testing.assert_array_equal(jax.grad(lambda x, call=call: call(x)[0].sum())(x), jnp.full(shape, 2))
+
+    @pytest.mark.parametrize("make", [WARPS_OWN, bridge.jax_kernel])
+    def test_what_both_refuse(self, make):
+        for block_dim in (True, "8"):
+            with pytest.raises(TypeError, match="block_dim must be an integer or None"):
+                make(kernels.scale, block_dim=block_dim)
+        with pytest.raises(ValueError, match="block_dim must be positive"):
+            make(kernels.scale, block_dim=0)
+        differentiable = make(kernels.polar, num_outputs=2, launch_dims=3, enable_backward=True)
+        for name, value in {"launch_dims": 3, "vmap_method": "sequential"}.items():
+            with pytest.raises(TypeError, match=f"{name} cannot be overridden per-call"):
+                differentiable(X, X, **{name: value})
+
+    def test_parameters_have_the_names_and_the_order_of_warps_own(self):
+        assert list(inspect.signature(bridge.jax_kernel).parameters)[: len(PARAMETERS)] == PARAMETERS
