@@ -89,29 +89,13 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
     require_derivative(evidence, case, verdict, "derivative", whole=True)
 
 
-@check(
-    "vmap grad",
-    sees="batches of derivatives: the rule of the adjoint, which grad vmap need not use",
-    cells=BATCHED_GRADIENTS,
-)
+@check("vmap grad", sees="batches of derivatives: the rule of the adjoint", cells=BATCHED_GRADIENTS)
 def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
-    _require_batch(case, evidence, lambda call: jax.vmap(pullback(call, case.operator)))
-
-
-@check(
-    "grad vmap",
-    sees="derivatives of a batched call: the adjoint of the rule, which vmap grad need not use",
-    cells=BATCHED_GRADIENTS,
-)
-def test_gradient_of_a_batch_is_right(case: Case, evidence: Evidence) -> None:
-    _require_batch(case, evidence, lambda call: pullback(jax.vmap(call), case.operator))
-
-
-def _require_batch(case: Case, evidence: Evidence, batched: Any) -> None:
     elements = case.samples(EXTENT)
     cotangents = [random_cotangents(case.operator, inputs, seed) for seed, inputs in enumerate(elements)]
     with case.placed():
-        _, found = jax.jit(batched(case.build(elements[0])))(stacked(elements), stacked(cotangents))
+        batched = jax.vmap(pullback(case.build(elements[0]), case.operator))
+        _, found = jax.jit(batched)(stacked(elements), stacked(cotangents))
     for index, (inputs, given) in enumerate(zip(elements, cotangents, strict=True)):
         verdict = judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found])
         require_derivative(evidence, case, verdict, f"element {index}")

@@ -346,7 +346,7 @@ def in_any_order(
     largest, steps, overflows = float(finfo(dtype).max), steps_of(operands, new), np.zeros((), bool)
     several = exact is not None
     if size is not None and (several or steps.bit_count() > 1):
-        overflows = (size > largest) & (np.abs(value) <= largest)
+        overflows = size > largest
     if reach is not None and any(operand.reach is not None for operand in operands):
         overflows = overflows | (reach[1] > largest) & np.isfinite(value)
         # A partial product may be flushed to zero, and its term with it: at most all of them, or tiny times the others.

@@ -17,6 +17,7 @@ from suites.numerics.derived import derived_truth, explain_truth
 from suites.numerics.derived import reference as derived
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
+from suites.numerics.traced import _trace_once
 from suites.numerics.verdict import judge
 from suites.ops import operators
 
@@ -334,7 +335,7 @@ def test_infinite_parts_of_complex_numbers_are_in_their_places():
 def test_traces_are_kept_for_few_references_only():
     for count in range(100):
         derived_truth(lambda x, count=count: x + count, (X[:3],))
-    assert derived._trace_once.cache_info().currsize <= 64
+    assert _trace_once.cache_info().currsize <= 64
 
 
 # Expressions that are drawn.

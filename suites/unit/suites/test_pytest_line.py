@@ -49,7 +49,7 @@ markers = speed: hers
 python_files = check_*.py
 """
 
-CHOSEN = "eager or compiled or threads or sharding or shard or vmap0"
+CHOSEN = "x64 or compiled or threads or sharding or shard or vmap0"
 """Some checks: sharding needs several devices, the others need all inputs."""
 
 
@@ -95,7 +95,7 @@ def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
 
 def test_a_right_kernel_passes_and_the_line_alone_leaves_nothing(hers):
     before = {path.name for path in hers.iterdir()}
-    arguments = [*line(), "--kb-operator", "right", "-k", "eager", "-p", "no:cacheprovider", "-n", "0"]
+    arguments = [*line(), "--kb-operator", "right", "-k", "compiled", "-p", "no:cacheprovider", "-n", "0"]
     code, output = ended(hers, "pytest", *arguments)
     assert code == Exit.FINE, output
     assert {path.name for path in hers.iterdir()} <= before | {"runs", "__pycache__"}
