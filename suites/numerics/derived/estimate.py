@@ -252,12 +252,6 @@ def unit(dtype: np.dtype[Any]) -> float:
     return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype.name])).eps) / 2
 
 
-def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
-    """``gamma_k`` of :mod:`suites.numerics.error_model`, for a number or an array of numbers of roundings."""
-    ku = np.asarray(roundings) * unit(dtype)
-    return np.where(ku < 1, ku / np.maximum(1 - ku, unit(dtype)), np.inf)
-
-
 def rounded(
     value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
 ) -> Estimate:
