@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from suites.declare.error_case import ErrorCase, Failure, value_errors
     from suites.declare.gathers import Gathers
     from suites.declare.gradient import Gradient
-    from suites.declare.limitation import Limitation
     from suites.declare.operator import Operator
     from suites.declare.sizes import Sizes
     from suites.declare.work_answers import total_bytes
@@ -49,7 +48,6 @@ _MODULES = {
     "declare.error_case": ("ErrorCase", "Failure", "value_errors"),
     "declare.gradient": ("Gradient",),
     "declare.gathers": ("Gathers",),
-    "declare.limitation": ("Limitation",),
     "declare.operator": ("Operator",),
     "declare.sizes": ("Sizes",),
     "declare.work_answers": ("total_bytes",),
@@ -76,7 +74,6 @@ __all__ = [
     "Gradient",
     "JaxKernel",
     "Kernel",
-    "Limitation",
     "NumbaKernel",
     "Operator",
     "OperatorError",

@@ -1,8 +1,4 @@
-"""Turns cases into pytest parameters, with the skips and the strict expected failures that apply to them.
-
-A case that cannot run stays in its table as a skip with its reason. A known limitation is a strict xfail: the session
-fails if the limitation no longer holds.
-"""
+"""Turns cases into pytest parameters. A case that cannot run stays in its table as a skip with its reason."""
 
 from __future__ import annotations
 
@@ -18,11 +14,7 @@ from suites.cells.case import Case
 def as_parameter(case: Case) -> Any:
     """Returns the pytest parameter of a case."""
     reason = why_skipped(case)
-    if reason:
-        return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)])
-    edge = case.variant if not case.size else None
-    known = [each for each in case.operator.limitations if each.applies(case.backend, case.dtype, edge)]
-    return pytest.param(case, id=case.id, marks=[pytest.mark.xfail(reason=each.reason, strict=True) for each in known])
+    return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)] if reason else [])
 
 
 def as_skip(case: Case, reason: str) -> Any:

@@ -2,8 +2,8 @@
 
 The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an ``evidence``::
 
-    @check("eager", sees="the call outside jit", cells=KERNELS)
-    def test_eager_call_is_right(case, evidence): ...
+    @check("sizes", sees="errors at some sizes alone", cells=KERNELS)
+    def test_every_size_is_right(case, evidence): ...
 
 The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``nox -s mutants``)
 proves which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every ``test_*.py``

@@ -1,37 +1,21 @@
 """Checks calls of a kernel: alone, inside programs of JAX, and on inputs that break careless kernels."""
 
-from typing import Any
-
 import jax
 from jax import export
 
 import bridge
 from reports import Status
-from suites.cells.case import Case, stacked
-from suites.cells.tables.calls import EDGE_CASES, LAST_SAMPLES, SAMPLES, TRANSFORMED_KERNELS
+from suites.cells.case import Case
+from suites.cells.tables.calls import EDGE_CASES, SAMPLES, TRANSFORMED_KERNELS
 from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
 from suites.checks.drawn.session_choices import depth
 from suites.checks.judging.cell_verdict import judge_kernel, judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.reasons import described
 from suites.checks.register import check
-from suites.numerics.arrays import fingerprint
-
-STEPS = 3
-"""Steps of a scan."""
 
 PATTERN_SIZES = ((33,), (33, 1031))
 """Nominal sizes of the patterns of ``drawn``, by the depth of the session."""
-
-
-@check("eager", sees="the call outside jit, in every dtype", cells=LAST_SAMPLES)
-def test_eager_call_is_right_and_leaves_inputs_alone(case: Case, evidence: Evidence) -> None:
-    inputs = case.inputs()
-    before = fingerprint(inputs)
-    with case.placed():
-        results = case.build(inputs)(*map(jax.device_put, inputs))
-    evidence.require(judge_results(case.operator, inputs, results))
-    evidence.require_unchanged(before, inputs)
 
 
 @check(
@@ -70,23 +54,6 @@ def test_drawn_inputs_are_right(case: Case, evidence: Evidence) -> None:
                 evidence.require(verdict, f"pattern {name!r}")
     except Undecided as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
-
-
-@check("scan", sees="what one step leaves for the next", cells=TRANSFORMED_KERNELS)
-def test_each_step_of_a_scan_is_right(case: Case, evidence: Evidence) -> None:
-    steps = case.samples(STEPS)
-    with case.placed():
-        call, columns = case.build(steps[0]), stacked(steps)
-
-        def scanned(*columns: jax.Array) -> Any:
-            return jax.lax.scan(lambda count, inputs: (count + 1, call(*inputs)), 0, columns)
-
-        program = jax.jit(scanned).lower(*columns).compile()
-        count, results = program(*map(jax.device_put, columns))
-    evidence.require_calls(program, case)
-    if int(count) != STEPS:
-        evidence.fail(Status.WRONG_VALUE, f"the carry counted {int(count)} steps, expected {STEPS}")
-    evidence.require_elements(case.operator, steps, results, "step")
 
 
 @check("x64", sees="dtypes that follow JAX's x64 mode", cells=TRANSFORMED_KERNELS)

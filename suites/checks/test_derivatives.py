@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 from jax.test_util import check_grads
 
 from bridge import DifferentiationError
@@ -20,14 +19,12 @@ from suites.cells.tables.differentiable import (
 )
 from suites.checks.drawn.decided import Judged, Undecided
 from suites.checks.drawn.decided_gradients import gradient_battery, judged_gradient
-from suites.checks.drawn.drawn_inputs import filled, is_parameter
 from suites.checks.drawn.many_sizes import MOST_WORK, work
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
 from suites.checks.drawn.shrinking import shrunk
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import (
-    CURE,
     judge_cotangents,
     judge_derivative,
     judge_tangents,
@@ -51,31 +48,6 @@ LARGER = ((4096,), (64, 4096, 2**16))
 """Nominal sizes of further derivatives, by the depth of the session: each is tried with up to a fifth more."""
 
 
-def require_derivative(
-    evidence: Evidence, case: Case, verdict: Verdict, where: str = "", *, whole: bool = False
-) -> None:
-    """Requires that a verdict on derivatives is PASSED.
-
-    A derivative that nobody declared, and that a compiler made from a right kernel, is not required to be right: it
-    has the limits of the language. Then the check is skipped, and says so.
-    """
-    gradient = case.operator.gradient
-    if gradient is not None and gradient.is_assumed and verdict.status.wrong and _is_generated(case):
-        pytest.skip(
-            f"{case.backend.id} generates a wrong derivative, which counts only if one is declared: "
-            "gradient=suites.Gradient() requires a right one, gradient=None says that there is none "
-            f"({where or 'derivative'}: {str(verdict.reason).removesuffix(f'; {CURE}')})"
-        )
-    evidence.require(verdict, where, whole=whole)
-
-
-def _is_generated(case: Case) -> bool:
-    """Tells whether a compiler made the derivative of a kernel, rather than its author."""
-    inputs = case.operator.sample(case.dtype, case.operator.sizes.check[0], SEED)
-    own = case.operator.kernel(case.backend).derivative(inputs, case.operator.outputs(*inputs))
-    return own is not None and own.generated
-
-
 @check("grad", sees="the derivative at every size and dtype", cells=GRADIENTS)
 def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, evidence: Evidence) -> None:
     operator, inputs = case.operator, case.inputs()
@@ -85,36 +57,20 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
         outs, found = program(jax.device_put(inputs), jax.device_put(cotangents))
     evidence.require_calls(program, case, times=2)  # each kernel and its adjoint
     evidence.require(judge_results(operator, inputs, outs), "value", whole=True)
-    verdict = judge_cotangents(operator, inputs, cotangents, found)
-    require_derivative(evidence, case, verdict, "derivative", whole=True)
+    evidence.require(judge_cotangents(operator, inputs, cotangents, found), "derivative", whole=True)
 
 
-@check(
-    "vmap grad",
-    sees="batches of derivatives: the rule of the adjoint, which grad vmap need not use",
-    cells=BATCHED_GRADIENTS,
-)
+@check("vmap grad", sees="batches of derivatives: the rule of the adjoint", cells=BATCHED_GRADIENTS)
 def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
-    _require_batch(case, evidence, lambda call: jax.vmap(pullback(call, case.operator)))
-
-
-@check(
-    "grad vmap",
-    sees="derivatives of a batched call: the adjoint of the rule, which vmap grad need not use",
-    cells=BATCHED_GRADIENTS,
-)
-def test_gradient_of_a_batch_is_right(case: Case, evidence: Evidence) -> None:
-    _require_batch(case, evidence, lambda call: pullback(jax.vmap(call), case.operator))
-
-
-def _require_batch(case: Case, evidence: Evidence, batched: Any) -> None:
     elements = case.samples(EXTENT)
     cotangents = [random_cotangents(case.operator, inputs, seed) for seed, inputs in enumerate(elements)]
     with case.placed():
-        _, found = jax.jit(batched(case.build(elements[0])))(stacked(elements), stacked(cotangents))
+        batched = jax.vmap(pullback(case.build(elements[0]), case.operator))
+        _, found = jax.jit(batched)(stacked(elements), stacked(cotangents))
     for index, (inputs, given) in enumerate(zip(elements, cotangents, strict=True)):
-        verdict = judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found])
-        require_derivative(evidence, case, verdict, f"element {index}")
+        evidence.require(
+            judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found]), f"element {index}"
+        )
 
 
 @check(
@@ -138,7 +94,7 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
             evidence.seen()  # it says which kernel has no second derivative, and what to do
             return
     truth = true_second(operator, inputs, cotangents, directions)
-    require_derivative(evidence, case, judge_derivative(operator, [np.asarray(each) for each in found], truth))
+    evidence.require(judge_derivative(operator, [np.asarray(each) for each in found], truth))
 
 
 @check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS)
@@ -150,7 +106,7 @@ def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> Non
         try:
             check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
         except AssertionError as difference:
-            require_derivative(evidence, case, Verdict(Status.WRONG_VALUE, str(difference), None))
+            evidence.require(Verdict(Status.WRONG_VALUE, str(difference), None))
     evidence.seen()
 
 
@@ -185,12 +141,8 @@ def test_gradient_of_drawn_inputs_is_right(case: Case, evidence: Evidence) -> No
             size = base + int(random.integers(0, base // 5 + 1))
             if 4 * work(operator, case.dtype, size) > MOST_WORK[depth()]:
                 continue
-            sample = operator.sample(case.dtype, size, session_seed())
-            moves = [array.dtype.kind == "f" and not is_parameter(array, sample) for array in sample]
-            other = filled(operator, sample, ["zero to ten" if each else None for each in moves], random)
-            for inputs in (sample, other):
-                where = f"size {size} (seed {session_seed()})"
-                _require_drawn(case, evidence, programs, *judged_gradient(operator, where, inputs), where)
+            where, inputs = f"size {size} (seed {session_seed()})", operator.sample(case.dtype, size, session_seed())
+            _require_drawn(case, evidence, programs, *judged_gradient(operator, where, inputs), where)
     except Undecided as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
 
@@ -206,7 +158,7 @@ def _require_drawn(
 
         inputs, verdict = shrunk(case.operator, drawn.inputs, verdict, again)
         verdict = with_inputs(verdict, case.operator, inputs)
-    require_derivative(evidence, case, verdict, f"derivative, {where}")
+    evidence.require(verdict, f"derivative, {where}")
 
 
 def _judge(case: Case, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged) -> Verdict:

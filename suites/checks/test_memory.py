@@ -141,19 +141,6 @@ def _is_structure(array: Array, other: Array) -> bool:
     return array.dtype.kind != "c" and bool((flat[1:] >= flat[:-1]).all() or (flat[1:] <= flat[:-1]).all())
 
 
-@check(
-    "donate",
-    sees="reading an input after XLA was allowed to reuse its memory, on versions that do",
-    cells=TRANSFORMED_KERNELS,
-)
-def test_donated_inputs_give_right_results_and_others_stay(case: Case, evidence: Evidence) -> None:
-    inputs = case.inputs()
-    fitting = {(tuple(out.shape), np.dtype(out.dtype)) for out in case.operator.outputs(*inputs)}
-    donated = next((i for i, array in enumerate(inputs) if (array.shape, array.dtype) in fitting), 0)
-    with case.placed():
-        _donate(case, evidence, case.build(inputs), (donated,))
-
-
 def _donate(case: Case, evidence: Evidence, call: Any, donated: tuple[int, ...]) -> None:
     inputs = case.inputs()
     # Copies that XLA owns: it cannot reuse memory that it borrows from NumPy.

@@ -6,9 +6,8 @@ and so may bits, but every result must be right.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from threading import Barrier
 
 import jax
@@ -16,12 +15,10 @@ import numba
 import numpy as np
 
 from reports import Status
-from suites.cells.case import SEED, Case
+from suites.cells.case import Case
 from suites.cells.tables.calls import (
-    FAILING,
+    FAILING_KERNELS,
     KERNELS,
-    KERNELS_BETWEEN,
-    OTHER_SIZES,
     TRANSFORMED_KERNELS,
 )
 from suites.checks.drawn.session_choices import depth
@@ -193,48 +190,26 @@ def _overlap(case: Case, evidence: Evidence, own: list[list[Inputs]], loops: Seq
                 _require_same(case, evidence, own[thread], turns, count, f"thread {thread}")
 
 
-@check(
-    "between",
-    sees="what calls of other sizes, or calls that fail, leave behind",
-    cells=KERNELS_BETWEEN,
-)
-def test_call_gives_the_same_result_after_other_calls(case: Case, evidence: Evidence) -> None:
+@check("between", sees="what calls that fail leave behind", cells=FAILING_KERNELS)
+def test_call_gives_the_same_result_after_calls_that_fail(case: Case, evidence: Evidence) -> None:
     inputs = case.inputs()
     before = _call(case, evidence, inputs, "first call")
-    for what, other in _OTHERS[str(case.variant)](case, evidence):
-        other()
-        after = _call(case, evidence, inputs, f"after {what}")
-        if keeps_bits(case) and after != before:
-            evidence.fail(Status.NONDETERMINISTIC, f"after {what}: the same call has other bits than before")
+    for error in case.operator.errors:
+        if case.backend in error.failures:
+            _fail(case, error.inputs())  # whether it fails as it should is for the check of errors to say
+            after = _call(case, evidence, inputs, f"after a call that fails ({error.name})")
+            if keeps_bits(case) and after != before:
+                evidence.fail(Status.NONDETERMINISTIC, f"other bits after {error.name}, which fails")
 
 
 def _call(case: Case, evidence: Evidence, inputs: Inputs, where: str) -> str:
     """Calls the kernel, requires the right result, and returns a digest of its bits."""
-    operator = case.operator
-    with precision(*(array.dtype for array in inputs)), jax.default_device(case.device):
-        program = poisoned_program(operator, case.backend, specs(inputs), case.device)
+    with case.placed():
+        program = poisoned_program(case.operator, case.backend, specs(inputs), case.device)
         arguments = [jax.device_put(array) for array in inputs]
-        results = run_poisoned(program, operator.outputs(*inputs), arguments, POISONS[1])
-    evidence.require(judge_results(operator, inputs, results), where)
+        results = run_poisoned(program, case.operator.outputs(*inputs), arguments, POISONS[1])
+    evidence.require(judge_results(case.operator, inputs, results), where)
     return fingerprint(results)
-
-
-_Others = Iterator[tuple[str, Callable[[], object]]]
-
-
-def _sizes(case: Case, evidence: Evidence) -> _Others:
-    """A smaller size and a larger one, each after the other, so that each size follows a smaller and a larger one."""
-    sizes = sorted({*case.operator.sizes.check, case.size})
-    for size in (*sizes, *reversed(sizes)):
-        inputs = case.operator.sample(case.dtype, size, SEED + 1)
-        yield f"a call of size {size}", partial(_call, case, evidence, inputs, f"size {size}")
-
-
-def _failures(case: Case, evidence: Evidence) -> _Others:
-    """The error cases; whether they fail as they should is for the check of errors to say."""
-    for error in case.operator.errors:
-        if case.backend in error.failures:
-            yield f"a call that fails ({error.name})", partial(_fail, case, error.inputs())
 
 
 def _fail(case: Case, inputs: Inputs) -> None:
@@ -244,6 +219,3 @@ def _fail(case: Case, inputs: Inputs) -> None:
         contextlib.suppress(Exception),
     ):
         jax.block_until_ready(case.build(inputs)(*map(jax.device_put, inputs)))
-
-
-_OTHERS = {OTHER_SIZES: _sizes, FAILING: _failures}

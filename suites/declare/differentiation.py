@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,6 +81,8 @@ def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
     own = _derivative(operator, operator.kernels[backend], dtype)
     if own is None and gradient.inputs is not None and backend.has_adjoints:
         return None  # only its author knows of the adjoints of a function around kernels
+    if own is not None and own.generated and gradient.is_assumed:
+        return f"{backend.id} generates a derivative, which is checked if one is declared: gradient=suites.Gradient()"
     return None if own is not None and own.reverse else _no_derivative(backend)
 
 
@@ -99,19 +102,9 @@ def _smallest(operator: Any, dtype: str) -> Any:
     return operator.sample(dtype, operator.sizes.check[0], 0)
 
 
-_known: dict[tuple[int, str], tuple[Any, str | None]] = {}
-"""What is known of references, by their identity and a dtype. Each is kept with its answer, so that it lives on."""
-
-
+@functools.lru_cache(maxsize=256)
 def _underivable(operator: Any, dtype: str) -> str | None:
     """Why no derivative of the reference can be taken, or None if one can."""
-    key = id(operator.reference), dtype
-    if key not in _known or _known[key][0] is not operator.reference:
-        _known[key] = operator.reference, _try(operator, dtype)
-    return _known[key][1]
-
-
-def _try(operator: Any, dtype: str) -> str | None:
     inputs = _smallest(operator, dtype)
     indices = differentiated_inputs(operator, inputs)
     if not indices:

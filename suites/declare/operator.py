@@ -26,7 +26,6 @@ from suites.declare.gradient import Gradient
 from suites.declare.guessed_domain import guessed
 from suites.declare.input_answers import Edges, Sample
 from suites.declare.input_names import input_names
-from suites.declare.limitation import Limitation
 from suites.declare.result_answers import Outputs, Reference, TruthOf
 from suites.declare.shapes import domain_of, shapes_of
 from suites.declare.sizes import Sizes
@@ -81,7 +80,7 @@ class Operator:
             them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
             an extent, see :mod:`suites.declare.guessed_domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
-            default. The default sample has empty vectors, vectors of one element, and special values.
+            default. The default sample has empty vectors.
         errors: Inputs that must be refused.
         bytes_read: Takes inputs. Returns the bytes that a call must read at least; the default is all inputs.
         bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
@@ -89,10 +88,9 @@ class Operator:
         gathers: The scattered reads of a call, :class:`suites.Gathers`; None if it has none that matter.
         remarks: What readers of its times should know, in a few words, such as "two passes by design".
         sizes: The nominal sizes that it is checked and timed at.
-        limitations: Known limitations.
         gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
-            undefined or zero everywhere. By default kernels that can be differentiated must have the derivative of the
-            reference; an adjoint that Warp generates, and that is wrong, is then only reported.
+            undefined or zero everywhere. By default the rules that an author writes for a kernel must give the
+            derivative of the reference; an adjoint that Warp generates is checked only if this is declared.
         batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
             inputs. Large inputs of such an operator may repeat, see :mod:`suites.cells.repeated_inputs`.
@@ -125,7 +123,6 @@ class Operator:
     remarks: str = ""
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
-    limitations: Sequence[Limitation] = ()
     gradient: Gradient | None = field(default_factory=Gradient.assumed)
     batchable: bool = True
     elementwise: bool = False
@@ -138,7 +135,6 @@ class Operator:
         self._set(peers=self._accepted_peers())
         self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self._default_dtypes()))
         self._set(errors=fields.instances(f"{self.name}: errors", self.errors, ErrorCase))
-        self._set(limitations=fields.instances(f"{self.name}: limitations", self.limitations, Limitation))
         names = [case.name for case in self.errors]
         if len(set(names)) < len(names):
             raise OperatorError(f"{self.name}: errors has two cases of one name: {', '.join(names)}. Rename one.")
@@ -248,17 +244,13 @@ class Operator:
                     f"{self.name}: domains has {key!r}, expected one of the inputs {', '.join(names)} or its index."
                 )
             declared[index] = domain
-        # A default sample draws integers of 0 to 99 whatever their meaning, so it suggests nothing.
-        suggests = getattr(self.sample, "given", None) is not None
-        shapes = shapes_of(f"{self.name}: shapes", self.shapes) if self.shapes is not None else ()
+        shapes = getattr(self.sample, "shapes", ())
         return tuple(
             declared[index]
             if index in declared
             else domain_of(shapes, index)
             if shapes
             else guessed(index, self.sample, self.outputs, dtype, sizes)
-            if suggests
-            else Domain()
             for index in range(count)
         )
 
@@ -299,10 +291,6 @@ class Operator:
         inputs = self.sample(dtype, self.sizes.check[0], 0)
         arrays: list[Any] = [*inputs, *self.outputs(*inputs)]
         return [np.dtype(array.dtype).name for array in arrays]
-
-    def float_input(self, inputs: Inputs) -> int | None:
-        """The index of the first input of real floats, which may be differentiated; None if there is none."""
-        return next((index for index, array in enumerate(inputs) if array.dtype.kind == "f"), None)
 
     def kernel(self, backend: Backend) -> Kernel:
         """Its implementation in one of its backends, or the function of a library that is timed beside these."""

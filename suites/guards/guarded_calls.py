@@ -14,7 +14,6 @@ import ctypes
 import math
 import re
 import threading
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,32 +24,27 @@ from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults
 from suites.guards.filled_heap import FILLS, ZEROS, filled_heap
-from suites.guards.guarded_region import Access, GuardedRegion
+from suites.guards.guarded_region import GuardedRegion
 
 ZEROED = 2
 """The number of a third run, which only shows whether a kernel takes the memory that it allocates to be zero."""
 
-_KEPT_CALLS = 16
-"""So many calls that have ended keep their regions, closed: who uses an array of theirs is late."""
-
 
 @dataclass(frozen=True)
 class Trespass:
-    """An access of a kernel outside of an array, to an input that it may only read, or after the end of its call.
+    """An access of a kernel outside of an array, or to an input that it may only read.
 
     Attributes:
         kind: ``reads``, ``writes``, or ``accesses`` where the machine does not tell.
         array: The array, as the call sees it: ``input 0``, or ``output 1``.
         element: Index of the element; negative before the array, at least ``elements`` after it.
         elements: How many elements the array has, in all batch dimensions.
-        is_late: Whether the call had ended.
     """
 
     kind: str
     array: str
     element: int
     elements: int
-    is_late: bool = False
 
     @property
     def is_inside(self) -> bool:
@@ -60,8 +54,6 @@ class Trespass:
     def __str__(self) -> str:
         """Says it in words that follow "the kernel"."""
         what = f"{self.kind} element {self.element} of {self.array}"
-        if self.is_late:
-            return f"{what} after its call has ended"
         if self.is_inside:
             return f"{what}, which it may only read"
         where = "before its beginning" if self.element < 0 else "past its end"
@@ -96,10 +88,7 @@ def guarded_calls(run: int) -> Iterator[Guards]:
     global _session
     with _one_at_a_time, page_faults.noted(), CPU.replaced_by(c_function(_ROUTE)) as handler:
         session = _session = _Session(handler, run)
-        try:
-            yield session.guards
-        finally:
-            session.end()
+        yield session.guards
     if session.error is not None:
         raise session.error
 
@@ -111,7 +100,6 @@ class _Session:
         self._handler = _HANDLER(handler)
         self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], (*FILLS, ZEROS)[run]
         self._lock = threading.Lock()
-        self._ended: deque[_Arrays] = deque()
 
     def call(self, address: int) -> int:
         """Does what the handler does for a frame, on guarded copies of its arrays."""
@@ -128,15 +116,7 @@ class _Session:
         with self._lock:
             self.guards.calls += 1
             self.guards.findings += arrays.close()
-            self._ended.append(arrays)
-            if len(self._ended) > _KEPT_CALLS:
-                self.guards.findings += self._ended.popleft().release()
         return result
-
-    def end(self) -> None:
-        """Gives all memory back."""
-        while self._ended:
-            self.guards.findings += self._ended.popleft().release()
 
 
 @dataclass(frozen=True)
@@ -147,14 +127,11 @@ class _Array:
     address: int
     is_written: bool
 
-    def distance(self, access: Access) -> int:
-        """Bytes between an access and the array."""
-        return max(-access.offset, access.offset - self.region.size + 1, 0)
-
-    def finding(self, access: Access, *, is_late: bool = False) -> Trespass:
-        """The access in elements of the array."""
-        item_bytes = max(1, self.item_bytes)
-        return Trespass(access.kind, self.name, access.offset // item_bytes, self.region.size // item_bytes, is_late)
+    def findings(self) -> list[Trespass]:
+        """The accesses in elements of the array, the nearest to it first: that says most about the fault."""
+        item_bytes, size = max(1, self.item_bytes), self.region.size
+        accesses = sorted(self.region.accesses(), key=lambda each: max(-each[1], each[1] - size + 1, 0))
+        return [Trespass(kind, self.name, offset // item_bytes, size // item_bytes) for kind, offset in accesses]
 
 
 class _Arrays:
@@ -191,23 +168,18 @@ class _Arrays:
         self._frame.rets.rets = self._pointers(outputs)
 
     def close(self) -> list[Trespass]:
-        """Copies the results to XLA's memory, forbids further accesses, and returns what the guards have noted."""
-        findings = []
+        """Copies the results to XLA's memory, gives the regions back, and returns what the guards have noted."""
+        findings = [finding for each in self._arrays.values() for finding in each.findings()]
         for each in self._arrays.values():
-            accesses = sorted(each.region.accesses(), key=each.distance)  # the nearest says most about the fault
-            findings += [each.finding(access) for access in accesses]
             if each.is_written:
                 each.region.copy_to(each.address)
-            each.region.close()
+        self.release()
         return findings
 
-    def release(self) -> list[Trespass]:
-        """Gives the memory back, and returns the accesses that came after the end of the call."""
-        findings = []
+    def release(self) -> None:
+        """Gives the memory back."""
         for each in self._arrays.values():
-            findings += [each.finding(access, is_late=True) for access in each.region.late_accesses()]
             each.region.release()
-        return findings
 
     def _place(self, name: str, buffer: Any, at_end: bool, *, is_written: bool) -> GuardedRegion:
         """Gives a buffer its region: the same for two buffers of one size at one address."""

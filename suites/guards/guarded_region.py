@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
-from suites.guards.page_faults import NO_ACCESS, PAGE_BYTES, READ, READ_ONLY, READ_WRITE, UNKNOWN, WRITE, Watched
-
-CANARY = 0xC3
-"""The byte that fills the rest of the array's pages. It is no access of our own, so a change shows a write."""
+from suites.guards.page_faults import NO_ACCESS, PAGE_BYTES, READ_ONLY, READ_WRITE, Watched
 
 _LEAST_GUARD_BYTES, _MOST_GUARD_BYTES = 1 << 20, 1 << 24
-
-KINDS = {UNKNOWN: "accesses", READ: "reads", WRITE: "writes"}
-
-
-@dataclass(frozen=True)
-class Access:
-    """An access that a kernel must not make.
-
-    Attributes:
-        kind: ``reads``, ``writes``, or ``accesses`` where the machine does not tell.
-        offset: Bytes from the beginning of the array; negative before it.
-    """
-
-    kind: str
-    offset: int
 
 
 class GuardedRegion:
@@ -53,7 +34,6 @@ class GuardedRegion:
         self.address = self._body + (self._body_bytes - size if at_end else 0)
         self._watched = Watched(self._start, self._reserved_bytes)
         self._protect(READ_WRITE)
-        ctypes.memset(self._body, CANARY, self._body_bytes)
 
     def fill(self, byte: int) -> None:
         """Fills the array with a byte."""
@@ -71,35 +51,14 @@ class GuardedRegion:
         """Makes a write to the array a fault too."""
         self._protect(READ_ONLY)
 
-    def accesses(self) -> list[Access]:
-        """Returns the accesses that were noted since the last call, and writes to the rest of the array's pages."""
-        return [*self._noted(), *(Access(KINDS[WRITE], offset) for offset in self._changed_rest())]
-
-    def late_accesses(self) -> list[Access]:
-        """Returns the accesses since :meth:`close`."""
-        return self._noted()
-
-    def close(self) -> None:
-        """Forbids every access from now on."""
-        _mprotect(self._start, self._reserved_bytes, NO_ACCESS)
+    def accesses(self) -> list[tuple[str, int]]:
+        """Returns the accesses that were noted: the kind, and the bytes from the beginning of the array."""
+        return [(kind, address - self.address) for kind, address in self._watched.notes()]
 
     def release(self) -> None:
         """Gives the memory back."""
         self._watched.release()
         _libc.munmap(self._start, self._reserved_bytes)
-
-    def _noted(self) -> list[Access]:
-        return [Access(KINDS[note.kind], note.address - self.address) for note in self._watched.notes()]
-
-    def _changed_rest(self) -> list[int]:
-        """The offset of the changed byte that is nearest to the array, on each side."""
-        before = ctypes.string_at(self._body, self.address - self._body)
-        after_at = self.address + self.size
-        after = ctypes.string_at(after_at, self._body + self._body_bytes - after_at)
-        last = len(before.rstrip(bytes([CANARY])))
-        first = len(after) - len(after.lstrip(bytes([CANARY])))
-        found = [last - 1 - len(before)] if last else []
-        return found + ([self.size + first] if first < len(after) else [])
 
     def _protect(self, protection: int) -> None:
         if self._body_bytes:

@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -35,7 +34,8 @@ NO_ACCESS, READ_ONLY, READ_WRITE = 0, 1, 3
 """Protections of pages, as ``mprotect`` takes them."""
 
 UNKNOWN, READ, WRITE = 1, 2, 3
-"""Kinds of accesses. Only x86-64 tells reads from writes."""
+KINDS = ("", "accesses", "reads", "writes")
+"""Kinds of accesses, in words. Only x86-64 tells reads from writes."""
 
 _SLOTS = 4096
 _START, _END, _NOTES, _SLOT_WORDS = range(4)
@@ -61,19 +61,6 @@ class _Action(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True)
-class Note:
-    """The first access to a page.
-
-    Attributes:
-        address: The first byte that was accessed in that page.
-        kind: :data:`UNKNOWN`, :data:`READ` or :data:`WRITE`.
-    """
-
-    address: int
-    kind: int
-
-
 class Watched:
     """A range of addresses whose faults are noted, until :meth:`release`.
 
@@ -89,12 +76,10 @@ class Watched:
         self._notes = np.zeros((size // PAGE_BYTES, _NOTE_WORDS), np.int64)
         self._slot = _take_slot(start, start + size, int(self._notes.ctypes.data))
 
-    def notes(self) -> list[Note]:
-        """Returns the accesses since the last call of this method, in the order of addresses."""
+    def notes(self) -> list[tuple[str, int]]:
+        """Returns the first access to each page: its kind in words, and its address."""
         pages = np.flatnonzero(self._notes[:, _KIND])
-        found = [Note(int(self._notes[page, _ADDRESS]), int(self._notes[page, _KIND])) for page in pages]
-        self._notes[pages] = 0
-        return found
+        return [(KINDS[self._notes[page, _KIND]], int(self._notes[page, _ADDRESS])) for page in pages]
 
     def release(self) -> None:
         """Forgets the range."""

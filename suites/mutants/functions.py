@@ -185,7 +185,7 @@ def constant_derivative(inputs, outs):
     return _square(lambda x, g: (2 * jax.lax.stop_gradient(x) * g,))
 
 
-@_around(square, ("vmap grad", "grad vmap"), "a batch of derivatives is in reverse order", **_SQUARED)
+@_around(square, "vmap grad", "a batch of derivatives is in reverse order", **_SQUARED)
 def reversed_derivatives(inputs, outs):
     backward = custom_vmap(lambda x, g: 2 * _product()(x, g)[0])
     backward.def_vmap(lambda size, batched, x, g: (jax.vmap(lambda x, g: 2 * _product()(x, g)[0])(x, g)[::-1], True))

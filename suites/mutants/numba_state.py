@@ -149,7 +149,7 @@ LAST = address_of_zeros(1, np.uint64)
 
 
 @broken(
-    ADD, ("in place", "donate"), "memory that the last call updated is not updated again",
+    ADD, "in place", "memory that the last call updated is not updated again",
     make=lambda it: NumbaKernel(it, {0: 0}),
 )  # fmt: skip
 @numba.njit
@@ -162,7 +162,7 @@ def done_before(x, y, out):
 
 
 @broken(
-    lambda x: x + jnp.roll(x, 1), ("donate", "in place"), "reads elements that it has overwritten",
+    lambda x: x + jnp.roll(x, 1), "in place", "reads elements that it has overwritten",
     make=lambda it: NumbaKernel(it, {0: 0}),
 )  # fmt: skip
 @numba.njit

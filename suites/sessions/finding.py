@@ -37,11 +37,6 @@ def finding(
     if check is None:
         return None
     status, reason = outcome(excinfo)
-    known = getattr(report, "wasxfail", None)
-    if report.skipped and known is not None:
-        status, reason = Status.SKIPPED, f"known limitation: {known}"
-    elif report.failed and status is Status.PASSED:
-        status, reason = Status.RUNTIME_ERROR, str(report.longrepr)  # a strict xfail that passed
     if status is Status.PASSED and evidence is not None:
         reason = evidence.note
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from suites.backends.kernel import Kernel
@@ -11,9 +10,6 @@ from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
 from suites.cells.grid import backends, grid
 from suites.cells.marks import as_parameter
-
-OTHER_SIZES, FAILING = OTHER_CALLS = ("other_sizes", "failing")
-"""The calls that come between two equal calls, see :mod:`suites.checks.test_state`."""
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
@@ -24,15 +20,6 @@ def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
         for case in cases
         if case.backend.compiled or case.size == (sizes or case.operator.sizes.check)[-1]
     ]
-
-
-def last_samples(platform: str) -> list[Any]:
-    """Returns every kernel in every dtype at the last of the sizes for checks.
-
-    At the other sizes, compiled calls show as much as eager ones.
-    """
-    cases = grid(platform, lambda operator: operator.sizes.check[-1:])
-    return [as_parameter(case) for case in cases if case.backend.compiled]
 
 
 def large_samples(platform: str) -> list[Any]:
@@ -77,17 +64,13 @@ def checkable_kernels(platform: str) -> list[Any]:
     return [cell for cell in kernels(platform) if _can_check_bounds(cell.values[0])]
 
 
-def kernels_between(platform: str) -> list[Any]:
-    """Returns :func:`kernels`, once for each kind of other calls that may come in between.
+def failing_kernels(platform: str) -> list[Any]:
+    """Returns the cells of :func:`kernels` whose operator has calls that fail: its error cases."""
 
-    Only an operator with error cases has calls that fail.
-    """
-    return [
-        as_parameter(replace(cell.values[0], variant=kind))
-        for cell in kernels(platform)
-        for kind in OTHER_CALLS
-        if kind != FAILING or any(cell.values[0].backend in error.failures for error in cell.values[0].operator.errors)
-    ]
+    def fails(case: Case) -> bool:
+        return any(case.backend in error.failures for error in case.operator.errors)
+
+    return [cell for cell in kernels(platform) if fails(cell.values[0])]
 
 
 def _can_check_bounds(case: Case) -> bool:
@@ -96,11 +79,10 @@ def _can_check_bounds(case: Case) -> bool:
 
 
 SAMPLES = Table(cells=samples, at_sizes=samples)
-LAST_SAMPLES = Table(cells=last_samples)
 LARGE_SAMPLES = Table(cells=large_samples)
 EDGE_CASES = Table(cells=edge_cases)
 ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
-KERNELS_BETWEEN = Table(cells=kernels_between, quick_without_twins=True)
+FAILING_KERNELS = Table(cells=failing_kernels, quick_without_twins=True)

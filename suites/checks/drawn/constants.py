@@ -21,7 +21,7 @@ from jax.extend import core
 from suites.backends.kernel import Kernel
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array
-from suites.numerics.precision import precision
+from suites.numerics.traced import equations, jaxprs, traced
 
 MOST = 16
 """Constants of one operator that are tried."""
@@ -70,29 +70,16 @@ def whole_constants(operator: Operator) -> list[int]:
 
 
 def _of_reference(operator: Operator) -> Iterator[float]:
-    inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], 0)
     try:
-        with precision(*(array.dtype for array in inputs)):
-            closed = jax.make_jaxpr(lambda *arrays: operator.reference(*arrays))(*inputs)
+        closed = traced(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
     except Exception:  # a reference that cannot be traced
         return
-    yield from _of_jaxpr(closed.jaxpr)
+    for equation in equations(closed.jaxpr):
+        inner = [constant for each in jaxprs(equation.params.values()) for constant in getattr(each, "consts", ())]
+        for value in (*inner, *(atom.val for atom in equation.invars if isinstance(atom, core.Literal))):
+            yield from _of_value(value)
     for constant in closed.consts:
         yield from _of_value(constant)
-
-
-def _of_jaxpr(jaxpr: Any) -> Iterator[float]:
-    for equation in jaxpr.eqns:
-        for atom in equation.invars:
-            if isinstance(atom, core.Literal):
-                yield from _of_value(atom.val)
-        for value in equation.params.values():
-            for each in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(each, "jaxpr", each)
-                if hasattr(inner, "eqns"):
-                    yield from _of_jaxpr(inner)
-                    for constant in getattr(each, "consts", ()):
-                        yield from _of_value(constant)
 
 
 def _of_value(value: Any) -> Iterator[float]:

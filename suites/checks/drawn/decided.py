@@ -6,8 +6,7 @@ An element is undecided where
 - subnormal inputs that are flushed to zero change it by more than its bound, as they do on XLA's threads;
 - XLA's own code for the reference, in the tested dtypes, is outside of the bound: then the bound is wrong, and a kernel
   that fails too is not to blame;
-- the reference leaves the bound if it is run operation by operation: an intermediate result overflows, or is an integer
-  that each language defines in its own way;
+- it depends on an integer that each language defines in its own way, such as a quotient by zero;
 - integers of 64 bits give another result: an intermediate result wraps around, and Numba's integers have 64 bits.
 
 All others must be right, whatever the values are.
@@ -37,7 +36,7 @@ from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
-from suites.numerics.step_by_step import step_by_step
+from suites.numerics.undefined_integers import may_be_undefined, with_other_integers
 from suites.numerics.verdict import Verdict, judge, wrong_elements
 from suites.numerics.zero_signs import keeps_zero_signs
 
@@ -162,7 +161,7 @@ def _flushed(inputs: Inputs) -> Inputs | None:
 
 
 def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[list[Array]]:
-    """Yields the results of the reference on the CPU: as XLA compiles it, operation by operation, and with int64."""
+    """Yields the results of the reference on the CPU: as XLA compiles it, with other integers, and with int64."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         with precision(*(array.dtype for array in inputs)):
             for compiled in _compiled(operator, specs(inputs)):
@@ -179,7 +178,9 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[list[Array]]:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(operator: Operator, inputs: Sequence[Any]) -> tuple[Callable[..., list[jax.Array]], ...]:
-    return jax.jit(operator.build(Backend.JNP, inputs)), step_by_step(operator.reference)
+    compiled = jax.jit(operator.build(Backend.JNP, inputs))
+    others = may_be_undefined(operator.reference, inputs)  # type: ignore[arg-type]
+    return (compiled, with_other_integers(operator.reference)) if others else (compiled,)
 
 
 @functools.lru_cache(maxsize=64)

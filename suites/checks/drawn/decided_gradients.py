@@ -1,8 +1,8 @@
 """Computes true derivatives of drawn inputs, and tells which of their elements are decided.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
-any of the one-sided derivatives is right, and what lies between. A kink shows if the inputs are moved by a few
-roundings and the derivative changes much. Such an element must only be of a size that derivatives around it have.
+any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs
+are moved by a few roundings and the derivative changes much.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from suites.checks.judging.gradients import cotangent_values, pullback, random_c
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
-from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.error_model import Truth, finfo
 from suites.numerics.precision import precision
 from suites.numerics.verdict import wrong_elements
 
@@ -43,17 +43,13 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
     Raises:
         Undecided: The derivative of the reference raises on these inputs.
     """
-    cotangents = random_cotangents(operator, inputs, SEEDS[0])
+    cotangents, others = (random_cotangents(operator, inputs, seed) for seed in (SEEDS[0], SEEDS[0] + 1))
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             truth = true_cotangents(operator, inputs, cotangents)
             # By chance, the derivatives on both sides of a kink may be nearly equal for one set of cotangents.
-            others = random_cotangents(operator, inputs, SEEDS[0] + 1)
-            moved = [
-                [cotangent_values(operator, each, given) for each in (inputs, *_moved(operator, inputs))]
-                for given in (cotangents, others)
-            ]
+            spreads, more = (_spreads(operator, inputs, given) for given in (cotangents, others))
             with precision(*(array.dtype for array in inputs)), jax.default_device(jax.local_devices(backend="cpu")[0]):
                 xla = [np.asarray(each) for each in _by_xla(operator, specs(inputs))(inputs, cotangents)[1]]
     except Exception as error:
@@ -62,13 +58,22 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
             f"the derivative of the reference raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare "
             "the values that inputs may take: domains={...}."
         ) from error
+    outputs, decided = [], []
     with np.errstate(all="ignore"):
-        stacks = [[np.stack(values) for values in zip(*each, strict=True)] for each in moved]
-        found = [_without_kinks(*each) for each in zip(truth.outputs, *stacks, strict=True)]
-        whole = Truth(tuple(expected for expected, _ in found))
-        wrong = wrong_elements(xla, whole)
-    decided = tuple(known & ~off for (_, known), off in zip(found, wrong, strict=True))
-    return cotangents, Judged(name, inputs, whole, decided)
+        for expected, (size, spread), (other_size, other) in zip(truth.outputs, spreads, more, strict=True):
+            margin = np.asarray(expected.margin) + spread
+            smooth = (spread <= KINK * size + expected.margin) & (other <= KINK * other_size + expected.margin)
+            decided.append(np.isfinite(expected.value) & np.isfinite(margin) & smooth)
+            outputs.append(replace(expected, margin=margin))
+        wrong = wrong_elements(xla, Truth(tuple(outputs)))
+    known = tuple(each & ~off for each, off in zip(decided, wrong, strict=True))
+    return cotangents, Judged(name, inputs, Truth(tuple(outputs)), known)
+
+
+def _spreads(operator: Operator, inputs: Inputs, cotangents: list[Array]) -> list[tuple[Array, Array]]:
+    """The size of each derivative, and how far it changes where the inputs are moved."""
+    several = [cotangent_values(operator, each, cotangents) for each in (inputs, *_moved(operator, inputs))]
+    return [(np.abs(values[0]), np.ptp(np.stack(values), axis=0)) for values in zip(*several, strict=True)]
 
 
 @functools.lru_cache(maxsize=8)
@@ -101,21 +106,3 @@ def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:
             signs = random.choice([-1.0, 1.0], array.shape) if move > 1 else 1 - 2 * move
             found[index] = array + signs * reach * random.uniform(0.5, 1, array.shape)
         yield tuple(found)
-
-
-def _without_kinks(expected: Expected, values: Array, others: Array) -> tuple[Expected, Array]:
-    """Returns what is expected if kinks are allowed for, and where it is finite.
-
-    Args:
-        expected: The true derivative.
-        values: The derivative at the inputs and at moved ones, along the first axis.
-        others: The same with other cotangents.
-    """
-    margin = np.broadcast_to(np.asarray(expected.margin), expected.value.shape)
-    known = np.isfinite(expected.value) & np.isfinite(margin) & np.isfinite(values).all(axis=0)
-    spread = np.ptp(values, axis=0)
-    kink = known & ((spread > KINK * np.abs(values[0]) + margin) | (np.ptp(others, axis=0) > KINK * np.abs(others[0])))
-    largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
-    value = np.where(kink, 0, expected.value)
-    margin = np.where(kink, 2 * largest + margin, margin + np.where(known, spread, 0))
-    return replace(expected, value=value, margin=margin), known

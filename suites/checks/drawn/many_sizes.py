@@ -18,7 +18,7 @@ from suites.checks.drawn.constants import whole_constants
 from suites.checks.drawn.session_choices import seeds_of
 from suites.declare.operator import Operator
 from suites.numerics.derived.reference import elements
-from suites.numerics.precision import precision
+from suites.numerics.traced import traced
 
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 """Extents of blocks of threads."""
@@ -92,11 +92,9 @@ def _work(operator: Operator, dtype: str, size: int) -> int:
     inputs = operator.sample(dtype, size, 0)
     held = sum(array.size for array in inputs)
     try:
-        with precision(*(array.dtype for array in inputs)):
-            closed = jax.make_jaxpr(lambda *arrays: operator.reference(*arrays))(*inputs)
+        return held + elements(traced(operator.reference, inputs).jaxpr)
     except Exception:  # a reference that cannot be traced
         return held + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
-    return held + elements(closed.jaxpr)
 
 
 def _sorted(sizes: Sequence[Any]) -> list[int]:

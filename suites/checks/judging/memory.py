@@ -167,8 +167,8 @@ def zeroed_run(run: Callable[[], Any]) -> Any:
 
 def _fault(findings: Sequence[Trespass], names: Mapping[str, str]) -> Verdict:
     """The verdict on accesses: the first to each array, the nearest to it."""
-    firsts = list({(each.array, each.is_late): each for each in reversed(findings)}.values())[::-1]
-    outside = any(each.is_late or not each.is_inside for each in findings)
+    firsts = list({each.array: each for each in reversed(findings)}.values())[::-1]
+    outside = not all(each.is_inside for each in findings)
     told = [str(replace(each, array=names.get(each.array, each.array))) for each in firsts[:_MOST_TOLD]]
     reason = f"the kernel {', and '.join(told)}"
     return Verdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)

@@ -18,7 +18,7 @@ from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs
-from suites.numerics.derived.formula import formula
+from suites.numerics.traced import formula
 from suites.numerics.verdict import Verdict
 
 DOUBTFUL = 1e3
@@ -63,9 +63,9 @@ def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
         return ""
     if operator.tolerance is not None:
         return f"; allowed by tolerance={operator.tolerance:g}"
-    computed = formula(operator.reference, inputs, input_names(operator.reference, len(inputs)))
+    computed = formula(operator.reference, inputs)
     return (
-        f"; the bound holds for every order of sums and products in the reference, {computed}. If the kernel is right, "
+        f"; the bound holds for every order of sums and products in the reference: {computed}. If the kernel is right, "
         "declare tolerance=, or write the reference by the kernel's formula"
     )
 

@@ -252,12 +252,6 @@ def unit(dtype: np.dtype[Any]) -> float:
     return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype.name])).eps) / 2
 
 
-def gamma_of(roundings: Any, dtype: np.dtype[Any]) -> Any:
-    """``gamma_k`` of :mod:`suites.numerics.error_model`, for a number or an array of numbers of roundings."""
-    ku = np.asarray(roundings) * unit(dtype)
-    return np.where(ku < 1, ku / np.maximum(1 - ku, unit(dtype)), np.inf)
-
-
 def rounded(
     value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
 ) -> Estimate:
@@ -346,7 +340,7 @@ def in_any_order(
     largest, steps, overflows = float(finfo(dtype).max), steps_of(operands, new), np.zeros((), bool)
     several = exact is not None
     if size is not None and (several or steps.bit_count() > 1):
-        overflows = (size > largest) & (np.abs(value) <= largest)
+        overflows = size > largest
     if reach is not None and any(operand.reach is not None for operand in operands):
         overflows = overflows | (reach[1] > largest) & np.isfinite(value)
         # A partial product may be flushed to zero, and its term with it: at most all of them, or tiny times the others.

@@ -84,12 +84,6 @@ def _sqrt_change(v: Any, b: Any, f: Any) -> Any:
     return np.where((v < 0) & (v + b >= 0), np.inf, below)
 
 
-def _complex_sqrt_change(v: Any, b: Any, f: Any) -> Any:
-    """``|d| / |sqrt(v) + sqrt(v + d)|``. At the negative half of the real axis the root changes its sign."""
-    jumps = (v.real < b) & (np.abs(v.imag) <= b)
-    return np.where(jumps, np.inf, b / np.abs(f))
-
-
 def _tan_change(v: Any, b: Any, f: Any) -> Any:
     t = np.tan(b)
     return np.where(b < 1.5, t * (1 + f * f) / np.maximum(1 - np.abs(f) * t, 0), np.inf)
@@ -150,13 +144,6 @@ FUNCTIONS: dict[str, Function] = {
         lambda v: 24 + np.minimum(v * v, 900),
     ),
 }
-
-COMPLEX_FUNCTIONS: dict[str, Function] = {
-    # exp(x) (cos y + i sin y): each of the three is off by four units, and the product is rounded.
-    "exp": Function(np.exp, lambda v, b, f: np.where(b < 1, np.abs(f) * np.expm1(b), np.exp(v.real + b)), 12),
-    "sqrt": Function(np.sqrt, lambda v, b, f: _complex_sqrt_change(v, b, f), 12, poles=True),
-}
-"""Functions of a complex number. Errors are distances in the complex plane."""
 
 LESS_ACCURATE_IN_DOUBLE = {"log1p": 256.0, "atanh": 256.0, "erf": 20.0}
 """The ``ulps`` of float64. For erf they allow for the error of truth, which is computed in float64 itself."""

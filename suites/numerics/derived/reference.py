@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -35,6 +35,7 @@ from suites.numerics.derived.estimate import (
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
+from suites.numerics.traced import jaxprs, traced
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -109,7 +110,10 @@ def explain_truth(reference: Reference, inputs: Arrays) -> str:
 
 
 def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = False) -> tuple[Expected, ...]:
-    closed = _traced(reference, inputs)
+    try:
+        closed = traced(reference, inputs)
+    except jax.errors.JAXTypeError as error:
+        raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
     if elements(closed.jaxpr) > MOST_ELEMENTS:
         raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
     with np.errstate(all="ignore"), numbered_steps():
@@ -146,35 +150,9 @@ def elements(jaxpr: Any) -> int:
         if equation.primitive.name == "dot_general":
             ((contracted, _), _) = equation.params["dimension_numbers"]
             own *= math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
-        inner = [elements(getattr(each, "jaxpr", each)) for each in _jaxprs(equation.params.values())]
+        inner = [elements(getattr(each, "jaxpr", each)) for each in jaxprs(equation.params.values())]
         total += own + int(equation.params.get("length", 1) or 1) * sum(inner)
     return total
-
-
-def _jaxprs(values: Iterable[Any]) -> list[Any]:
-    flat = [each for value in values for each in (value if isinstance(value, tuple | list) else (value,))]
-    return [each for each in flat if hasattr(each, "eqns") or hasattr(each, "jaxpr")]
-
-
-def _traced(reference: Reference, inputs: Arrays) -> Any:
-    specs = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs)
-    try:
-        hash(reference)
-    except TypeError:
-        return _trace(reference, specs)
-    return _trace_once(reference, specs)
-
-
-def _trace(reference: Reference, specs: tuple[Any, ...]) -> Any:
-    with in_double(needs_x64(*(each.dtype for each in specs))):
-        try:
-            # A new function each time, because JAX would keep the traces of a reference forever.
-            return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*specs)
-        except jax.errors.JAXTypeError as error:
-            raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
-
-
-_trace_once = functools.lru_cache(maxsize=64)(_trace)
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Estimate]) -> list[Estimate]:

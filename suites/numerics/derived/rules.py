@@ -9,14 +9,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
 from suites.numerics.derived.estimate import (
     Estimate,
     Underivable,
-    by_jax,
     fits,
     in_any_order,
     rounded,
@@ -26,7 +24,6 @@ from suites.numerics.derived.estimate import (
 from suites.numerics.derived.functions import (
     ATAN2,
     COMPLEX_DIVISION,
-    COMPLEX_FUNCTIONS,
     COMPLEX_PRODUCT,
     DIVISION,
     FUNCTIONS,
@@ -238,10 +235,6 @@ def _of_one(name: str) -> Rule:
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         dtype = outs[0].dtype
-        if dtype.kind == "c":
-            if name not in COMPLEX_FUNCTIONS:
-                raise Underivable(f"no bound is derived through `{name}` of complex numbers")
-            return [COMPLEX_FUNCTIONS[name](operands[0], dtype)]
         return [(in_double if dtype == np.float64 else function)(operands[0], dtype)]
 
     return apply
@@ -390,11 +383,6 @@ def _in_wide(value: Array, errors: Array) -> Array:
     return value if value.dtype.kind == "c" else value.astype(errors.dtype)
 
 
-def _in_total_order(primitive: Any) -> Any:
-    """The rule of a comparison that also orders zeros and NaNs. JAX compares in float64, which keeps decided orders."""
-    return lambda x, y: by_jax(primitive, [v.astype(np.float64) if v.dtype.kind == "f" else v for v in (x, y)], {})[0]
-
-
 def _is_finite(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return [_decided(np.isfinite(operands[0].value), unknown(*operands), *operands)]
 
@@ -450,7 +438,7 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 FOR_COMPLEX = {
     *("add", "add_any", "sub", "mul", "square", "div", "integer_pow", "neg", "abs", "real", "imag", "complex", "conj"),
-    *("convert_element_type", "eq", "ne", "select_n", *COMPLEX_FUNCTIONS),
+    *("convert_element_type", "eq", "ne", "select_n"),
 }
 """Primitives whose rules hold for complex numbers."""
 
@@ -486,8 +474,6 @@ RULES: dict[str, Rule] = {
     "le": _comparison(np.less_equal),
     "gt": _comparison(np.greater),
     "ge": _comparison(np.greater_equal),
-    "lt_to": _comparison(_in_total_order(jax.lax.lt_to_p)),
-    "le_to": _comparison(_in_total_order(jax.lax.le_to_p)),
     "is_finite": _is_finite,
     "and": _logical(np.logical_and, False),
     "or": _logical(np.logical_or, True),

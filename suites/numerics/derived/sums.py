@@ -18,7 +18,6 @@ from suites.numerics.derived.estimate import (
     Estimate,
     Underivable,
     by_jax,
-    gamma_of,
     in_any_order,
     rounded,
     selected,
@@ -130,31 +129,6 @@ def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return [in_any_order(total, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
 
 
-def _product(run: Callable[[Array], Array], x: Estimate, roundings: Any, dtype: np.dtype[Any]) -> Estimate:
-    if dtype.name not in WIDE:
-        raise Underivable("no bound is derived for products of integers that depend on a rounded number")
-    value, most = run(x.value), run(np.abs(x.value) + x.errors)
-    error = np.maximum(most - np.abs(value), 0) + gamma_of(roundings, dtype) * most
-    lost = False if x.error is None else np.isinf(run(np.where(np.isinf(x.error), np.inf, 1)))
-    # Other orders may overflow, or flush a partial product to zero.
-    low, high = run(np.minimum(np.abs(x.value), 1)), run(np.maximum(np.abs(x.value), 1))
-    error = error + np.where(low < float(finfo(dtype).tiny), np.abs(value), 0)
-    found = rounded(value, error, dtype, 0, unknown=lost)
-    size = np.where((high > float(finfo(dtype).max)) & np.isfinite(value), np.inf, np.abs(value))
-    return Estimate(value, found.own, dtype, size)
-
-
-def _reduce_prod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,), axes = operands, tuple(params["axes"])
-    count = math.prod(x.value.shape[axis] for axis in axes)
-    return [_product(lambda array: np.prod(array, axis=axes), x, max(count - 1, 0), outs[0].dtype)]
-
-
-def _cumprod(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,) = operands
-    return [_product(_along(np.cumprod, params), x, _places(x, params), outs[0].dtype)]
-
-
 def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
     """True for elements that may be the largest, or the smallest for sign -1."""
     surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True, initial=-np.inf)
@@ -256,11 +230,14 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
-def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, dtype: np.dtype[Any]) -> Operands:
-    """The rule of an operation that is linear in each of its operands. JAX computes it in float64."""
+def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """The rule of a convolution, which is linear in each of its operands. JAX computes it in float64."""
+    kernel, axes, dtype = operands[1].value.shape, params["dimension_numbers"].rhs_spec, outs[0].dtype
+    roundings = math.prod(kernel[axis] for axis in axes[1:])  # all but the channels of the result
+    params = params | {"preferred_element_type": np.dtype(np.float64)}
 
     def run(arrays: list[Array]) -> Array:
-        return by_jax(primitive, [array.astype(np.float64) for array in arrays], params)[0]
+        return by_jax(jax.lax.conv_general_dilated_p, [array.astype(np.float64) for array in arrays], params)[0]
 
     sizes, errors = run([x.sizes for x in operands]), np.zeros(())
     if any(x.own is not None for x in operands):
@@ -269,41 +246,12 @@ def _linear(primitive: Any, operands: Operands, params: Params, roundings: int, 
         # Both are rounded relative to themselves, not to their difference.
         errors = np.maximum(most - run(magnitudes), 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
     quanta = math.prod(float(np.min(x.terms_quanta, initial=np.inf)) for x in operands)
-    value = run([x.value for x in operands])
-    found = summed(value, sizes, errors, roundings, dtype, double=True)
+    found = summed(run([x.value for x in operands]), sizes, errors, roundings, dtype, double=True)
     return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
-
-
-def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    kernel, axes = operands[1].value.shape, params["dimension_numbers"].rhs_spec
-    products = math.prod(kernel[axis] for axis in axes[1:])  # all but the channels of the result
-    params = params | {"preferred_element_type": np.dtype(np.float64)}
-    return _linear(jax.lax.conv_general_dilated_p, operands, params, products, outs[0].dtype)
-
-
-def _window_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    terms = math.prod(params["window_dimensions"])
-    return _linear(jax.lax.reduce_window_sum_p, operands, params, max(terms - 1, 0), outs[0].dtype)
-
-
-def _window_extreme(primitive: Any) -> Rule:
-    """As :func:`_running_extreme`. XLA computes the value in float64."""
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        (x,) = operands
-        (value,) = by_jax(primitive, [x.value.astype(np.float64)], params)
-        if x.error is None:
-            return [Estimate(value.astype(x.value.dtype), None, x.dtype)]
-        (error,) = by_jax(jax.lax.reduce_window_max_p, [x.error.astype(np.float64)], params)
-        in_double = 1 if x.dtype == np.float64 else 0
-        return [rounded(value, np.maximum(error, 0), x.dtype, in_double)]
-
-    return apply
 
 
 RULES: dict[str, Rule] = {
     "reduce_sum": _reduce_sum,
-    "reduce_prod": _reduce_prod,
     "reduce_max": _reduce_extreme(np.max, 1),
     "reduce_min": _reduce_extreme(np.min, -1),
     "reduce_and": _reduce_logical(np.all, False),
@@ -311,13 +259,9 @@ RULES: dict[str, Rule] = {
     "argmax": _index_of_extreme(np.argmax, 1),
     "argmin": _index_of_extreme(np.argmin, -1),
     "cumsum": _cumsum,
-    "cumprod": _cumprod,
     "cummax": _running_extreme(np.maximum),
     "cummin": _running_extreme(np.minimum),
     "dot_general": _dot_general,
     "conv_general_dilated": _convolution,
-    "reduce_window_sum": _window_sum,
-    "reduce_window_max": _window_extreme(jax.lax.reduce_window_max_p),
-    "reduce_window_min": _window_extreme(jax.lax.reduce_window_min_p),
 }
 """The rule of each primitive, by its name."""

@@ -65,10 +65,6 @@ def special_table(selection: Selection) -> Table:
 def _rows(case: Case) -> Iterator[Row]:
     found: dict[str, tuple[list[str], str]] = {}
     for name, inputs in case.operator.edges(case.dtype).items():
-        if case.operator.limitations and any(
-            limitation.applies(case.backend, case.dtype, name) for limitation in case.operator.limitations
-        ):
-            continue
         results = [_results(case.operator, backend, inputs, case.device) for backend in (case.backend, Backend.JNP)]
         for kind, example in differences(*results):
             found.setdefault(kind, ([], example))[0].append(name)

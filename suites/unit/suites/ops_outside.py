@@ -7,7 +7,7 @@ import jax
 import numba
 import numpy as np
 
-from suites import Limitation, Operator, total_bytes
+from suites import Operator, total_bytes
 
 CRASHES, HANGS = 666.0, 777.0
 
@@ -57,12 +57,4 @@ _RIGHT = Operator(
 OPERATORS = [
     replace(_RIGHT, name="cube_wrong", kernels={"numba": square}, tested=("numba",)),
     replace(_RIGHT, name="cube_worse", kernels={"numba": cube_or_worse}, tested=("numba",), edges=_special),
-    replace(
-        _RIGHT,
-        name="cube_known",
-        kernels={"numba": square},
-        tested=("numba",),
-        edges=lambda dtype: {"two": (np.full(2, 2, dtype),)},
-        limitations=(Limitation("squares instead", ("numba",), ("two",)),),
-    ),
 ]

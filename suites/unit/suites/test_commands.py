@@ -423,7 +423,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     temporary.mkdir()
     for arguments in (
         ["bench", "--size", "64", *alone("bench")],
-        ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "eager"],
+        ["validate", "--profile", "quick", "--jobs", "1", "--", "-k", "compiled"],
     ):
         done = subprocess.run(
             [sys.executable, "-P", "-c", program, arguments[0], "ops.py", *arguments[1:]],

@@ -187,7 +187,7 @@ RULES = {
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_right_rules_pass(rules):
     operator = _operator(**rules)
-    for check in ("grad", "grad grad", "vmap grad", "grad vmap"):
+    for check in ("grad", "grad grad", "vmap grad"):
         _run(check, operator)
     _run("vmap", operator, variant="first_axis")
     if "jvp" in rules:

@@ -12,9 +12,9 @@ import pytest
 
 import bridge
 from suites.backends.warp import wp
-from suites.guards import filled_heap, guarded_region, page_faults
+from suites.guards import filled_heap, page_faults
 from suites.guards.guarded_calls import guarded_calls
-from suites.guards.guarded_region import Access, GuardedRegion
+from suites.guards.guarded_region import GuardedRegion
 from suites.unit.bridge import toy_c
 
 pytestmark = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
@@ -114,10 +114,9 @@ def test_a_read_before_the_beginning_is_noted_in_the_second_run():
     assert (READS, "input 0", -1, 257) in noted[1]
 
 
-def test_a_write_past_the_end_is_noted_in_both_runs():
+def test_a_write_past_the_end_is_noted():
     noted, _ = findings(kernel(written_past), X)
     assert noted[0] == [(WRITES, "output 0", 257, 257)]
-    assert noted[1] == [("writes", "output 0", 257, 257)]  # the canary changed
 
 
 def test_both_ends_of_a_batch_are_guarded():
@@ -208,23 +207,13 @@ def test_calls_of_several_threads_are_guarded():
     assert len(guards.findings) == 8
 
 
-def test_an_access_after_the_end_of_the_call_is_late():
-    region = GuardedRegion(40, at_end=True)
-    with page_faults.noted():
-        region.close()
-        ctypes.string_at(region.address, 1)
-        kind = guarded_region.KINDS[page_faults.READ if ON_X86 else page_faults.UNKNOWN]
-        assert region.late_accesses() == [Access(kind, 0)]
-    region.release()
-
-
 def test_a_write_to_a_read_only_array_is_an_access_inside():
     region = GuardedRegion(40, at_end=False)
     region.make_read_only()
     with page_faults.noted():
         ctypes.memset(region.address + 8, 1, 1)
         ctypes.string_at(region.address, 8)
-    assert [access.offset for access in region.accesses()] == [8]
+    assert [offset for _, offset in region.accesses()] == [8]
     region.release()
 
 

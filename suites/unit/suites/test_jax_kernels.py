@@ -51,7 +51,7 @@ def _run(check, operator, variant=None):
 @pytest.mark.parametrize("make", [_with_vjp, _with_jvp, lambda factor: JaxKernel(_with_vjp(factor), calls=1)])
 def test_a_function_with_a_rule(make):
     operator = _operator(make(2))
-    for check in ("eager", "compiled", "scan", "vmap0", "vmap grad", "grad vmap"):
+    for check in ("compiled", "x64", "vmap0", "vmap grad"):
         _run(check, operator)
     _run("vmap", operator, "nested")
     _run("grad grad", operator)

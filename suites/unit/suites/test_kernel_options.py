@@ -70,7 +70,7 @@ def _struct(*shape):
 
 
 class TestInPlace:
-    @pytest.mark.parametrize("check", ["eager", "compiled", "scan", "donate", "in place", "vmap0"])
+    @pytest.mark.parametrize("check", ["compiled", "in place", "vmap0"])
     def test_a_numba_kernel_with_an_alias_is_a_function_of_values(self, check):
         _run(check, _accumulating(), Backend.NUMBA)
 
@@ -81,13 +81,13 @@ class TestWrappers:
     )
     def test_a_wrapped_numba_kernel_serves_every_size(self, outs):
         operator = _doubling(bridge.numba_kernel(double, outs))
-        for check in ("eager", "compiled", "scan", "vmap0"):
+        for check in ("compiled", "x64", "vmap0"):
             _run(check, operator, Backend.NUMBA)
         _run("vmap", operator, Backend.NUMBA, variant="nested")
 
     def test_a_wrapped_warp_kernel_serves_every_size(self):
         operator = _doubling(bridge.jax_kernel(double_warp), "warp")
-        for check in ("eager", "compiled", "scan", "grad", "vmap grad"):
+        for check in ("compiled", "grad", "vmap grad"):
             _run(check, operator, Backend.WARP)
 
     @pytest.mark.parametrize(

@@ -34,9 +34,6 @@ ON_CPU = [
 
 ON_CUDA = [each for each in mutants().values() if each not in ON_CPU and isinstance(kernel_of(each), CUDA)]
 
-UNNEEDED = {"eager", "scan"}
-"""The checks that no broken kernel of the table needs: another check finds what they find."""
-
 
 def named(chosen):
     return pytest.mark.parametrize("mutant", chosen, ids=lambda mutant: mutant.name)
@@ -76,7 +73,7 @@ def test_the_table_names_checks_and_says_what_is_wrong():
         assert not mutant.fault.endswith(".")
     assert len({mutant.fault for mutant in mutants().values()}) > 0.9 * len(mutants())
     named = {name for mutant in mutants().values() for name in mutant.caught_by}
-    assert known - named == UNNEEDED
+    assert known == named
 
 
 @pytest.mark.filterwarnings("ignore:.* never writes to its output")

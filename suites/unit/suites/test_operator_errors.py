@@ -14,7 +14,6 @@ from suites import (
     ErrorCase,
     Failure,
     Gradient,
-    Limitation,
     Operator,
     OperatorError,
     Sizes,
@@ -121,7 +120,6 @@ def _declared():
         "version": ({"version": 0}, "copy: version: got 0, expected an integer from 1 on."),
         "sizes": ({"sizes": (1, 2)}, r"copy: sizes is \(1, 2\), expected suites.Sizes\(...\)."),
         "gradient": ({"gradient": {0: 1}}, r"copy: gradient is \{0: 1\}, expected suites.Gradient\(...\)."),
-        "limitations": ({"limitations": "all"}, r"copy: limitations is 'all' \(of type str\), expected a tuple"),
         "errors": (
             {"errors": [ValueError]},
             r"copy: errors has <class 'ValueError'> .*, expected suites.ErrorCase\(...\).",
@@ -149,11 +147,6 @@ def _parts():
             "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
         ),
         "size_twice": (lambda: Sizes(quick=[8, 8]), "Sizes: quick has the size '8' twice"),
-        "no_reason": (lambda: Limitation(" ", "numba", "nan"), "Limitation: reason is ' ', expected why"),
-        "limited_backend": (
-            lambda: Limitation("why", ("numbs",), "nan"),
-            "Limitation: .* Did you mean 'numba'?",
-        ),
         "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
         "error_inputs": (
             lambda: ErrorCase("a", (1,), {}),

@@ -62,7 +62,7 @@ def test_every_export_serves_an_operator_or_a_backend():
             if isinstance(node, ast.ImportFrom) and node.module == "suites":
                 used |= {alias.name for alias in node.names}
     of_backends = {"Backend", "Kernel", "register_backend", "RawKernel", "PallasKernel"}
-    of_users = {"CatalogueError", "OperatorError", "Limitation", "derived_truth", "Truth", "Expected", "exact"}
+    of_users = {"CatalogueError", "OperatorError", "derived_truth", "Truth", "Expected", "exact"}
     of_users |= {"CustomKernel", "JaxKernel", "NumbaKernel", "operator_of"}
     assert set(suites.__all__) == used | of_backends | of_users
     assert not used & (of_backends | of_users)
@@ -104,7 +104,7 @@ def test_a_users_file_needs_nothing_else(tmp_path):
 
 
 def test_classes_that_a_field_of_an_operator_may_hold_are_exported():
-    for name in ("Operator", "Gradient", "Limitation", "ErrorCase", "Truth", "Expected"):
+    for name in ("Operator", "Gradient", "ErrorCase", "Truth", "Expected"):
         declared = getattr(suites, name)
         types = " ".join(str(field.type) for field in dataclasses.fields(declared))
         module = vars(inspect.getmodule(declared))

@@ -14,7 +14,7 @@ from suites.checks.register import CheckError, check, check_of, check_of_id, che
 def test_checks_are_known_by_name_and_by_test_in_the_order_of_tables():
     names = [each.name for each in checks()]
     assert len(set(names)) == len(names)
-    assert names[:3] == ["eager", "compiled", "edges"]
+    assert names[:3] == ["compiled", "edges", "drawn"]
     files = list(dict.fromkeys(each.file.stem.removeprefix("test_") for each in checks()))
     assert files == list(register.FILES)
     for each in checks():
