@@ -12,7 +12,6 @@ from reports import Status
 from suites.cells.case import SEED
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import MOST, Expected, Truth, exact, sum_error
-from suites.numerics.quanta import quantum
 from suites.numerics.verdict import judge
 from suites.ops import operators
 
@@ -158,15 +157,6 @@ def test_whole_numbers_are_exact_in_any_order_and_not_beyond_the_significand():
     large = x * 4000 + 1
     (expected,) = derived_truth(jnp.sum, (large,)).outputs
     assert expected.margin > 0  # partial sums may be larger than 2**24
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-def test_quantum_divides_all_elements(dtype):
-    values = np.array([3, -4.5, 0, 6], np.dtype(dtype))
-    assert quantum(values) == 0.5
-    assert np.array_equal(quantum(values.reshape(2, 2), axis=1), [0.5, 2])
-    assert quantum(np.zeros(3, values.dtype)) == np.inf
-    assert quantum(np.array([1, np.nan], values.dtype)) == 0
 
 
 # Long sums.

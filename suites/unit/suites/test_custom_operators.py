@@ -143,10 +143,6 @@ class TestDeclaration:
                 r"a: kernels\['warp'\]: the operator double has no backend 'warp'",
             ),
             (
-                lambda custom: Operator(name="a", reference=custom, kernels={"numba": custom}),
-                "a: reference is double, which calls a kernel of the bridge, .* proves nothing about itself",
-            ),
-            (
                 lambda custom: Operator(
                     name="a", reference=_double_jax, kernels={"numba": functools.partial(custom, 1)}
                 ),

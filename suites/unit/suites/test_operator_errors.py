@@ -92,10 +92,6 @@ def _declared():
         "no_dtypes": ({"dtypes": ()}, "copy: dtypes is empty, expected at least one dtype."),
         "dtype_twice": ({"dtypes": ["float32", np.float32]}, "copy: dtypes has the dtype 'float32' twice. Leave one"),
         "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
-        "kernel_as_reference": (
-            {"reference": kernel},
-            r"copy: reference is kernel \(numba's CPUDispatcher\), .* Declare the kernel in kernels={'numba': ...}.",
-        ),
         "array_as_sample": (
             {"sample": np.ones(2)},
             "copy: sample is .*, expected a function of a dtype, a size and a seed.",
