@@ -141,8 +141,7 @@ class TestCheck:
         self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", sample=lambda *_: None,'))
         with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is NoneType None"):
             catalogue.check("cpu")
-        with pytest.raises(CatalogueError, match="no operator has a kernel"):  # the one at fault is not chosen
-            catalogue.check("cpu", ["another"])
+        catalogue.check("cpu", ["another"])  # the one at fault is not chosen
 
 
 def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
