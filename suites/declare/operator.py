@@ -298,14 +298,6 @@ class Operator:
         found: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
         return found
 
-    def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
-        """Whether a backend's language generates an adjoint of the kernel, even if ``gradient`` declares none."""
-        return self.kernel(backend).generates_adjoint(dtype)
-
-    def is_direct(self, backend: Backend) -> bool:
-        """Whether the callable of a backend is the bridge's own, rather than a function around it."""
-        return self.kernel(backend).direct
-
     def calls(self, backend: Backend) -> int | AtLeast:
         """How many custom calls one call of a backend's callable makes."""
         return self.kernel(backend).custom_calls if backend.compiled else 0

@@ -344,10 +344,10 @@ def test_drawn_expressions_keep_to_their_bounds(steps, seed, dtype):
     assert verdict.status is Status.PASSED, verdict.reason
 
 
-@pytest.mark.parametrize("power", range(2, 8))
+@pytest.mark.parametrize("power", [2, 3, 5, 7])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_power_whose_truth_happens_to_fit_is_rounded_on_the_way(power, dtype):
-    x = np.random.default_rng(power).standard_normal(2**20).astype(dtype)
+    x = np.random.default_rng(power).standard_normal(2**17).astype(dtype)
     result = np.ones_like(x)
     for _ in range(power):
         result *= x

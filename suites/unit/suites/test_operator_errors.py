@@ -133,7 +133,7 @@ def test_part_that_makes_no_sense_is_refused_when_it_is_made(make, message):
 
 def test_two_error_cases_of_one_name_are_refused():
     case = ErrorCase("same", lambda: np.zeros(2), {"numba": _FAILURE})
-    assert [array.shape for array in case.inputs()] == [(2,)]
+    assert [array.shape for array in case.arrays()] == [(2,)]
     assert list(case.failures) == [Backend.NUMBA]
     with pytest.raises(OperatorError, match=r"copy: errors has two cases of one name: same, same. Rename one"):
         _operator(errors=[case, case])
