@@ -108,10 +108,6 @@ class Kernel(ABC):
         """The dtypes that the kernel itself declares; None if it takes any."""
         return None
 
-    def generates_adjoint(self, dtype: str) -> bool:
-        """Whether the kernel language generates an adjoint of this kernel in a dtype."""
-        return False
-
 
 @dataclass(frozen=True)
 class Same:

@@ -147,10 +147,6 @@ class WarpKernel(Kernel):
             return None
         return [tuple(_dtype(argument.type) for argument in self.kernel.value.adj.args)]
 
-    def generates_adjoint(self, dtype: str) -> bool:
-        """Whether Warp generates an adjoint of the kernel in a dtype."""
-        return has_adjoint(self.kernel(dtype))
-
 
 def _inside(kernel: Any) -> Any:
     """The kernel that serves all dtypes, or the function that makes one for a dtype."""

@@ -17,7 +17,6 @@ from types import ModuleType
 
 from bridge import XLACustomKernel
 from suites import ops
-from suites.backends.backend import Backend
 from suites.declare.contradictions import verify
 from suites.declare.operator import Operator
 from suites.errors import CatalogueError as CatalogueError
@@ -77,7 +76,7 @@ def sources() -> tuple[str, ...]:
 
 
 def check(platform: str, names: Collection[str] = ()) -> None:
-    """Refuses a user's operators that contradict themselves or cannot run, before any cell runs.
+    """Refuses a user's operators that contradict themselves, before any cell runs.
 
     Each operator makes its smallest inputs in each dtype, the specs of its outputs and its edge cases. Call it after
     JAX was set up.
@@ -87,8 +86,7 @@ def check(platform: str, names: Collection[str] = ()) -> None:
         names: The operators that are to run; none for all.
 
     Raises:
-        CatalogueError: An operator contradicts itself. Or no operator has a kernel that can run on the platform: then
-            only XLA's own code would be tested.
+        CatalogueError: An operator contradicts itself.
     """
     if not _sources:
         return
@@ -98,18 +96,6 @@ def check(platform: str, names: Collection[str] = ()) -> None:
             verify(operator, platform)
         except OperatorError as error:
             raise CatalogueError(str(error)) from error
-    reasons = []
-    for operator in chosen:
-        for backend in operator.kernels if operator.tested is None else operator.tested:
-            for dtype in operator.dtypes if backend is not Backend.JNP else ():
-                reason = operator.unsupported(backend, platform, dtype)
-                if reason is None:
-                    return
-                reasons.append(f"{operator.name}: {reason}")
-    said = "; ".join(dict.fromkeys(reasons)) or "only references are tested"
-    raise CatalogueError(
-        f"no operator has a kernel that can run on {platform} ({said}). Choose another device, or declare one."
-    )
 
 
 def _imported(source: str) -> ModuleType:
@@ -165,14 +151,13 @@ def _of_file(path: Path) -> ModuleType:
     return module
 
 
-def _held(values: Iterable[object]) -> Iterator[Operator]:
-    for value in values:
-        if isinstance(value, Operator):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from (each for each in value if isinstance(each, Operator))
-        elif isinstance(value, dict):
-            yield from (each for each in value.values() if isinstance(each, Operator))
+def _held(value: object) -> Iterator[Operator]:
+    """Yields the operators that a value is, or holds."""
+    if isinstance(value, Operator):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _held(each)
 
 
 def files() -> list[Path]:

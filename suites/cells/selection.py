@@ -65,21 +65,6 @@ class Selection:
             part=getattr(options, f"{prefix}part", None),
         )
 
-    def arguments(self) -> list[str]:
-        """Returns the same selection as options of the pytest plugin."""
-        found = ["--kb-device", self.device, "--kb-profile", self.profile]
-        for option, values in (
-            ("operators", self.sources),
-            ("operator", self.operators),
-            ("backend", self.backends),
-            ("dtype", self.dtypes),
-            ("size", self.sizes),
-            ("mode", self.modes),
-        ):
-            found += [part for value in values for part in (f"--kb-{option}", str(value))]
-        found += ["--kb-part", part_text(self.part)] if self.part else []
-        return [*found, "--kb-peers"] if self.peers else found
-
     def by_option(self) -> dict[str, list[str]]:
         """Returns the values by option, without device, profile and part, as the header of a run holds them."""
         found = {
@@ -87,6 +72,18 @@ class Selection:
             "size": self.sizes, "mode": self.modes, "peers": ("yes",) if self.peers else (),
         }  # fmt: skip
         return {option: list(map(str, values)) for option, values in found.items() if values}
+
+    def _words(self, prefix: str) -> list[str]:
+        """The options but sources, device and profile, each with its prefix, as they are typed."""
+        given = {option: values for option, values in self.by_option().items() if option not in ("source", "peers")}
+        words = [word for option, values in given.items() for value in values for word in (prefix + option, value)]
+        words += [f"{prefix}part", part_text(self.part)] if self.part else []
+        return [*words, f"{prefix}peers"] if self.peers else words
+
+    def arguments(self) -> list[str]:
+        """Returns the same selection as options of the pytest plugin."""
+        sources = [word for source in self.sources for word in ("--kb-operators", source)]
+        return ["--kb-device", self.device, "--kb-profile", self.profile, *sources, *self._words("--kb-")]
 
     def has(self, case: Case) -> bool:
         """Tells whether a case fits the names and sizes; each table chooses its quick cells by itself."""
@@ -99,18 +96,7 @@ class Selection:
 
     def __str__(self) -> str:
         """Returns the options as typed, for messages."""
-        words = [*self.sources]
-        for option, values in (
-            ("operator", self.operators),
-            ("backend", self.backends),
-            ("dtype", self.dtypes),
-            ("size", self.sizes),
-            ("mode", self.modes),
-        ):
-            words += [f"--{option} {value}" for value in values]
-        words += [f"--part {part_text(self.part)}"] if self.part else []
-        words += ["--peers"] if self.peers else []
-        return " ".join([*words, f"--device {self.device}"])
+        return " ".join([*self.sources, *self._words("--"), f"--device {self.device}"])
 
 
 def part_text(part: tuple[int, int]) -> str:

@@ -12,7 +12,7 @@ from suites.checks.register import check
 
 @check("errors", sees="bad inputs that are taken as good ones", cells=ERROR_CASES)
 def test_bad_inputs_are_refused_in_the_operators_own_words(case: Case, evidence: Evidence) -> None:
-    inputs, failure = case.error.inputs(), case.error.failures[case.backend]
+    inputs, failure = case.error.arrays(), case.error.failures[case.backend]
     try:
         with case.placed(), pytest.raises(failure.exception, match=failure.message):
             jax.block_until_ready(case.build(inputs)(*map(jax.device_put, inputs)))

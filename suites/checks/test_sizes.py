@@ -23,6 +23,9 @@ from suites.numerics.arrays import Inputs, specs
 MOST_CALL_S = 30.0
 """How long a call may take; sizes at which it would take longer are not tried."""
 
+MOST_POWER = 0.3
+"""How much higher the power of the size may be that the time grows with."""
+
 LEAST_BLAMED_S = 0.1
 """A shorter call says nothing about growth: loading code and a busy machine take as long."""
 
@@ -50,13 +53,13 @@ def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
     evidence.require(judge_kernel(operator, case.backend, case.inputs(), case.device), whole=True)
     if not case.in_first_dtype or case.size != operator.sizes.large:
         return
-    seconds = {size: _seconds(case, size) for size in (operator.sizes.check[-1], case.size)}
+    small, large = (_seconds(case, size) for size in (operator.sizes.check[-1], case.size))
+    _require_speed(case, evidence, small, large)
     for size in large_sizes(operator, case.dtype, depth()):
-        if not _is_fast(case, evidence, seconds, size):
+        if large * size / case.size > MOST_CALL_S:
             break
         verdict = judge_kernel(operator, case.backend, _whole(operator, case.dtype, size), case.device)
         evidence.require(verdict, f"size {size} (seed {session_seed()})")
-        seconds[size] = _seconds(case, size)
     vast = vast_size(operator, case.dtype, case.device) if depth() and case.platform == "cuda" else None
     if vast is not None:
         inputs = repeated_inputs.sample(operator, case.dtype, vast, SEED)
@@ -76,28 +79,18 @@ def _seconds(case: Case, size: int) -> float:
     return float(np.diff(moments).min())
 
 
-def _is_fast(case: Case, evidence: Evidence, seconds: dict[int, float], size: int) -> bool:
-    """Whether a call of this size will take no longer than allowed, by the times of smaller ones.
-
-    It fails the check where the time grows by a higher power of the size than the work of the reference. The growth is
-    that from a size of at most a fourth: the times of neighbouring sizes differ by noise alone.
-    """
-    last = max(seconds)
-    before = max((each for each in seconds if each <= last / 4), default=None)
-    if before is None or size <= last or seconds[last] < LEAST_BLAMED_S:
-        return True
-    power = max(1.0, np.log(seconds[last] / seconds[before]) / np.log(last / before))
-    if seconds[last] * (size / last) ** power <= MOST_CALL_S:
-        return True
-    needed = np.log(work(case.operator, case.dtype, last) / work(case.operator, case.dtype, before))
-    expected = float(needed / np.log(last / before))
-    if power > expected + 0.3:
+def _require_speed(case: Case, evidence: Evidence, small: float, large: float) -> None:
+    """Requires that the seconds of a call grow from the last small size on by no higher power than the work does."""
+    ends = case.operator.sizes.check[-1], case.size
+    scale = np.log(ends[1] / ends[0])
+    power = np.log(large / small) / scale
+    expected = np.log(work(case.operator, case.dtype, ends[1]) / work(case.operator, case.dtype, ends[0])) / scale
+    if large > LEAST_BLAMED_S and power > expected + MOST_POWER:
         evidence.fail(
             Status.TIMEOUT,
-            f"too slow: a call of size {last} takes {seconds[last]:.2g} s, and the time grows with the power "
-            f"{power:.1f} of the size, the work of the reference with {expected:.1f}",
+            f"too slow: a call of size {case.size} takes {large:.2g} s, and the time grows with the power {power:.1f} "
+            f"of the size, the work of the reference with {expected:.1f}",
         )
-    return False
 
 
 @functools.lru_cache(maxsize=6)  # the sizes of a full session, which each backend takes in turn

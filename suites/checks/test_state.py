@@ -196,7 +196,7 @@ def test_call_gives_the_same_result_after_calls_that_fail(case: Case, evidence: 
     before = _call(case, evidence, inputs, "first call")
     for error in case.operator.errors:
         if case.backend in error.failures:
-            _fail(case, error.inputs())  # whether it fails as it should is for the check of errors to say
+            _fail(case, error.arrays())  # whether it fails as it should is for the check of errors to say
             after = _call(case, evidence, inputs, f"after a call that fails ({error.name})")
             if keeps_bits(case) and after != before:
                 evidence.fail(Status.NONDETERMINISTIC, f"other bits after {error.name}, which fails")

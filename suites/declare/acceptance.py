@@ -49,23 +49,6 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
     raise OperatorError(f"{where} is {_described(kernel)}, expected {backend.expected}. {cure}")
 
 
-def refuse_kernel(where: str, reference: Any) -> None:
-    """Raises an OperatorError if the reference is a kernel: it must be a function of JAX arrays."""
-    name = getattr(reference, "name", None) or getattr(reference, "__name__", "a kernel")
-    if custom_kernel(reference) is not None or hasattr(reference, "made_by"):
-        raise OperatorError(
-            f"{where} is {name}, which calls a kernel of the bridge, expected a function of JAX's arrays: a kernel "
-            "proves nothing about itself. Write it with jax.numpy, or pass an XLACustomKernel with a jnp kernel to "
-            "suites.operator_of."
-        )
-    others = [] if isinstance(reference, FunctionType) else _accepting(reference)
-    if others:
-        raise OperatorError(
-            f"{where} is {_described(reference)}, expected a function of JAX's arrays. Declare the kernel in "
-            f"kernels={{{others[0].id!r}: ...}}."
-        )
-
-
 def takes(kernel: Kernel, dtypes: Sequence[str]) -> bool:
     """Whether a kernel is declared for inputs and outputs of these dtypes. Their number is not compared."""
     declared = kernel.declared_dtypes()

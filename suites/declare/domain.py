@@ -31,7 +31,6 @@ class Domain:
         finite: Whether no float is NaN or infinite.
         normal: Whether no float is subnormal.
         ascending: Whether the elements are in ascending order along the last axis.
-        distinct: Whether no two elements are equal.
         fixed: Whether the input is always the sample's: a parameter, or the structure of a sparse matrix.
 
     Raises:
@@ -45,7 +44,6 @@ class Domain:
     finite: bool = False
     normal: bool = False
     ascending: bool = False
-    distinct: bool = False
     fixed: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +66,7 @@ class Domain:
         if self.below is not None:
             words.append("an index of another input" if callable(self.below) else f"below {self.below}")
         words += [] if self.zero else ["not 0"]
-        words += [name for name in ("finite", "normal", "ascending", "distinct") if getattr(self, name)]
+        words += [name for name in ("finite", "normal", "ascending") if getattr(self, name)]
         return ", ".join(words) or "any"
 
     @property
@@ -125,17 +123,12 @@ class Domain:
                 wrapped = (np.mod(drawn.astype(np.int64), most - least + 1) + least).astype(drawn.dtype)
                 fitted = np.where((drawn < least) | (drawn > most), wrapped, drawn)
         fitted = np.where(self._is_outside(fitted, inputs), sample, fitted).astype(drawn.dtype, copy=False)
-        if self.distinct and np.unique(fitted).size < fitted.size:
-            ranks = np.argsort(np.argsort(fitted, axis=None, kind="stable"), kind="stable")
-            fitted = np.sort(sample, axis=None)[ranks].reshape(sample.shape)
         return np.sort(fitted, axis=-1) if self.ascending and fitted.ndim else fitted
 
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:
         """Returns what of an array is outside of the domain, in a few words; None if nothing is."""
         if self.fixed or not array.size:
             return None
-        if self.distinct and np.unique(array).size < array.size:
-            return "equal elements"
         if self.ascending and (np.diff(array, axis=-1) < 0).any():
             return "elements that are not in ascending order"
         wrong = self._is_outside(array, inputs)

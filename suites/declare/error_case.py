@@ -43,38 +43,29 @@ def value_errors(
 
 
 @dataclass(frozen=True)
-class _Refused:
-    """Makes the inputs of an error case, as a tuple of NumPy arrays."""
-
-    where: str
-    given: Callable[[], Any]
-
-    def __call__(self) -> Inputs:
-        return inputs_of(self.where, self.given())
-
-
-@dataclass(frozen=True)
 class ErrorCase:
     """Inputs that must be refused.
 
     Attributes:
         name: Part of the test's id.
-        inputs: Makes the inputs.
+        inputs: Makes the inputs: an array, or several.
         failures: The exception that each backend must raise, by backend or its name. Other backends are not tested.
     """
 
     name: str
-    inputs: Callable[[], Inputs]
+    inputs: Callable[[], Any]
     failures: Mapping[Any, Failure]
 
     def __post_init__(self) -> None:
         fields.name("ErrorCase: name", self.name)
         where = f"ErrorCase {self.name!r}"
-        inputs = self.inputs.given if isinstance(self.inputs, _Refused) else self.inputs
-        fields.function(f"{where}: inputs", inputs, "no arguments that makes them")
-        object.__setattr__(self, "inputs", _Refused(f"{where}: inputs()", inputs))
+        fields.function(f"{where}: inputs", self.inputs, "no arguments that makes them")
         failures = fields.by_backend(f"{where}: failures", self.failures)
         for backend, failure in failures.items():
             if not isinstance(failure, Failure):
                 raise OperatorError(f"{where}: failures[{backend.id!r}] is {failure!r}, expected suites.Failure(...).")
         object.__setattr__(self, "failures", failures)
+
+    def arrays(self) -> Inputs:
+        """Returns the inputs as a tuple of NumPy arrays."""
+        return inputs_of(f"ErrorCase {self.name!r}: inputs()", self.inputs())

@@ -17,7 +17,7 @@ from suites.backends.backend import Backend
 from suites.backends.jnp import JaxFunction
 from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
-from suites.declare.acceptance import accepted, refuse_kernel, takes
+from suites.declare.acceptance import accepted, takes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain
 from suites.declare.error_case import ErrorCase
@@ -138,7 +138,6 @@ class Operator:
         names = [case.name for case in self.errors]
         if len(set(names)) < len(names):
             raise OperatorError(f"{self.name}: errors has two cases of one name: {', '.join(names)}. Rename one.")
-        refuse_kernel(f"{self.name}: reference", self.reference)
         self._check_shapes()
         for answer in _ANSWERS:
             self._set(**{answer.field: answer(self, getattr(self, answer.field))})
@@ -298,14 +297,6 @@ class Operator:
             return JaxFunction(self.reference)
         found: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
         return found
-
-    def generates_adjoint(self, backend: Backend, dtype: str) -> bool:
-        """Whether a backend's language generates an adjoint of the kernel, even if ``gradient`` declares none."""
-        return self.kernel(backend).generates_adjoint(dtype)
-
-    def is_direct(self, backend: Backend) -> bool:
-        """Whether the callable of a backend is the bridge's own, rather than a function around it."""
-        return self.kernel(backend).direct
 
     def calls(self, backend: Backend) -> int | AtLeast:
         """How many custom calls one call of a backend's callable makes."""

@@ -18,18 +18,6 @@ _BITS = 64
 """Bits of the integers that significands are written as."""
 
 
-def quantum(*arrays: Array, axis: int | tuple[int, ...] | None = None) -> Any:
-    """The largest power of two that divides all elements of the arrays; along ``axis`` if it is given.
-
-    It is infinite if all are zero, and zero if one is not finite. For a complex array it divides both parts. Products
-    have the product of the quanta.
-    """
-    found: Any = np.inf
-    for array in arrays:
-        found = np.minimum(found, elementwise(array).min(axis=axis, initial=np.inf))
-    return found
-
-
 def elementwise(array: Array) -> Array:
     """The lowest set bit of each element, as a power of two; infinite for zero, and zero for what is not finite."""
     values = np.asarray(array)

@@ -40,7 +40,7 @@ _trace_once = functools.lru_cache(maxsize=64)(_trace)
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Yields the equations of a jaxpr, and after each one the equations of the functions that it calls."""
+    """Yields the equations of a jaxpr, and of the functions that it calls."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in jaxprs(equation.params.values()):

@@ -41,7 +41,7 @@ def edge_cases(platform: str) -> list[Any]:
 def error_cases(platform: str) -> list[Any]:
     """Returns every error case, for the backends that declare a failure for it."""
     return [
-        as_parameter(Case(operator, backend, str(case.inputs()[0].dtype), 0, platform, case.name))
+        as_parameter(Case(operator, backend, str(case.arrays()[0].dtype), 0, platform, case.name))
         for operator in catalogue.operators().values()
         for backend in backends(operator, platform)
         for case in operator.errors

@@ -61,10 +61,10 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
     outputs, decided = [], []
     with np.errstate(all="ignore"):
         for expected, (size, spread), (other_size, other) in zip(truth.outputs, spreads, more, strict=True):
-            margin = np.asarray(expected.margin) + spread
-            smooth = (spread <= KINK * size + expected.margin) & (other <= KINK * other_size + expected.margin)
-            decided.append(np.isfinite(expected.value) & np.isfinite(margin) & smooth)
-            outputs.append(replace(expected, margin=margin))
+            bound = np.asarray(expected.margin)
+            smooth = (spread <= KINK * size + bound) & (other <= KINK * other_size + bound)
+            decided.append(np.isfinite(expected.value) & np.isfinite(bound + spread) & smooth)
+            outputs.append(replace(expected, margin=bound + spread))
         wrong = wrong_elements(xla, Truth(tuple(outputs)))
     known = tuple(each & ~off for each, off in zip(decided, wrong, strict=True))
     return cotangents, Judged(name, inputs, Truth(tuple(outputs)), known)

@@ -10,26 +10,18 @@ SEED_FLAG = "session_seed"
 MOST_SEED = 2**32 - 1
 
 _profile = "quick"
-_is_asked = False
 _seed = 0
 
 
 def use_profile(profile: str) -> None:
     """Makes :func:`depth` return this profile, in this process."""
-    global _profile, _is_asked
-    _profile, _is_asked = profile, False
+    global _profile
+    _profile = profile
 
 
 def depth() -> int:
     """Returns 0 for the quick profile, and 1 for the full one."""
-    global _is_asked
-    _is_asked = True
     return ("quick", "full").index(_profile)
-
-
-def is_asked() -> bool:
-    """Whether anything has called :func:`depth` since then: a check that has tries more in another profile."""
-    return _is_asked
 
 
 def use_seed(seed: int) -> None:

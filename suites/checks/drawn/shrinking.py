@@ -10,7 +10,7 @@ import numpy as np
 from reports import Status
 from suites.checks.drawn.drawn_inputs import is_parameter
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Array, Inputs
+from suites.numerics.arrays import Inputs
 from suites.numerics.verdict import Verdict
 
 SECONDS = 3.0
@@ -85,19 +85,13 @@ def _simplified(
                 changed.reshape(-1)[start : start + width] = np.asarray(simple).astype(array.dtype)
                 changed = domain.fitted(changed, inputs[index], inputs)
                 candidate = (*inputs[:index], changed, *inputs[index + 1 :])
-                if _same(changed, inputs[index]):
-                    continue
-                found = still_fails(candidate)
+                found = None if changed.tobytes() == inputs[index].tobytes() else still_fails(candidate)
                 if found is not None:
                     inputs, verdict = candidate, found
             width //= 2
         if (inputs[index] == np.asarray(simple).astype(array.dtype)).mean() > 0.5:
             break
     return inputs, verdict
-
-
-def _same(array: Array, other: Array) -> bool:
-    return array.tobytes() == other.tobytes()
 
 
 def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict) -> str:

@@ -4,7 +4,6 @@ import functools
 import random
 
 import jax
-import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
@@ -96,31 +95,6 @@ def test_a_wrong_derivative_is_wrong_though_the_value_is_right():
     verdict = judge_kernel(both_directions(operator), operator.backends()[-1], arrays)
     assert verdict.status is Status.WRONG_VALUE
     assert "output 1" in verdict.reason
-
-
-def test_the_least_traffic_counts_cotangents_of_outputs_and_inputs():
-    operator = _numba_operator()
-    both = both_directions(operator)
-    arrays = both.sample("float32", 1000, 0)
-    assert (both.bytes_read(*arrays), both.bytes_written(*arrays)) == (3 * 4000, 3 * 4000)
-    assert both.flops(*arrays) is None
-
-
-def test_results_that_are_integers_have_no_cotangent():
-    operator = Operator(
-        name="rows",
-        reference=lambda x, flags: (jnp.where(flags, x * x, x), flags),
-        kernels={"numba": square_rows},
-        sample=lambda dtype, size, seed: (
-            np.random.default_rng(seed).standard_normal(size).astype(dtype),
-            np.arange(size) % 2 == 0,
-        ),
-    )
-    both = both_directions(operator)
-    arrays = both.sample("float32", 100, 0)
-    assert [array.dtype.name for array in arrays] == ["float32", "bool", "float32"]
-    with precision("float32"):
-        assert judge_kernel(both, Backend.JNP, arrays).status is Status.PASSED
 
 
 def test_a_kernel_without_a_derivative_has_no_such_case():

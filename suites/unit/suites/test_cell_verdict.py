@@ -4,7 +4,6 @@ import contextlib
 import re
 
 import jax
-import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from suites.backends.backend import Backend
 from suites.backends.warp import WarpKernel, wp
 from suites.checks.judging import cell_verdict, memory
 from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call, with_reference
-from suites.checks.judging.memory import POISONS, compile_poisoned, run_poisoned
 from suites.declare.operator import Operator
 from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
@@ -58,41 +56,6 @@ def copy_or_raise(x, out):
     out[:] = x
 
 
-VECTOR = wp.array(dtype=wp.float32)
-
-
-@wp.kernel(module="unique", enable_backward=False)
-def warp_copy(x: VECTOR, out: VECTOR):
-    i = wp.tid()
-    out[i] = x[i]
-
-
-@wp.kernel(module="unique", enable_backward=False)
-def warp_copy_without_tail(x: VECTOR, out: VECTOR):
-    i = wp.tid()
-    if i < x.shape[0] - 1:
-        out[i] = x[i]
-
-
-@wp.kernel(module="unique", enable_backward=False)
-def warp_copy_off_by_one(x: VECTOR, out: VECTOR):
-    i = wp.tid()
-    out[i] = x[wp.max(i - 1, 0)]
-
-
-@wp.kernel(module="unique", enable_backward=False)
-def warp_copy_into_input(x: VECTOR, out: VECTOR):
-    i = wp.tid()
-    out[i] = x[i]
-    x[i] = float(i)
-
-
-@wp.kernel(module="unique", enable_backward=False)
-def warp_copy_plus_old_output(x: VECTOR, out: VECTOR):
-    i = wp.tid()
-    out[i] = out[i] * 0.5 + x[i]
-
-
 def _operator(kernel, dtype=np.float32, outputs=1):
     return Operator(
         name="copy",
@@ -133,23 +96,6 @@ def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
     assert reason is None or reason in verdict.reason
 
 
-@pytest.mark.parametrize(
-    ("kernel", "status", "reason"),
-    [
-        (warp_copy, Status.PASSED, None),
-        (warp_copy_without_tail, Status.UNWRITTEN_OUTPUT, "1 of 8 elements were never written"),
-        (warp_copy_off_by_one, Status.WRONG_VALUE, "outside the error bound"),
-        (warp_copy_into_input, Status.COMPILE_ERROR, "not change"),
-        (warp_copy_plus_old_output, Status.NONDETERMINISTIC, "differs between two runs"),
-    ],
-    ids=lambda value: getattr(value, "key", None),
-)
-def test_each_way_of_being_wrong_in_warp_has_its_status(kernel, status, reason):
-    verdict = judge_kernel(_operator(kernel), Backend.WARP, INPUTS)
-    assert verdict.status is status
-    assert reason is None or reason in verdict.reason
-
-
 CALLS, WRONG_CALL = address_of_zeros(1, np.int64), address_of_zeros(1, np.int64)
 
 
@@ -178,37 +124,10 @@ def test_a_fault_in_one_of_the_further_runs_is_seen(monkeypatch, further, wrong_
     assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is status
 
 
-def test_large_calls_do_not_run_again(monkeypatch):
-    monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", 4)
-    calls, wrong = array_at(CALLS, 1, np.int64), array_at(WRONG_CALL, 1, np.int64)
-    made = []
-    for most in (2 * INPUTS[0].nbytes, 2 * INPUTS[0].nbytes - 1):
-        calls[0] = wrong[0] = 0
-        monkeypatch.setattr(cell_verdict, "MOST_REPEATED_BYTES", most)
-        assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is Status.PASSED
-        made.append(int(calls[0]))
-    assert made[0] == made[1] + 4
-
-
-def test_poison_shows_through_an_output_that_nothing_writes():
-    outs = [jax.ShapeDtypeStruct((8,), np.float32)]
-    program = compile_poisoned(Backend.NUMBA.build(copy_without_tail, outs), outs, INPUTS)
-    for byte in POISONS:
-        (result,) = run_poisoned(program, outs, [jnp.asarray(array) for array in INPUTS], byte)
-        assert set(result[-1:].view(np.uint8)) == {byte}
-        assert (result[:-1] == INPUTS[0][:-1]).all()
-
-
 def test_program_without_the_custom_call_is_no_evidence():
     program = jax.jit(lambda x: x + 1).lower(INPUTS[0]).compile().as_text()
     assert missing_custom_call(program, Backend.JNP, "cpu") is None
     assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, Backend.NUMBA, "cpu")
-
-
-def test_reference_that_calls_a_kernel_is_no_reference():
-    call = Backend.NUMBA.build(copy, [jax.ShapeDtypeStruct((8,), np.float32)])
-    program = jax.jit(call).lower(INPUTS[0]).compile().as_text()
-    assert "contains 1 calls" in missing_custom_call(program, Backend.JNP, "cpu")
 
 
 def test_error_of_xlas_own_result_stands_beside():

@@ -112,21 +112,6 @@ class TestDeclaration:
         _run("compiled", operator)
         assert not operator.has_gradient(Backend.NUMBA, "float32")
 
-    def test_without_parameters_the_operator_itself_is_a_kernel(self):
-        custom = XLACustomKernel("double")  # without outs: the operator's outputs are passed
-        custom.def_numba_kernel(lambda outs: numba_kernel(_double, list(outs)))
-        operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": custom})
-        _run("compiled", operator)
-        _run("vmap", operator, variant="nested")
-        _run("shard", operator)
-
-    def test_another_parameter_is_another_kernel(self):
-        custom = _operator().kernels[Backend.NUMBA].operator
-        kernels = {"numba": CustomKernel(custom, factor=2.0)}
-        operator = Operator(name="square", reference=lambda x: 3 * x * x, kernels=kernels)
-        with pytest.raises(CheckFailed, match="WRONG_VALUE"):
-            _run("compiled", operator)
-
     @pytest.mark.parametrize(
         ("declare", "message"),
         [
@@ -141,10 +126,6 @@ class TestDeclaration:
             (
                 lambda custom: Operator(name="a", reference=lambda x: x, kernels={"warp": custom}),
                 r"a: kernels\['warp'\]: the operator double has no backend 'warp'",
-            ),
-            (
-                lambda custom: Operator(name="a", reference=custom, kernels={"numba": custom}),
-                "a: reference is double, which calls a kernel of the bridge, .* proves nothing about itself",
             ),
             (
                 lambda custom: Operator(
@@ -187,7 +168,7 @@ RULES = {
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_right_rules_pass(rules):
     operator = _operator(**rules)
-    for check in ("grad", "grad grad", "vmap grad"):
+    for check in ("grad", "vmap grad"):
         _run(check, operator)
     _run("vmap", operator, variant="first_axis")
     if "jvp" in rules:
@@ -200,10 +181,6 @@ def test_right_rules_pass(rules):
 WRONG = {
     "vjp_thrice": ("grad", {"vjp": lambda x, g, outs, factor: (6 * factor * x * g[0],)}),
     "vjp_of_first": ("vmap grad", {"vjp": lambda x, g, outs, factor: (2 * factor * x[0] * g[0],)}),
-    "vjp_stopped": (
-        "grad grad",
-        {"vjp": lambda x, g, outs, factor: (2 * factor * jax.lax.stop_gradient(x) * g[0],)},
-    ),
     "jvp_half": (
         "jvp",
         {"jvp": lambda op, x, t, outs, factor: (op(x[0], factor=factor), [factor * x[0] * t[0]])},
@@ -251,22 +228,6 @@ class TestTables:
 COLUMNS = ("numba", "blocked", "blocked_block_256")
 
 
-def test_an_operator_linear_in_one_input_has_a_derivative_in_that_one():
-    @numba.njit
-    def scale(x, y, out):
-        for i in range(x.size):
-            out[i] = x[i] * y[i] * y[i]
-
-    custom = XLACustomKernel("scale", outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype))
-    custom.def_jnp_kernel(lambda outs: lambda x, y: x * y * y)
-    custom.def_numba_kernel(lambda outs: numba_kernel(scale, outs[0]))
-    custom.def_transpose(0, lambda cotangents, y, outs: cotangents[0] * y * y)
-    operator = operator_of(custom)
-    assert operator.differentiated(operator.sample("float32", 3, 0)) == [0]
-    for check in ("grad", "jvp"):
-        _run(check, operator)
-
-
 def test_a_surrogate_derivative_is_that_of_a_reference_with_the_same_rule():
     @numba.njit
     def step(x, out):
@@ -308,19 +269,3 @@ class TestDerivedGradients:
         assert judge_derivative(root, [np.array([7, 0.26], np.float32)], truth).status is Status.WRONG_VALUE
         truth = true_cotangents(root, (-x[1:],), [g[1:]])
         assert judge_derivative(root, [np.array([7], np.float32)], truth).status is Status.UNCHECKED
-
-    @pytest.mark.parametrize(
-        ("given", "message"),
-        [
-            ({"inputs": ()}, r"Gradient: inputs is \(\), expected indices of inputs"),
-            ({"inputs": ("x",)}, "expected indices of inputs"),
-        ],
-    )
-    def test_a_gradient_that_makes_no_sense_is_refused(self, given, message):
-        with pytest.raises(OperatorError, match=message):
-            Gradient(**given)
-
-    def test_an_input_of_no_floats_is_refused(self):
-        operator = _operator(vjp=_right_vjp, gradient=Gradient(inputs=(1,)))
-        with pytest.raises(OperatorError, match=r"gradient.inputs has input 1, expected .*: \[0\]"):
-            verify(operator)

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from suites.backends.backend import Backend
 from suites.ops import operators
 
 GROWTH = {"nbody": 16, "matmul": 8, "attention": 8}
@@ -57,10 +56,3 @@ def test_declared_work_grows_with_size(operator):
     assert operator.bytes_read(*small) == given or (operator.name in READS_LESS and operator.bytes_read(*small) < given)
     outputs = [np.empty(out.shape, out.dtype) for out in operator.outputs(*small)]
     assert operator.bytes_written(*small) == sum(array.nbytes for array in outputs)
-
-
-@OPERATORS
-def test_equal_requests_share_one_callable(operator):
-    inputs = operator.sample("float32", 10, 0)
-    for backend in {Backend.NUMBA, Backend.WARP, Backend.WARP_TILE} & set(operator.backends()):
-        assert operator.build(backend, inputs) is operator.build(backend, inputs)

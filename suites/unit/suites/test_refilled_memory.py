@@ -1,8 +1,5 @@
 """Refilled memory keeps its addresses and changes its contents."""
 
-import re
-from pathlib import Path
-
 import jax
 import numpy as np
 import pytest
@@ -39,32 +36,3 @@ def test_what_changes_keeps_ends_lengths_and_sums():
         assert inputs[0][-1] == first[0][-1]
         assert all(own is other for own, other in zip(inputs[1:], first[1:], strict=True))
     assert np.sort(changed[1][0]).tolist() == np.sort(first[0]).tolist()
-
-
-THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-
-
-def _large_pages_kb(start, size):
-    """The large pages of the mappings that hold an array; others of the process come and go."""
-    found, inside = 0, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if (mapping := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)) is not None:
-            inside = int(mapping[1], 16) < start + size and start < int(mapping[2], 16)
-        elif inside and line.startswith("AnonHugePages"):
-            found += int(line.split()[1])
-    return found
-
-
-@pytest.mark.skipif(not THP.is_file() or "[madvise]" not in THP.read_text(), reason="large pages are not for who asks")
-def test_large_inputs_lie_in_the_pages_that_a_users_arrays_have():
-    """NumPy asks for large pages, XLA does not: a kernel would read its inputs faster than in a user's program."""
-
-    inputs = [np.ones(16 << 20, np.int8), np.ones(6 << 20, np.int8)]
-    if _large_pages_kb(inputs[0].ctypes.data, inputs[0].nbytes) == 0:
-        pytest.skip("the system has no large page to give")
-    memory = RefilledMemory(inputs, jax.devices("cpu")[0])
-    placed = memory.fill(inputs)
-    assert [_large_pages_kb(array.unsafe_buffer_pointer(), array.nbytes) for array in placed] == [0, 0]
-    assert all(np.asarray(array).all() for array in placed)
-    starts = [array.unsafe_buffer_pointer() % 4096 for array in placed]
-    assert starts[0] != starts[1]

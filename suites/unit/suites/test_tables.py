@@ -1,18 +1,15 @@
 """The matrix of cells: complete, named so that it reads aloud, nothing left out in silence."""
 
 import dataclasses
-import itertools
 import re
 
 import pytest
 
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda_blocks import MISSING
-from suites.bench.timed_selection import timed_cells
 from suites.cells import catalogue, marks
 from suites.cells.case import Case
 from suites.cells.grid import backends
-from suites.cells.selection import Selection
 from suites.cells.tables.batches import batches
 from suites.cells.tables.calls import samples
 from suites.cells.tables.differentiable import gradients
@@ -39,11 +36,6 @@ def test_every_operator_backend_and_dtype_is_in_the_matrix():
     found = {(p.values[0].operator.name, p.values[0].backend, p.values[0].dtype) for p in samples("cpu")}
     declared = {(o.name, b, dtype) for o in operators().values() for b in backends(o, "cpu") for dtype in o.dtypes}
     assert found == declared
-
-
-def test_every_built_in_operator_has_a_kernel_in_the_languages_of_the_cpu():
-    expected = {Backend.JNP, Backend.NUMBA, Backend.NUMBA_PARALLEL, Backend.WARP}
-    assert all(expected <= set(backends(operator, "cpu")) for operator in operators().values())
 
 
 def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
@@ -96,17 +88,6 @@ def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
     assert set(reasons.values()) == {"jax.vmap over single makes no sense"}
 
 
-@pytest.mark.parametrize(
-    ("platform", "backends"),
-    [
-        ("cpu", "jnp numba numba_parallel warp warp_tile"),
-        ("cuda", "cuda_raw jnp numba_cuda numba_cuda_callable numba_cuda_replay pallas warp warp_tile"),
-    ],
-)
-def test_cells_are_those_of_the_backends_of_the_platform(platform, backends):
-    assert {param.values[0].backend.id for param in samples(platform)} == set(backends.split())
-
-
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
     monkeypatch.setattr(marks, "missing_device", lambda platform: None)
@@ -114,19 +95,6 @@ def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkey
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),
     }
-
-
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-@pytest.mark.parametrize("profile", ["quick", "full"])
-def test_backends_of_a_timed_cell_follow_each_other_reference_first(platform, profile):
-    cells = timed_cells(Selection(device=platform, profile=profile))
-    groups = itertools.groupby(cells, lambda case: (case.operator, case.dtype, case.size, case.mode, case.cache))
-    for (operator, *_, mode, _), group in groups:
-        known = backends(operator, platform)
-        order = [case.backend for case in group]
-        assert order == (known if mode == "forward" else [backend for backend in known if backend in order])
-        assert order[0] is Backend.JNP
-    assert len({case.id for case in cells}) == len(cells)
 
 
 def test_samples_are_shared_and_read_only():
@@ -161,18 +129,6 @@ class TestQuick:
             lost -= {(case.operator.name, case.backend) for case in quick}
             allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if name in TRANSFORMATIONS else {Backend.JNP}
             assert {backend for _, backend in lost} <= allowed, name
-
-    def test_every_edge_and_error_case_of_the_first_dtype_stays(self, tables):
-        for name in ("edges", "errors"):
-            cells, quick = (
-                {
-                    (case.operator.name, case.backend, case.variant)
-                    for case in some
-                    if case.dtype == case.operator.dtypes[0]
-                }
-                for some in tables[name]
-            )
-            assert {cell for cell in cells if cell[1] is not Backend.JNP} == quick
 
     def test_one_dtype_and_size_of_a_kernel(self, tables):
         for cells in (quick for name, (_, quick) in tables.items() if name != "errors"):

@@ -73,12 +73,6 @@ def test_hiccups_do_not_end_the_search_for_the_number_of_calls(simulated, call):
         assert timed.loops * call > 0.7 * measurement.SHORT_S
 
 
-def test_the_number_of_calls_is_kept_in_the_next_turn(simulated):
-    programs = simulated(1e-5, 1e-6)
-    first = TwoPoints(programs, [], None, random.Random(0))
-    assert TwoPoints(programs, [], first.loops, random.Random(0)).loops == first.loops
-
-
 def test_a_long_call_is_not_repeated_for_long(simulated):
     assert TwoPoints(simulated(1e-4, 0.5), [], None, random.Random(0)).loops == 1
     assert (
@@ -116,17 +110,6 @@ def test_every_program_of_a_kernel_computes(size):
         results.append(programs.warm(programs.old(), x))
     for result in results:
         assert np.array_equal(np.ravel(jax.tree.leaves(result)[0]), np.arange(size, dtype=np.float32) / 2)
-
-
-def test_a_warm_call_takes_over_the_memory_of_the_outputs_before():
-    x = jnp.ones(1 << 20, jnp.float32)
-    outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    programs = Programs.of(Backend.NUMBA.build(halve, outs), outs, [x])
-    old = jax.block_until_ready(programs.warm(programs.old(), x))
-    address = old[0].unsafe_buffer_pointer()
-    (new,) = programs.warm(old, x)
-    assert new.unsafe_buffer_pointer() == address
-    assert old[0].is_deleted()
 
 
 def test_a_call_that_cannot_be_chained_is_timed_alone():
