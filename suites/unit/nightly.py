@@ -48,7 +48,6 @@ DEEP = (
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
-    "suites/unit/docs/test_workflows.py::test_the_parts_of_the_page_become_one_run",
     "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
     "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
     "suites/unit/structure/test_contributing.py",
