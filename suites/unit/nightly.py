@@ -9,7 +9,6 @@ from __future__ import annotations
 DEEP = (
     # Every architecture, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
-    "suites/unit/suites/test_cuda_simulator.py",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
