@@ -9,8 +9,6 @@ from __future__ import annotations
 DEEP = (
     # Every architecture, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
-    "suites/unit/suites/test_cuda_simulator.py",
-    "suites/unit/suites/test_cuda_tables.py::test_weights_of_silent_neurons_are_not_asked_for",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
@@ -49,7 +47,6 @@ DEEP = (
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
-    "suites/unit/docs/test_workflows.py::test_the_parts_of_the_page_become_one_run",
     "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
     "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
     "suites/unit/structure/test_contributing.py",

@@ -11,6 +11,7 @@ import pytest
 
 from suites.unit.reports.test_columns import CHANGES
 from suites.unit.structure.house import PACKAGES, PROJECT
+from suites.unit.suites.test_toy_backend import LANGUAGE
 
 OPERATOR = '''
 """Negates: ``out[i] = -x[i]``."""
@@ -26,19 +27,14 @@ def negate(x, out):
         out[i] = -x[i]
 
 
-OPERATOR = Operator(name="negate", reference=lambda x: -x, kernels={"numba": negate})
+OPERATOR = Operator(name="negate", reference=lambda x: -x, kernels={"numba": negate, "formula": "-x"})
 '''
 
 
-FEW = ("--profile", "quick", "--jobs", "1")
-ALONE = ("--processes", "1")
-"""A contribution is found or it is not: more cells, and more processes that time them, would say the same."""
-
-
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory):
+@pytest.fixture
+def copy(tmp_path):
     """A copy of the packages, in which a contributor writes."""
-    folder = tmp_path_factory.mktemp("contribution")
+    folder = tmp_path / "contribution"
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "unit", "published", "tutorials")
         shutil.copytree(PROJECT / package, folder / package, ignore=ignored)
@@ -69,61 +65,6 @@ def command(copy, *arguments):
     return process.stdout
 
 
-def test_an_operator_is_one_file(copy):
-    assert promised("an operator")[0] == "suites/ops/"
-    (copy / "suites/ops/negate.py").write_text(OPERATOR, encoding="utf-8")
-    rows = json.loads(command(copy, "validate", "--operator", "negate", *FEW, "--format", "json"))
-    statuses = {row["status"] for row in rows if row["backend"] == "numba"}
-    assert "PASSED" in statuses <= {"PASSED", "SKIPPED"}
-    assert "negate" in command(copy, "bench", "--operator", "negate", "--size", "1000", *ALONE)
-
-
-BACKEND = '''
-"""Adds the backend ``text``: arithmetic on one array, as text."""
-
-from dataclasses import dataclass
-
-import jax
-
-from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import Kernel
-
-
-@dataclass(frozen=True)
-class Text(Kernel):
-    text: str
-
-    def build(self, inputs, outs):
-        return jax.jit(lambda x: [eval(self.text, {"x": x})])
-
-
-register_backend(
-    Backend(
-        id="text",
-        targets={"cpu": None},
-        accept=lambda kernel: Text(kernel) if isinstance(kernel, str) else None,
-        expected="arithmetic of x as text",
-        cure="Write it with x.",
-    )
-)
-'''
-
-
-def test_a_backend_is_one_file_and_a_line_that_gives_its_place(copy):
-    assert promised("a backend")[:2] == ["suites/backends/", "suites/backends/__init__.py"]
-    (copy / "suites/backends/text.py").write_text(BACKEND, encoding="utf-8")
-    with (copy / "suites/backends/__init__.py").open("a", encoding="utf-8") as face:
-        face.write("from suites.backends import text as text\n")
-    (copy / "suites/ops/twice.py").write_text(
-        "from suites import Operator\n"
-        "OPERATOR = Operator(name='twice', reference=lambda x: 2 * x, kernels={'text': 'x + x'})\n",
-        encoding="utf-8",
-    )
-    rows = json.loads(command(copy, "list", "--operator", "twice", "--format", "json"))
-    assert [row["backend"] for row in rows] == ["jnp", "text"]
-    assert "text" in command(copy, "bench", "--operator", "twice", "--size", "1000", *ALONE)
-
-
 CHECK = '''
 """Checks that a kernel gives the same result inside ``jax.checkpoint``."""
 
@@ -148,17 +89,31 @@ def test_a_checkpointed_call_is_right(case: Case, evidence: Evidence) -> None:
 '''
 
 
-def test_a_check_is_one_file(copy):
+def test_an_operator_and_a_check_are_one_file_each_and_a_backend_is_one_and_a_line(copy):
+    assert promised("an operator")[0] == "suites/ops/"
     assert promised("a check")[0] == "suites/checks/test_*.py"
-    file = copy / "suites/checks/test_remat.py"
-    file.write_text(CHECK, encoding="utf-8")
-    chosen = ("--operator", "sigmoid", *FEW, "--format", "json", "--", "-k", "remat or eager")
+    assert promised("a backend")[:2] == ["suites/backends/", "suites/backends/__init__.py"]
+    (copy / "suites/ops/negate.py").write_text(OPERATOR, encoding="utf-8")
+    (copy / "suites/checks/test_remat.py").write_text(CHECK, encoding="utf-8")
+    (copy / "suites/backends/formula.py").write_text(LANGUAGE, encoding="utf-8")
+    with (copy / "suites/backends/__init__.py").open("a", encoding="utf-8") as face:
+        face.write("from suites.backends import formula as formula\n")
+    chosen = (
+        "--operator",
+        "negate",
+        "--profile",
+        "quick",
+        "--jobs",
+        "1",
+        "--format",
+        "json",
+        "--",
+        "-k",
+        "remat or compiled",
+    )
     rows = json.loads(command(copy, "validate", *chosen))
-    own = [row for row in rows if row["mode"] == "remat"]
-    assert own
-    assert {row["mode"] for row in rows} > {"remat"}  # beside the checks that there are
-    assert {row["status"] for row in own} <= {"PASSED", "SKIPPED"}
-    file.unlink()
+    statuses = {(row["backend"], row["mode"]): row["status"] for row in rows if row["dtype"] == "float32"}
+    assert statuses["numba", "remat"] == statuses["formula", "compiled"] == "PASSED", statuses
 
 
 def test_a_column_is_its_fact_and_its_description():

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends import numba_cuda_device_facts as device_facts
 from suites.backends import numba_cuda_tables as tables
-from suites.backends.numba_cuda_device_facts import GpuFacts, gpu_facts
-from suites.ops import operators
-from suites.ops.csr_binary_matvec.numba_cuda import WITH_TABLE as BITS
-from suites.unit.suites.ptx import ptx_of
+from suites.backends.numba_cuda_device_facts import GpuFacts
 
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
@@ -26,18 +21,6 @@ def array(size: int, dtype: str = "float32") -> Any:
 def matrix(rows: int, terms: int, x: Any) -> tuple[list[Any], list[Any]]:
     """The inputs and outputs of a product."""
     return [array(terms), array(terms, "int32"), array(rows + 1, "int32"), x], [array(rows)]
-
-
-def ptx(name: str, table: Any, dtype: str) -> str:
-    operator = operators()[name]
-    inputs = operator.sample(dtype, 1000, 0)
-    return ptx_of(table.kernel, (*inputs, *operator.outputs(*inputs)), len(inputs), (9, 0))
-
-
-def test_weights_of_silent_neurons_are_not_asked_for() -> None:
-    code = ptx("csr_binary_matvec", BITS, "float64")  # whose indices have other loads than weights
-    assert len(re.findall(r"ld\.global\S*64", code)) == len(re.findall(r"@p ld\.global\.cs\.b64", code)) >= tables.TERMS
-    assert "@p ld.global.cs.b32" in ptx("csr_binary_matvec", BITS, "float32")
 
 
 @pytest.fixture
@@ -63,18 +46,3 @@ def test_no_more_blocks_are_launched_than_run_at_once_or_have_rows(facts: GpuFac
     assert [launch["grid"] for launch in launches] == [1, 2, 20]
     assert {launch["block"] for launch in launches} == {(4, 16)}  # 4 lanes have 8 terms each
     assert {launch["shared_mem"] for launch in launches} == {28}
-
-
-def test_a_launch_fits_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    def devices(*each: tuple[int, int]) -> None:
-        found = [SimpleNamespace(core_count=count, shared_memory_per_block_optin=size) for count, size in each]
-        monkeypatch.setattr(device_facts.jax, "local_devices", lambda backend: found)
-
-    devices((132, 232_448), (108, 166_912))
-    assert gpu_facts() == GpuFacts(108, 166_912)
-
-    def none(backend: str) -> None:
-        raise RuntimeError(f"no {backend}")
-
-    monkeypatch.setattr(device_facts.jax, "local_devices", none)
-    assert gpu_facts() == device_facts.H200

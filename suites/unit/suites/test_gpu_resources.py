@@ -18,11 +18,6 @@ def test_results_and_temporary_arrays_are_planned():
     assert large > 4 * SIZE  # a single number is the result
 
 
-def test_a_result_in_the_memory_of_an_input_takes_none():
-    program = jax.jit(lambda x: x + 1, donate_argnums=0).lower(jnp.ones(SIZE)).compile()
-    assert planned_bytes(program) == 0
-
-
 def test_resources_of_a_jitted_function_and_of_a_compiled_one():
     x = jnp.ones(SIZE)
     function = jax.jit(lambda x: 2 * x)

@@ -2,14 +2,12 @@
 
 import re
 
-import jax
 import numpy as np
 import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites import Backend, Operator, OperatorError, ops
-from suites.backends.library import LibraryProgram
 from suites.bench.timed_cell import judge_library
 from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
@@ -81,23 +79,6 @@ def test_a_wrong_peer_gets_a_verdict_of_its_own(function, status, reason):
     assert reason in verdict.reason
 
 
-def test_calls_in_a_loop_prepare_once_and_return_the_results_of_the_last_one():
-    made, run = [], []
-
-    def prepare(x):
-        made.append(x)
-        return lambda: run.append(x) or x + len(run)
-
-    program = LibraryProgram(prepare, np.asarray, np.asarray)
-    x = jax.numpy.arange(3.0)
-    (result,) = program.repeated(5, [x])
-    assert (len(made), len(run), result.tolist()) == (1, 5, [5, 6, 7])
-    program(x)
-    assert len(made) == 1
-    program(x + 1)
-    assert len(made) == 2
-
-
 def test_no_profile_has_peers_unless_it_is_asked_for_them():
     def backends(**fields):
         cells = timed_cells(Selection(operators=("sum", "csr_matvec"), **fields))
@@ -129,7 +110,7 @@ def cube(x, out):
 
 OPERATOR = Operator(
     name="cube", reference=lambda x: x**3, kernels={"numba": cube}, dtypes="float32",
-    peers={"numpy": lambda x: lambda: x * x * x, "scipy": lambda x: lambda: x * x, "brainevent": lambda x: lambda: x},
+    peers={"numpy": lambda x: lambda: x * x * x, "scipy": lambda x: lambda: x * x},
 )
 """
 
@@ -142,13 +123,11 @@ def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(tmp_path, monkeypatc
     assert done.returncode == Exit.WRONG, done.stderr
     records = {record.cell.backend: record for record in load_run(find_run()).records}
     found = {name: record.status for name, record in records.items()}
-    installed = Backend.BRAINEVENT.library.missing() is None
     assert found == {
         "jnp": Status.PASSED,
         "numba": Status.PASSED,
         "numpy": Status.PASSED,
         "scipy": Status.WRONG_VALUE,
-        "brainevent": Status.WRONG_VALUE if installed else Status.SKIPPED,
     }
     timings = [records[name].timing for name in ("numpy", "numba")]
     assert {timing.method for timing in timings} == {"two_points"}

@@ -4,25 +4,15 @@ import numpy as np
 import pytest
 
 from reports import CellResult, Status
-from suites import Gathers, OperatorError
+from suites import Gathers
 from suites.bench import device_limits, gpu_roofs
 from suites.bench.bandwidth import Roof
 from suites.bench.device_limits import compare_with_limits
-from suites.bench.gpu_roofs import WorkRoof, arithmetic_roof, gather_roof, limiting
+from suites.bench.gpu_roofs import arithmetic_roof, gather_roof
 from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
 from suites.ops import operators
 from suites.unit.reports.builders import make_timing
-
-
-def test_the_longest_time_limits():
-    roofs = [WorkRoof(2.0, "copy"), WorkRoof(3.0, "scattered reads"), WorkRoof(1.0, "arithmetic")]
-    assert limiting(roofs).kind == "scattered reads"
-
-
-def test_operations_take_their_number_over_the_peak():
-    roof = arithmetic_roof(3 * 10**12, "float32", lambda dtype: 6e12)
-    assert roof == (0.5, "fused multiply-adds, float32 (6 Tflop/s)")
 
 
 def test_a_dtype_without_a_measured_peak_has_no_arithmetic_roof():
@@ -39,11 +29,6 @@ def test_scattered_reads_take_their_number_over_the_rate_of_their_table():
 def test_an_operator_says_what_it_reads_so():
     data, x = np.zeros(50, np.float32), np.zeros(7, np.float64)
     assert Gathers(reads=lambda data, x: data.size, table=lambda data, x: x).of(data, x) == (50, 56, 8)
-
-
-def test_a_wrong_declaration_is_refused():
-    with pytest.raises(OperatorError, match="Gathers: table is 5, expected a function"):
-        Gathers(reads=lambda x: 1, table=5)
 
 
 @pytest.mark.parametrize(
