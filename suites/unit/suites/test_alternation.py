@@ -39,7 +39,7 @@ def cells(*names, **changes):
 
 
 def passed(cell, ns):
-    timing = Timing(method="two_points", cache="hot", stop="enough", processes=[ProcessTimes(samples_ns=[ns])])
+    timing = Timing(method="two_points", cache="hot", stop="enough", processes=[ProcessTimes(samples_ns=(ns,))])
     return CellResult(cell=cell, shapes=[[4096]], dtypes=["float32"], seed=0, status=Status.PASSED, timing=timing)
 
 
