@@ -1,6 +1,5 @@
 """Pairs each record of a run with its ratio to the cell that it is compared with."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ BASELINE = "jnp"
 """The backend that ratios refer to: the code of XLA itself."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class CellRow:
     """One cell of a run, as tables and frames show it.
 
@@ -27,7 +26,7 @@ class CellRow:
     record: Record
     baseline: Record | None
 
-    @functools.cached_property
+    @property
     def compared(self) -> Ratio | None:
         """The time of the cell divided by the time of the baseline, process by process: above 1 is slower.
 

@@ -171,7 +171,7 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
         """The same for the kernels of a call on a GPU."""
         return _median_of([process.kernels_ns for process in self.processes])
 
-    @functools.cached_property
+    @property
     def fixed_ns(self) -> float | None:
         """Median over the processes of the time of a program beyond its calls; None without two-point timing."""
         found = [process.fixed_ns for process in self.processes if process.fixed_ns is not None]
