@@ -1,6 +1,7 @@
 """Implements the commands that read recorded runs: ``show`` and ``report``; and the page of two compared runs."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -175,6 +176,7 @@ def read_recorded(path: Path) -> RunFile:
         RunUnreadable: It cannot be read, or has none.
     """
     run = load_run(path)
+    gc.freeze()  # it stays to the end of the command: Python need not search it for cycles
     if not run.records:
         first = f"{run.problems[0]}; the file" if run.problems else f"{path}:"
         raise RunUnreadable(f"{first} holds no record. The run died before its first cell ended; run it again.")

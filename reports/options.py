@@ -116,7 +116,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "minutes": {
         "type": above_zero(MOST_SECONDS / 60), "metavar": "M",
-        "help": "the longest time for two revisions (default: of the policy, else 10)",
+        "help": "time for two revisions, once four processes of each have run (default: of the policy, else 10)",
     },
     "timeout": {
         "type": above_zero(MOST_SECONDS), "default": 300.0, "metavar": "S",

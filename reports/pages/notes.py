@@ -24,18 +24,19 @@ def remark_notes(rows: Sequence[CellRow]) -> list[str]:
 
 def method_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns how times were taken, in how many processes, and why sampling stopped."""
-    timed = [(row.cell.id, row.timing) for row in rows if row.timing]
+    timed = [row.timing for row in rows if row.timing]
     if not timed:
         return []
-    methods = Counter(f"{timing.method}, cache {timing.cache}" for _, timing in timed)
-    stops = Counter(timing.stop for _, timing in timed)
-    fewest, most = (end(len(timing.samples_ns) for _, timing in timed) for end in (min, max))
-    processes = [end(len(timing.processes) for _, timing in timed) for end in (min, max)]
+    methods = Counter(f"{timing.method}, cache {timing.cache}" for timing in timed)
+    stops = Counter(timing.stop for timing in timed)
+    samples = {sum(len(one.samples_ns) for one in timing.processes) for timing in timed}
+    processes = {len(timing.processes) for timing in timed}
+    in_all = f"{span_text(min(processes), max(processes))} process{'' if processes == {1} else 'es'}"
     notes = [
-        f"method: {counted(methods)}; {span_text(fewest, most)} samples per cell, in {span_text(*processes)}"
-        f" process{'' if processes[1] == 1 else 'es'}; stopped on {counted(stops)}"
+        f"method: {counted(methods)}; {span_text(min(samples), max(samples))} samples per cell, in {in_all};"
+        f" stopped on {counted(stops)}"
     ]
-    discarded = [(cell_id, timing.discarded) for cell_id, timing in timed if timing.discarded]
+    discarded = [(row.cell.id, row.timing.discarded) for row in rows if row.timing and row.timing.discarded]
     if discarded:
         notes.append(
             f"{count_text(sum(number for _, number in discarded))} samples were discarded, because the device was"
@@ -46,8 +47,8 @@ def method_notes(rows: Sequence[CellRow]) -> list[str]:
 
 def process_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns what too few processes, or different numbers of processes, mean for the table."""
-    timed = [(row.cell.id, len(row.timing.processes)) for row in rows if row.timing]
-    few = [cell_id for cell_id, count in timed if count < LEAST]
+    timed = [(row.cell, len(row.timing.processes)) for row in rows if row.timing]
+    few = [cell.id for cell, count in timed if count < LEAST]
     notes = []
     if few:
         whose = "no cell" if len(few) == len(timed) else f"{ids_text(few)}: none of them"
@@ -64,8 +65,9 @@ def doubt_notes(rows: Sequence[CellRow]) -> list[str]:
     """Returns why cells with a time have no ratio to the baseline."""
     doubts: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if row.doubt and row.cell.backend != BASELINE:
-            doubts[row.doubt].append(row.cell.id)
+        doubt = row.doubt if row.cell.backend != BASELINE else None
+        if doubt:
+            doubts[doubt].append(row.cell.id)
     return [f"no ratio: {doubt} ({ids_text(ids)})" for doubt, ids in sorted(doubts.items())]
 
 

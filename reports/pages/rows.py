@@ -20,14 +20,26 @@ class CellRow:
 
     Attributes:
         record: The record of the cell.
-        compared: The time of the cell divided by the time of the baseline, process by process: above 1 is slower. None
-            where there is nothing to compare with.
-        doubt: Why there is no ratio, though both have a time.
+        baseline: The record of the baseline; None where there is none.
     """
 
     record: Record
-    compared: Ratio | None
-    doubt: str | None = None
+    baseline: Record | None
+
+    @property
+    def compared(self) -> Ratio | None:
+        """The time of the cell divided by the time of the baseline, process by process: above 1 is slower.
+
+        None where there is nothing to compare with.
+        """
+        own, base = self.timing, self.baseline and self.baseline.timing
+        return ratio_of(own.medians_ns, base.medians_ns) if own and base and not self.doubt else None
+
+    @property
+    def doubt(self) -> str | None:
+        """Why there is no ratio, though both have a time."""
+        own, base = self.timing, self.baseline and self.baseline.timing
+        return _doubt(self.record, own, self.baseline, base) if own and base and self.baseline else None
 
     @property
     def ratio(self) -> float | None:
@@ -68,8 +80,8 @@ def cell_rows(records: Iterable[Record]) -> list[CellRow]:
     must be steady, see `Timing.is_steady`.
     """
     latest = last_by_cell(records)
-    others = {(_contest(record), record.cell.backend): record for record in latest}
-    return [_row(record, others.get((_contest(record), BASELINE))) for record in latest]
+    baselines = {_contest(record): record for record in latest if record.cell.backend == BASELINE}
+    return [CellRow(record, baselines.get(_contest(record)) if record.timing else None) for record in latest]
 
 
 def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
@@ -89,15 +101,6 @@ def _contest(record: Record) -> tuple[object, ...]:
     cell = record.cell
     what = (cell.operator, cell.operator_version, cell.mode, cell.platform, cell.dtype, cell.size, cell.params_text)
     return (record.run.run_id, *what)
-
-
-def _row(record: Record, other: Record | None) -> CellRow:
-    if record.timing is None or other is None or other.timing is None:
-        return CellRow(record, None)
-    doubt = _doubt(record, record.timing, other, other.timing)
-    if doubt:
-        return CellRow(record, None, doubt)
-    return CellRow(record, ratio_of(record.timing.medians_ns, other.timing.medians_ns))
 
 
 def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str | None:

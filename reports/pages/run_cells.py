@@ -20,6 +20,9 @@ from reports.render.units import TIED, count_text, time_text
 _CACHE = "cache"
 """The parameter with the state of a GPU's cache. It has a column: an operator may be hot at small sizes only."""
 
+MOST = 1000
+"""Cells that a table shows, beside those that failed."""
+
 _BEST = "the fastest backend; with =, tied: those so marked cannot be told apart"
 
 
@@ -34,7 +37,8 @@ def cell_table(
 ) -> Table:
     """Returns the table of some cells of one run and platform.
 
-    A cell that did not pass shows its status instead of a time. The notes say why.
+    A cell that did not pass shows its status instead of a time. The notes say why. A table of very many cells has the
+    first ones, and those that failed; the notes are of all.
 
     Args:
         every: All cells of the run and platform.
@@ -43,25 +47,30 @@ def cell_table(
         details: Adds all other columns that have a value.
     """
     rows = arranged(every, sort, only)
-    names = dict(zip(every, group_names([row.cell for row in every], without=(_CACHE,)), strict=True))
+    listed = [row for place, row in enumerate(rows) if place < MOST or row.status.failed][: 2 * MOST]
+    names = dict(zip(listed, group_names([row.cell for row in listed], without=(_CACHE,)), strict=True))
     details = details or not any(row.timing for row in every)
     filled = [
         (fact, shown) for fact in FACTS if (shown := fact.shown) is not None and (details or not shown.details)
-        and any(fact.read(row) is not None for row in rows)
+        and any(fact.read(row) is not None for row in listed)
     ]  # fmt: skip
-    has_cache = any(_CACHE in row.cell.params for row in rows)
+    has_cache = any(_CACHE in row.cell.params for row in listed)
     columns = [
         Column("operator", "left"), Column("dtype", "left"), Column("size"),
         *([Column(_CACHE, "left")] if has_cache else []), Column("backend", "left"),
         Column("time", note="time: median of a call in a loop, over processes"),
         *(Column(shown.header, drop=shown.drop, note=shown.hint) for _, shown in filled),
     ]  # fmt: skip
-    won = {row: contest.is_tie for contest in contests(every).values() for row in contest.winners}
-    lines = [_line(row, names[row], has_cache, won.get(row), filled) for row in rows]
+    operators = {row.cell.operator for row in listed}
+    rivals = [row for row in every if row.cell.operator in operators]
+    won = {row: contest.is_tie for contest in contests(rivals).values() for row in contest.winners}
+    lines = [_line(row, names[row], has_cache, won.get(row), filled) for row in listed]
     chosen = (
         f"{' or '.join(kind for kind in KINDS if kind in only)}: {count_text(len(rows))} of {count_text(len(every))}"
     )
+    short = f"{count_text(len(listed))} of {count_text(len(rows))} cells are listed; --format csv or json has all"
     notes = [
+        *([short] if len(listed) < len(rows) else []),
         *remark_notes(rows), *overrun_notes(rows), *method_notes(rows), *process_notes(rows), *doubt_notes(rows),
         *([f"{chosen} cells"] if only else []), *([f"sorted by {sort}"] if sort else []), count_note(rows),
         *reason_notes(rows), *run_notes(every),

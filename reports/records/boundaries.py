@@ -7,7 +7,7 @@ import msgspec
 from reports.errors import RecordError
 from reports.records.cell import Cell
 from reports.records.header import Run
-from reports.records.part import Part, require_not_negative, require_utc
+from reports.records.part import Amount, Count, Part, Whole, require_utc
 from reports.records.status import Status
 
 EXIT_CODES = (0, 1, 3)
@@ -32,16 +32,15 @@ class Begin(Part, frozen=True, kw_only=True, tag_field="kind", tag="begin"):
         RecordError: `time` is not a time in UTC, or the number is negative.
     """
 
-    schema: int
+    schema: Whole
     time: str
     run: Run
     cells: list[Cell]
     optional: list[Cell] = msgspec.field(default_factory=list)
-    deselected: int = 0
+    deselected: Count = 0
 
     def __post_init__(self) -> None:
         require_utc("begin: time", self.time)
-        require_not_negative("begin", deselected=self.deselected)
 
 
 class End(Part, frozen=True, kw_only=True, tag_field="kind", tag="end"):
@@ -61,18 +60,17 @@ class End(Part, frozen=True, kw_only=True, tag_field="kind", tag="end"):
         RecordError: A field holds a value that no session writes.
     """
 
-    schema: int
+    schema: Whole
     time: str
     run_id: str
-    count: int
-    statuses: dict[Status, int]
-    seconds: float
-    exit: int
+    count: Count
+    statuses: dict[Status, Whole]
+    seconds: Amount
+    exit: Whole
     digest: str
 
     def __post_init__(self) -> None:
         require_utc("end: time", self.time)
-        require_not_negative("end", count=self.count, seconds=self.seconds)
         if self.exit not in EXIT_CODES:
             raise RecordError(f"end: exit={self.exit!r}; expected one of {EXIT_CODES}.")
         if not _DIGEST.fullmatch(self.digest):

@@ -6,9 +6,9 @@ import json
 import msgspec
 
 from reports.records.header import Platform
-from reports.records.part import Part
+from reports.records.part import Part, Whole, number
 
-Parameter = str | int | float | bool | None
+Parameter = str | Whole | float | bool | None
 CellKey = tuple[str | int, ...]
 
 _DTYPE_STEMS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
@@ -30,13 +30,17 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
     """
 
     operator: str
-    operator_version: int
+    operator_version: Whole
     backend: str
     mode: str = "forward"
     platform: Platform
     dtype: str
-    size: int
+    size: Whole
     params: dict[str, Parameter] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.params:
+            msgspec.structs.force_setattr(self, "params", {name: number(value) for name, value in self.params.items()})
 
     @property
     def id(self) -> str:

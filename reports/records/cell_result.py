@@ -5,7 +5,7 @@ from typing import Any
 from reports.errors import RecordError
 from reports.records.cell import Cell
 from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
-from reports.records.part import Part, require_not_negative, require_rates
+from reports.records.part import Count, Part, Rate, Whole
 from reports.records.status import Status
 
 
@@ -44,9 +44,9 @@ class CellResult(Part, frozen=True, kw_only=True):
     """
 
     cell: Cell
-    shapes: list[list[int]]
+    shapes: list[list[Whole]]
     dtypes: list[str]
-    seed: int
+    seed: Whole
     status: Status
     reason: str | None = None
     accuracy: Accuracy | None = None
@@ -56,11 +56,11 @@ class CellResult(Part, frozen=True, kw_only=True):
     dispatch: DispatchFacts | None = None
     endurance: dict[str, Any] | None = None
     hlo: list[str] | None = None
-    bytes: int | None = None
-    flops: int | None = None
-    bandwidth_limit: float | None = None
+    bytes: Count | None = None
+    flops: Count | None = None
+    bandwidth_limit: Rate | None = None
     bandwidth_limit_kind: str | None = None
-    roof_ns: float | None = None
+    roof_ns: Rate | None = None
     roof_kind: str | None = None
     remarks: str | None = None
     gpu: str | None = None
@@ -75,8 +75,6 @@ class CellResult(Part, frozen=True, kw_only=True):
             )
         if self.status is not Status.PASSED and not (self.reason and self.reason.strip()):
             raise RecordError(f"{self.cell}: status {self.status} without a reason. Pass reason='...' saying why.")
-        require_not_negative(self.cell, bytes=self.bytes, flops=self.flops)
-        require_rates(self.cell, bandwidth_limit=self.bandwidth_limit, roof_ns=self.roof_ns)
         for limit, kind in (("roof_ns", "roof_kind"), ("bandwidth_limit", "bandwidth_limit_kind")):
             if (getattr(self, limit) is None) != (not getattr(self, kind)):
                 raise RecordError(

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from reports.errors import RecordError
-from reports.records.part import Part, require_not_negative, require_utc
+from reports.records.part import Amount, Part, Whole, require_utc
 
 Platform = Literal["cpu", "cuda"]
 
@@ -27,13 +27,13 @@ class Device(Part, frozen=True, kw_only=True):
 
     platform: Platform
     kind: str
-    ordinal: int = 0
+    ordinal: Whole = 0
     uuid: str | None = None
     driver: str | None = None
     cuda: str | None = None
-    l2_bytes: int | None = None
-    sm_clock_mhz: int | None = None
-    memory_bytes: int | None = None
+    l2_bytes: Whole | None = None
+    sm_clock_mhz: Whole | None = None
+    memory_bytes: Whole | None = None
 
 
 class Host(Part, frozen=True, kw_only=True):
@@ -52,16 +52,13 @@ class Host(Part, frozen=True, kw_only=True):
     """
 
     cpu: str
-    cores: int
-    affinity: list[int]
-    threads: dict[str, int]
+    cores: Whole
+    affinity: list[Whole]
+    threads: dict[str, Whole]
     os: str
-    load: float | None = None
-    memory_bytes: int | None = None
+    load: Amount | None = None
+    memory_bytes: Whole | None = None
     machine: str | None = None
-
-    def __post_init__(self) -> None:
-        require_not_negative("host", load=self.load)
 
 
 class Source(Part, frozen=True, kw_only=True):
@@ -109,7 +106,7 @@ class Run(Part, frozen=True, kw_only=True):
     host: Host
     device: Device
     versions: dict[str, str]
-    flags: dict[str, str | bool | int | None]
+    flags: dict[str, str | bool | Whole | None]
     selection: dict[str, list[str]] | None = None
     peers: dict[str, str] = msgspec.field(default_factory=dict)
     part: str | None = None

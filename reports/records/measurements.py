@@ -6,7 +6,7 @@ import math
 import msgspec
 
 from reports.errors import RecordError
-from reports.records.part import Part, require_not_negative, require_rates
+from reports.records.part import Amount, Count, Part, Rate, Whole, number
 from reports.records.quantiles import grouped_median, quantile
 
 _NO_SAMPLES = (
@@ -28,14 +28,19 @@ class Accuracy(Part, frozen=True, kw_only=True):
 
     max_ulp: float | None = None
     budget_used: float | None = None
-    worst_index: list[int] | None = None
+    worst_index: list[Whole] | None = None
     got: float | str | None = None
     truth: float | str | None = None
     reference_budget_used: float | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.got, str) or isinstance(self.truth, str):
+            msgspec.structs.force_setattr(self, "got", number(self.got))
+            msgspec.structs.force_setattr(self, "truth", number(self.truth))
+
 
 class ProcessTimes(Part, frozen=True, kw_only=True):
-    """The times of one cell in one process, nanoseconds per call, each list in the order taken.
+    """The times of one cell in one process, nanoseconds per call, in the order taken.
 
     Attributes:
         samples_ns: The time of a call, by the method of the cell. With two-point timing, the difference of a long and
@@ -45,29 +50,32 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
         alone_ns: A single call from Python, up to the end of its work, by the wall clock.
         alone_warm_ns: The same, where the results take over the memory of the results before.
-        discarded: Samples that were taken while the device was throttled, and are in none of the lists.
+        discarded: Samples that were taken while the device was throttled, and do not count.
         clock_mhz: Median clock of the device while the samples were taken.
         block: The number of the turn in which base and head were timed side by side: the process of the other side with
             the same number is its partner. None in a run that had no other side.
 
     Raises:
-        RecordError: There is no sample, a list holds a number that is not finite, the median is not above zero, or
+        RecordError: There is no sample, a number is not finite, the median is not above zero, or
             `loops` is below 1.
     """
 
-    samples_ns: list[float]
-    loops: int = 1
-    program_ns: list[float] = msgspec.field(default_factory=list)
-    kernels_ns: list[float] = msgspec.field(default_factory=list)
-    alone_ns: list[float] = msgspec.field(default_factory=list)
-    alone_warm_ns: list[float] = msgspec.field(default_factory=list)
-    discarded: int = 0
-    clock_mhz: float | None = None
-    block: int | None = None
+    samples_ns: tuple[float, ...]
+    loops: Whole = 1
+    program_ns: tuple[float, ...] = ()
+    kernels_ns: tuple[float, ...] = ()
+    alone_ns: tuple[float, ...] = ()
+    alone_warm_ns: tuple[float, ...] = ()
+    discarded: Count = 0
+    clock_mhz: Amount | None = None
+    block: Count | None = None
 
     def __post_init__(self) -> None:
         if not self.samples_ns:
             raise RecordError(_NO_SAMPLES)
+        samples = [*self.samples_ns, *self.program_ns, *self.kernels_ns, *self.alone_ns, *self.alone_warm_ns]
+        if min(samples) > 0 and sum(samples) < math.inf and self.loops > 0:
+            return  # as nearly all are
         for name in ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns"):
             values = getattr(self, name)
             # A difference of two times may be below zero, a time may not.
@@ -85,7 +93,6 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
             )
         if self.loops < 1:
             raise RecordError(f"timing: loops={self.loops}; expected the number of calls in a sample, at least 1.")
-        require_not_negative("timing", discarded=self.discarded, clock_mhz=self.clock_mhz, block=self.block)
 
     @property
     def median_ns(self) -> float:
@@ -180,15 +187,15 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
         """Samples that were thrown away because the device was throttled."""
         return sum(process.discarded for process in self.processes)
 
-    @property
+    @functools.cached_property
     def is_steady(self) -> bool:
         """Whether the calls, and not the program around them, decide the time: if not, no ratio is made of it.
 
         With two-point timing the time beyond the calls must be at most half of the longer loop.
         """
         return all(
-            process.fixed_ns is None or process.fixed_ns <= LONGER * process.loops * process.median_ns
-            for process in self.processes
+            not process.program_ns or quantile(process.program_ns, 0.5) <= (LONGER + 1) * process.loops * median
+            for process, median in zip(self.processes, self.medians_ns, strict=True)
         )
 
 
@@ -199,7 +206,7 @@ LONGER = 4
 """How many times as many calls the longer loop of two-point timing makes."""
 
 
-def _median_of(samples: list[list[float]]) -> float | None:
+def _median_of(samples: list[tuple[float, ...]]) -> float | None:
     medians = [quantile(each, 0.5) for each in samples if each]
     return quantile(medians, 0.5) if medians else None
 
@@ -214,13 +221,10 @@ class Stages(Part, frozen=True, kw_only=True):
         first_call_ms: The first call of the compiled function.
     """
 
-    trace_ms: float | None = None
-    lower_ms: float | None = None
-    compile_ms: float | None = None
-    first_call_ms: float | None = None
-
-    def __post_init__(self) -> None:
-        require_not_negative("stages", **{name: getattr(self, name) for name in self.__struct_fields__})
+    trace_ms: Amount | None = None
+    lower_ms: Amount | None = None
+    compile_ms: Amount | None = None
+    first_call_ms: Amount | None = None
 
     @property
     def until_compiled_ms(self) -> float | None:
@@ -245,10 +249,7 @@ class DispatchFacts(Part, frozen=True, kw_only=True):
     title: str
     mode_title: str
     reference: str
-    limits: dict[str, float] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        require_rates("dispatch: limits", **self.limits)
+    limits: dict[str, Rate] = msgspec.field(default_factory=dict)
 
 
 class Resources(Part, frozen=True, kw_only=True):
@@ -260,9 +261,6 @@ class Resources(Part, frozen=True, kw_only=True):
         energy_j: Energy that the device takes for a call, in joules, above nothing: a share of its idle power counts.
     """
 
-    host_bytes: int | None = None
-    device_bytes: int | None = None
-    energy_j: float | None = None
-
-    def __post_init__(self) -> None:
-        require_not_negative("resources", **{name: getattr(self, name) for name in self.__struct_fields__})
+    host_bytes: Count | None = None
+    device_bytes: Count | None = None
+    energy_j: Amount | None = None

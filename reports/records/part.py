@@ -2,28 +2,30 @@
 
 import math
 from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import msgspec
 
 from reports.errors import RecordError
+
+Whole = Annotated[int, msgspec.Meta(ge=1 - 2**63, le=2**63 - 1)]
+"""A whole number that tables and frames can hold: they have 64 bits."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+"""Numbers that are not negative, or above zero. msgspec checks them where a line is written or read."""
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Base class of the parts of a record. Immutable; JSON leaves out fields that have their default."""
 
 
-def require_not_negative(where: object, **values: float | None) -> None:
-    """Raises RecordError for a value that is negative or not finite. None means unknown."""
-    for name, value in values.items():
-        if value is not None and not (_is_finite(value) and value >= 0):
-            raise RecordError(f"{where}: {name}={value!r}; expected a number of at least zero, or None if unknown.")
-
-
-def require_rates(where: object, **rates: float | None) -> None:
-    """Raises RecordError for a rate that is not finite and above zero."""
-    for name, rate in rates.items():
-        if rate is not None and not (_is_finite(rate) and rate > 0):
-            raise RecordError(f"{where}: {name}={rate!r}; expected a rate above zero, or None if it was not measured.")
+def number(value: Any) -> Any:
+    """Returns the number that a word of JSON stands for, such as `NaN`; any other value as it is."""
+    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def require_utc(where: str, text: str) -> None:
@@ -34,11 +36,3 @@ def require_utc(where: str, text: str) -> None:
         offset = None
     if offset != timedelta(0):
         raise RecordError(f"{where}={text!r}; expected ISO 8601 in UTC. Pass datetime.now(UTC).isoformat().")
-
-
-def _is_finite(value: float) -> bool:
-    """Whether it is a number that a float can hold. Only JSON that is read is checked for types before."""
-    try:
-        return math.isfinite(value)
-    except (OverflowError, TypeError, ValueError):
-        return False

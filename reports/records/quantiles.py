@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 def quantile(samples: Sequence[float], q: float) -> float:
     """Returns quantile `q` in [0, 1], linear between neighbours: type 7 of Hyndman and Fan, the default of NumPy."""
+    if len(samples) == 1:
+        return samples[0]
     ordered = sorted(samples)
     position = q * (len(ordered) - 1)
     below = math.floor(position)

@@ -6,7 +6,7 @@ from reports.errors import RecordError
 from reports.records.cell import CellKey
 from reports.records.cell_result import CellResult
 from reports.records.header import Run
-from reports.records.part import require_not_negative, require_utc
+from reports.records.part import Count, Whole, require_utc
 from reports.records.status import Status
 
 SCHEMA = 4
@@ -29,8 +29,8 @@ class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"
         RecordError: The fields contradict each other.
     """
 
-    schema: int
-    index: int
+    schema: Whole
+    index: Count
     time: str
     run: Run
 
@@ -43,7 +43,6 @@ class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"
                 " device's bandwidth means nothing."
             )
         require_utc("time", self.time)
-        require_not_negative(self.cell, index=self.index)
 
 
 def last_by_cell(records: Iterable[Record]) -> list[Record]:

@@ -80,7 +80,7 @@ def _rendered(table: Table) -> str:
 def _bad(table: Table) -> Table:
     """Returns the rows of a table that hold something bad, with the reasons."""
     rows = tuple(row for row in table.rows if any(text.style is Style.BAD for text in row))
-    title = f"{len(rows):,} of {len(table.rows):,} rows need a look: {table.title}"
+    title = f"{len(rows):,} rows need a look: {table.title}"
     return replace(table, title=title, rows=rows, notes=tuple(note for note in table.notes if _FAILURE.match(note)))
 
 

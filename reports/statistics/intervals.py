@@ -67,7 +67,8 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
         return Ratio(value, paired=paired)
     logarithms = [math.log(each) for each in paired]
     middle = math.fsum(logarithms) / count
-    half = t_quantile(count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+    spread = math.sqrt(math.fsum((each - middle) ** 2 for each in logarithms) / (count - 1))
+    half = t_quantile(count - 1) * spread / math.sqrt(count)
     return Ratio(value, min(math.exp(middle - half), value), max(math.exp(middle + half), value), paired)
 
 

@@ -197,8 +197,8 @@ class CudaMeasurement(Measurement):
             )
         kernels = [sample.kernels_ns for sample in self._samples if sample.kernels_ns is not None]
         return ProcessTimes(
-            samples_ns=[sample.span_ns for sample in self._samples],
-            kernels_ns=kernels if len(kernels) == len(self._samples) else [],
+            samples_ns=tuple(sample.span_ns for sample in self._samples),
+            kernels_ns=tuple(kernels) if len(kernels) == len(self._samples) else (),
             discarded=self._discarded,
             clock_mhz=quantile(self._clocks, 0.5) if self._clocks else None,
         )

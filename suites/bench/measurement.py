@@ -96,7 +96,9 @@ class SingleCalls(Measurement):
 
     def times(self) -> ProcessTimes:
         """Returns the samples."""
-        return ProcessTimes(samples_ns=self.cold_ns, alone_ns=self.cold_ns, alone_warm_ns=self.warm_ns)
+        return ProcessTimes(
+            samples_ns=tuple(self.cold_ns), alone_ns=tuple(self.cold_ns), alone_warm_ns=tuple(self.warm_ns)
+        )
 
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Makes a call on other inputs."""
@@ -201,11 +203,11 @@ class TwoPoints(Measurement):
     def times(self) -> ProcessTimes:
         """Returns the samples; single ones may be below zero, their median may not."""
         return ProcessTimes(
-            samples_ns=self._slopes,
+            samples_ns=tuple(self._slopes),
             loops=self.loops,
-            program_ns=self._short,
-            alone_ns=self._alone.cold_ns,
-            alone_warm_ns=self._alone.warm_ns,
+            program_ns=tuple(self._short),
+            alone_ns=tuple(self._alone.cold_ns),
+            alone_warm_ns=tuple(self._alone.warm_ns),
         )
 
     def on_other(self, inputs: Sequence[Any]) -> Any:

@@ -336,8 +336,8 @@ class TimedCell:
 def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
     """Returns the samples of all turns of a process as one."""
 
-    def all_of(name: str) -> list[float]:
-        return [sample for turn in turns for sample in getattr(turn, name)]
+    def all_of(name: str) -> tuple[float, ...]:
+        return tuple(sample for turn in turns for sample in getattr(turn, name))
 
     lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns")
     clocks = [turn.clock_mhz for turn in turns if turn.clock_mhz is not None]

@@ -85,8 +85,8 @@ def measure(
 ) -> Measured:
     """Times both sides until every cell is decided, and records a run for each.
 
-    The first wave is finished in any case: a side without all of its cells would have lost them. Later ones end with
-    the time, between two contests. Both files are written anew after each wave.
+    As many waves as a verdict needs are finished in any case. Later ones end with the time, between two contests. Both
+    files are written anew after each wave.
 
     Args:
         sides: The sides.
@@ -119,11 +119,12 @@ def measure(
         with isolation.isolated() as (variables, scratch):
             while is_whole and not _is_enough(number * _EACH, processes, left):
                 wave = clock()
-                if number and wave + longest > end:
+                can_stop = number * _EACH >= PROCESSES
+                if can_stop and wave + longest > end:
                     break
                 specs = [_spec(sides, label, selection, variables, scratch) for label in _ORDER]
                 with panel_factory(specs, scratch, seed=number, checks=number == 0, timeout_s=timeout_s) as panel:
-                    is_whole = alternation.add(panel, math.inf if number == 0 else end, clock)
+                    is_whole = alternation.add(panel, end if can_stop else math.inf, clock)
                 longest = max(longest, clock() - wave)
                 number += is_whole
                 left = undecided(*alternation.records())

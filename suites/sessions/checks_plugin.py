@@ -9,8 +9,6 @@ last line, and is incomplete.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,6 +35,7 @@ from suites.checks.judging.one_line import kernel_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.sessions.finding import Finding, cell_of, worst
 from suites.sessions.preflight import usage_errors
+from suites.sessions.preparation import temporary_folder
 from suites.sessions.resuming import RunLock, continued_header, opened
 
 BOUNDS_PAGE = "docs/bounds.md"
@@ -78,9 +77,8 @@ class ChecksSession:
         run.flags[SEED_FLAG] = config.option.kb_seed
         resumed = config.option.kb_resume
         self._lock = RunLock()
-        self._scratch = None if config.option.kb_record else tempfile.mkdtemp(prefix="kernel-bridge-")
         try:
-            new = run_path(run.run_id, self._scratch)
+            new = run_path(run.run_id, None if config.option.kb_record else temporary_folder(config))
             self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(new, run)
         except ReportError as error:
             raise pytest.UsageError(str(error)) from error
@@ -291,8 +289,6 @@ class ChecksSession:
             write(visible(f"kernel-bridge: {self.refusal}"), red=True)
         if self.writer.path.exists() and self._recorded and not self.refusal:
             self._print_tables(terminalreporter)
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _failures(self) -> list[str]:
         """Returns a line for each kernel that failed, and names operators whose reference fails."""

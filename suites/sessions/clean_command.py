@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bridge.cached_files import cache_folder
 from reports.options import Exit
-
-_OLD_S = 24 * 3600.0
-"""A temporary folder that is older belongs to a session that was killed."""
+from suites.sessions.temporary import abandoned
 
 
 def clean(*, all_of_it: bool) -> Exit:
@@ -42,6 +38,4 @@ def _found(all_of_it: bool) -> Iterator[tuple[str, Path]]:
     yield from (("machine code of handlers", path) for path in sorted(kept.glob("native-*")) if path.is_dir())
     if all_of_it:
         yield from (("what tune has measured", path) for path in sorted(kept.glob("winners-*")) if path.is_dir())
-    for path in sorted(Path(tempfile.gettempdir()).glob("kernel-bridge-*")):
-        if path.is_dir() and time.time() - path.stat().st_mtime > _OLD_S:
-            yield "of a session that was killed", path
+    yield from (("of a session that was killed", path) for path in abandoned())

@@ -36,7 +36,9 @@ from suites.revisions.repository import SHORT
 from suites.revisions.sides import Side, Sides, make_sides
 from suites.sessions import expectation
 from suites.sessions.alternation import Measured, measure
+from suites.sessions.bench_command import PROCESSES
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.sessions.temporary import make_folder
 
 
 def compare(options: argparse.Namespace) -> Exit:
@@ -159,7 +161,7 @@ def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespac
     def say(text: str) -> None:
         console.print(visible(f"kernel-bridge: {text}"), markup=False, soft_wrap=True)
 
-    scratch = Path(tempfile.mkdtemp(prefix="kernel-bridge-revisions-")).resolve()
+    scratch = Path(make_folder()).resolve()
     try:
         say(f"comparing {found.base[:SHORT]} (base) with {found.head[:SHORT]} (head) on {selection.device}")
         with console.status("loading and timing both revisions"):
@@ -170,7 +172,10 @@ def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespac
                 say(f"note: {note}")
             policy = _in_force(sides) if options.gate else Policy()
             minutes = options.minutes or policy.minutes
-            say(f"timing both in turns for {minutes:g} minutes at most; each kernel is checked first")
+            say(
+                f"timing both in turns: {options.processes or PROCESSES} processes of each side, then more until all is"
+                f" decided or {minutes:g} minutes are over; each kernel is checked first"
+            )
             measured = measure(
                 sides, selection, seconds=60 * minutes, processes=options.processes, timeout_s=options.timeout,
                 undecided=lambda base, head: undecided(policy, base, head, gates=options.gate), runs=options.runs,

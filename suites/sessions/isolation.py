@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.cached_files import can_keep_files
+from suites.sessions.temporary import make_folder
 
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
@@ -44,7 +44,7 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     machine code of native handlers is shared with her other processes: each would compile it for more than a second.
     If her cache folder cannot be written to, the processes of the session share it among themselves.
     """
-    scratch = tempfile.mkdtemp(prefix="kernel-bridge-")
+    scratch = make_folder()
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A random.py in the user's current folder must not hide Python's own from worker processes.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from suites.sessions.temporary import make_folder
 
 CPU_DEVICES = 8
 """CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
@@ -30,7 +31,7 @@ def prepare(config: pytest.Config) -> None:
 
 def temporary_folder(config: pytest.Config) -> str:
     """Makes a folder that is deleted when pytest ends."""
-    folder = tempfile.mkdtemp(prefix="kernel-bridge-")
+    folder = make_folder()
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     return folder
 

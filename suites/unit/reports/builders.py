@@ -72,7 +72,7 @@ def make_timing(median_ns: float = 1000.0, across: Sequence[float] = ACROSS, **c
     if "processes" not in changes:
         samples = [median_ns * factor for factor in (0.98, 0.99, 1, 1, 1, 1.01, 1.02)]
         fields["processes"] = [
-            ProcessTimes(**{"samples_ns": [one * sample for sample in samples], **own})
+            ProcessTimes(**{"samples_ns": tuple(one * sample for sample in samples), **own})
             for one in ([1.0] if own else across)
         ]
     return Timing(**{**fields, **changes})

@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from reports.errors import DamagedLine, NewerSchema, RecordError
 from reports.records.codec import decode, encode
-from reports.records.measurements import Accuracy
+from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages
 from reports.records.record import SCHEMA
 from reports.records.status import Status
-from suites.unit.reports.builders import make_cell, make_record, make_run
+from suites.unit.reports.builders import HOST, make_cell, make_record, make_run
 
 
 def changed_line(**changes):
@@ -71,6 +72,24 @@ def test_what_json_cannot_hold_is_refused_before_it_is_written():
         encode(make_record(make_cell(params={"k": object()})))
     with pytest.raises(RecordError, match="seed"):
         encode(make_record(seed="zero"))
+
+
+@pytest.mark.parametrize(
+    ("record", "place"),
+    [
+        (make_record(bytes=-1), "bytes"), (make_record(flops=-1), "flops"), (make_record(index=-1), "index"),
+        *((make_record(bandwidth_limit=rate), "bandwidth_limit") for rate in (0.0, -1.0, math.nan, math.inf)),
+        *((make_record(stages=Stages(compile_ms=ms)), "stages.compile_ms") for ms in (-0.5, math.nan)),
+        (make_record(resources=Resources(host_bytes=-1)), "resources.host_bytes"),
+        *((make_record(run=make_run(host=structs.replace(HOST, load=load))), "run.host.load")
+          for load in (-1.0, math.inf)),
+        *((make_record(dispatch=DispatchFacts(title="a", mode_title="b", reference="c", limits={"d": limit})),
+           "dispatch.limits") for limit in (0.0, math.nan)),
+    ],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused_before_it_is_written(record, place):
+    with pytest.raises(RecordError, match=rf"Expected `.*at `\$\.{place}"):
+        encode(record)
 
 
 def test_a_newer_schema_is_refused_with_advice():

@@ -69,7 +69,7 @@ def test_fewer_than_three_processes_decide_nothing_and_do_not_pass(processes):
 
 def test_partners_are_found_by_their_block():
     def timing(times):
-        own = [ProcessTimes(samples_ns=[time], block=block) for block, time in times.items()]
+        own = [ProcessTimes(samples_ns=(time,), block=block) for block, time in times.items()]
         return make_timing(processes=own)
 
     # Each block has a state of the machine of its own; by order alone, the sides would differ wildly.
@@ -94,7 +94,7 @@ def test_the_limits_are_options():
         compare(base, head, q=5)
 
 
-UNSTEADY = {"timing": make_timing(program_ns=[90_000.0], samples_ns=[1000.0], loops=10)}
+UNSTEADY = {"timing": make_timing(program_ns=(90_000.0,), samples_ns=(1000.0,), loops=10)}
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ FULL_RUN = make_run(
     part="1/9",
 )
 PROCESS = ProcessTimes(
-    samples_ns=[10.0, 11.0],
+    samples_ns=(10.0, 11.0),
     loops=4,
-    program_ns=[45.0],
-    kernels_ns=[9.0],
-    alone_ns=[90.0],
-    alone_warm_ns=[60.0],
+    program_ns=(45.0,),
+    kernels_ns=(9.0,),
+    alone_ns=(90.0,),
+    alone_warm_ns=(60.0,),
     discarded=1,
     clock_mhz=1980.0,
     block=1,

@@ -12,7 +12,7 @@ from reports.pages.benchmark_action import benchmark_frame
 from reports.pages.groups import dtype_order, group_names
 from reports.pages.kills import kill_tables
 from reports.pages.rows import cell_rows
-from reports.pages.run_cells import benchmark_tables, cell_table
+from reports.pages.run_cells import MOST, benchmark_tables, cell_table
 from reports.pages.run_page import list_page
 from reports.pages.verdicts import is_validation, validation_tables
 from reports.records.measurements import Accuracy, ProcessTimes, Stages
@@ -30,8 +30,8 @@ PROCESSES = {
     "warp": (1.4, 1.41, 1.39, 1.4, 1.42),
 }
 """Times of three backends in five processes."""
-UNSTEADY = ProcessTimes(samples_ns=[500.0], loops=2, program_ns=[5600.0])
-UNSTEADY_BUT_SLOW = ProcessTimes(samples_ns=[5000.0], loops=2, program_ns=[56000.0])
+UNSTEADY = ProcessTimes(samples_ns=(500.0,), loops=2, program_ns=(5600.0,))
+UNSTEADY_BUT_SLOW = ProcessTimes(samples_ns=(5000.0,), loops=2, program_ns=(56000.0,))
 
 
 def texts(table):
@@ -145,10 +145,20 @@ def test_a_cell_that_did_not_pass_shows_its_status_and_columns_without_a_value_a
     assert benchmark_tables([]) == []
 
 
+def test_a_table_of_very_many_cells_has_the_first_ones_and_those_that_failed():
+    records = [make_record(make_cell(size=size)) for size in range(1, MOST + 101)]
+    records[-1] = make_record(records[-1].cell, status=Status.WRONG_VALUE, reason="812 ulp")
+    found = cells(records)
+    assert len(found.rows) == MOST + 1
+    assert [text.text for text in found.rows[-1]][4:5] == ["WRONG_VALUE"]
+    assert "1,001 of 1,100 cells are listed; --format csv or json has all" in found.notes
+    assert "cells: 1,099 passed, 1 failed, 0 skipped" in found.notes
+
+
 def test_details_list_all_that_was_recorded_of_a_call():
     record = make_record(make_cell(), 1000.0, stages=Stages(compile_ms=20.0), accuracy=Accuracy(budget_used=2.0))
     records = [record, make_record(make_cell(backend="jnp"), timing=make_timing(processes=[ProcessTimes(
-        samples_ns=[1.0], alone_ns=[9000.0])]))]  # fmt: skip
+        samples_ns=(1.0,), alone_ns=(9000.0,))]))]  # fmt: skip
     rows = texts(list_page(records, details=True).tables[0])
     assert (rows["numba"]["budget%"].text, rows["numba"]["budget%"].style) == ("200!", Style.BAD)
     assert rows["jnp"]["alone"].text == "9.00 µs"

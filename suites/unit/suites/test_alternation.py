@@ -39,7 +39,7 @@ def cells(*names, **changes):
 
 
 def passed(cell, ns):
-    timing = Timing(method="two_points", cache="hot", stop="enough", processes=[ProcessTimes(samples_ns=[ns])])
+    timing = Timing(method="two_points", cache="hot", stop="enough", processes=[ProcessTimes(samples_ns=(ns,))])
     return CellResult(cell=cell, shapes=[[4096]], dtypes=["float32"], seed=0, status=Status.PASSED, timing=timing)
 
 
@@ -211,16 +211,16 @@ def test_the_runs_name_their_commits_and_each_other(tmp_path):
     assert [judge(run).exit for run in (base, head)] == [Exit.FINE, Exit.FINE]
 
 
-def test_the_time_ends_a_wave_between_two_contests_but_never_the_first(tmp_path):
+def test_the_time_ends_a_wave_between_two_contests_but_not_before_four_processes(tmp_path):
     own = cells("add", "mul", "sub")
     fake = Fake({"base": own, "head": own}, contest_s=10.0)
     run(fake, tmp_path, seconds=5.0)
-    assert (fake.waves, len(fake.contests)) == (1, 3)
+    assert (fake.waves, len(fake.contests)) == (2, 6)
     fake = Fake({"base": own, "head": own}, contest_s=10.0)
-    fake.on_time = lambda wave: setattr(fake, "now", fake.now + 15.0 * (wave == 2))
-    measured = run(fake, tmp_path, seconds=70.0)
-    assert fake.waves == 2, "the second wave took longer than the first"
-    assert {len(found) for found in blocks(measured.head.path).values()} == {2, 4}, "what it finished counts"
+    fake.on_time = lambda wave: setattr(fake, "now", fake.now + 15.0 * (wave == 3))
+    measured = run(fake, tmp_path, seconds=100.0)
+    assert fake.waves == 3, "the third wave took longer than the ones before"
+    assert {len(found) for found in blocks(measured.head.path).values()} == {4, 6}, "what it finished counts"
 
 
 def test_a_cell_of_one_side_and_a_new_version_are_recorded(tmp_path):

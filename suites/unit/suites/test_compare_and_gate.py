@@ -41,7 +41,7 @@ def project(tmp_path, monkeypatch):
 
 
 def times(ns, spread=0.002):
-    processes = [ProcessTimes(samples_ns=[ns * (1 + spread * (number - 4) / 4)], block=number) for number in range(8)]
+    processes = [ProcessTimes(samples_ns=(ns * (1 + spread * (number - 4) / 4),), block=number) for number in range(8)]
     return Timing(method="two_points", cache="hot", stop="enough", processes=processes)
 
 

@@ -78,8 +78,8 @@ def test_samples_of_all_rounds_are_kept_in_order():
     measured.round()
     times = measured.times()
     assert (measured.method, measured.cache) == ("cupti", "hot")
-    assert times.samples_ns == [100.0, 200.0, 300.0, 400.0, 500.0, 600.0]
-    assert times.kernels_ns == [50.0, 100.0, 150.0, 200.0, 250.0, 300.0]
+    assert times.samples_ns == (100.0, 200.0, 300.0, 400.0, 500.0, 600.0)
+    assert times.kernels_ns == (50.0, 100.0, 150.0, 200.0, 250.0, 300.0)
     assert (times.loops, times.discarded, times.clock_mhz) == (1, 0, 1980.0)
 
 
@@ -100,7 +100,7 @@ def test_throttled_samples_are_thrown_away_and_counted_and_the_round_is_tried_ag
     measured.round()
     times = measured.times()
     assert times.discarded == 4
-    assert times.samples_ns == [100.0 * index for index in range(5, 13)]
+    assert times.samples_ns == tuple(100.0 * index for index in range(5, 13))
 
 
 def test_a_device_that_stays_throttled_gives_no_times_but_a_reason():
@@ -166,5 +166,5 @@ def test_without_any_profiler_and_nvml_the_wall_clock_measures(monkeypatch, cach
     measured = CudaMeasurement(jax.jit(lambda x: 2 * x), arguments, CPU, cache, size)
     measured.round()
     times = measured.times()
-    assert (measured.method, measured.cache, times.clock_mhz, times.kernels_ns) == ("wall", cache, None, [])
+    assert (measured.method, measured.cache, times.clock_mhz, times.kernels_ns) == ("wall", cache, None, ())
     assert len(times.samples_ns) == 10

@@ -9,7 +9,7 @@ from suites.unit.reports.builders import make_cell
 
 
 def result(ns=None, status=Status.PASSED, cell=None, **more):
-    timing = ns and Timing(method="wall", cache="hot", processes=[ProcessTimes(samples_ns=[ns])], stop="s")
+    timing = ns and Timing(method="wall", cache="hot", processes=[ProcessTimes(samples_ns=(ns,))], stop="s")
     reason = more.pop("reason", None if status is Status.PASSED else str(status))
     return CellResult(
         cell=cell or make_cell(), shapes=[[4]], dtypes=["float32"], seed=0, status=status, reason=reason, timing=timing,

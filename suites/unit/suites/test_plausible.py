@@ -18,7 +18,7 @@ CALLS = address_of_zeros(1, np.int64)
 
 
 def _timing(ns, cache="hot"):
-    return Timing(method="wall", cache=cache, processes=[ProcessTimes(samples_ns=[ns])], stop="test")
+    return Timing(method="wall", cache=cache, processes=[ProcessTimes(samples_ns=(ns,))], stop="test")
 
 
 @pytest.fixture(autouse=True)
