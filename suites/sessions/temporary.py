@@ -1,19 +1,18 @@
-"""Makes the temporary folders of a session; the next session deletes those of sessions that were killed."""
+"""Makes the temporary folders of sessions, and deletes the folders that killed sessions left behind."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = "kernel-bridge-"
-
-_NEW_S = 60.0
-"""A folder that is younger may belong to a session that has not locked it yet."""
+_MARK = ".session"
+"""A locked file in each folder. Folders without it are not ours: a clone in the temporary folder, say."""
 
 
 def make_folder() -> str:
@@ -21,23 +20,24 @@ def make_folder() -> str:
     for path in abandoned():
         shutil.rmtree(path, ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=_PREFIX)
-    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+    unlocked = Path(folder, ".new")
+    with contextlib.suppress(OSError):  # a file system without locks: then a killed session leaves its folder
+        fcntl.flock(os.open(unlocked, os.O_WRONLY | os.O_CREAT), fcntl.LOCK_EX)
+        unlocked.rename(Path(folder, _MARK))
     return folder
 
 
 def abandoned() -> Iterator[Path]:
     """Yields the folders whose process ended without deleting them."""
-    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+    for mark in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_MARK}")):
         try:
-            file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            file = os.open(mark, os.O_WRONLY)
         except OSError:
-            continue  # no folder, or somebody else's
+            continue  # it was deleted just now
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_free = time.time() - os.fstat(file).st_mtime > _NEW_S
         except OSError:
-            is_free = False
+            continue
         finally:
             os.close(file)
-        if is_free:
-            yield path
+        yield mark.parent

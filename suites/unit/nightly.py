@@ -17,7 +17,6 @@ DEEP = (
     "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_ptx.py",
-    "suites/unit/suites/test_refused_calls.py",
     # Threads, processes that die, leaks.
     "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
     "suites/unit/bridge/test_abi.py::test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so",
