@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import BridgeError, KernelCompileError, KernelTypeError
+from bridge import BridgeError, KernelCompileError
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
-from bridge.languages import DEFINITIONS, NativeLanguage, NoOptions, Signature, Standing
+from bridge.languages import DEFINITIONS, Signature
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
 from suites.unit.bridge import kernels
@@ -162,14 +162,3 @@ def test_callables_that_only_look_the_same_are_told_apart(no_gpu, published):
     texts = [call_in(wrapper, VECTOR).describe("cuda")[1] for wrapper in (first, second, first)]
     assert texts[0] == texts[2] != texts[1]
     assert '"identity":"local' in texts[1]
-
-
-def test_two_languages_of_one_name_never_share_their_kernels():
-    class Other(NativeLanguage):
-        def compile(self, definition, options, signature, platform):
-            raise AssertionError("nothing is compiled")
-
-    facts = {"kernel_kind": "kernel", "wrapper": "other_kernel", "compiler": "It", "options_type": NoOptions}
-    numba_kernel(kernels.add, VECTOR)
-    with pytest.raises(KernelTypeError, match=r"are both named 'numba'. Rename one"):
-        DEFINITIONS.define(Other("numba", {"cpu": Standing.REGULAR}, **facts), "digest", lambda: None)

@@ -119,7 +119,6 @@ BATCHES = {
     "in place": (lambda x, y: jax.vmap(increment)(x), ROWS + 1, ("d",)),
     "sequential": (jax.vmap(one_by_one, (0, None)), ROWS + ROW, ("d",)),
     "scan": (lambda x, y: lax.scan(lambda c, _: (of_rows(c, y), None), x, length=3)[0], ROWS + 3 * ROW, ("d",)),
-    "cond": (lambda x, y: lax.cond(y[0] > 0, of_rows, lambda x, y: x, x, y), ROWS + ROW, ("d",)),
     "shard_map": (
         lambda x, y: jax.shard_map(of_rows, in_specs=(P("d"), P()), out_specs=P("d"))(x, y),
         ROWS + ROW,
@@ -261,12 +260,6 @@ def with_vjp():
     return op
 
 
-def with_jvp():
-    op = operator()
-    op.def_jvp(lambda primals, tangents, outs: (op(*primals), tangents[0] @ primals[1] + primals[0] @ tangents[1]))
-    return op
-
-
 def with_transpose():
     op = operator()
     op.def_transpose(0, lambda cotangents, x, outs: jnp.outer(cotangents[0], x))
@@ -274,7 +267,7 @@ def with_transpose():
     return op
 
 
-RULES = {"def_vjp": with_vjp, "def_jvp": with_jvp, "def_transpose": with_transpose}
+RULES = {"def_vjp": with_vjp, "def_transpose": with_transpose}
 
 
 @pytest.mark.parametrize("rule", RULES)

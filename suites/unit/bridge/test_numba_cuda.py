@@ -43,18 +43,6 @@ def test_without_a_gpu_it_is_an_import_error_that_says_so(wrap):
 
 @gpu
 class TestKernel:
-    def test_a_chain_that_xla_records_into_a_graph(self):
-        call = numba_cuda_kernel(add, OUT, grid=4, block=256)
-
-        @jax.jit
-        def chain(x, y):
-            for _ in range(50):
-                x = call(x, y)
-            return x
-
-        for start in (0.0, 7.0):
-            np.testing.assert_array_equal(chain(jnp.full(N, start), jnp.ones(N)), np.full(N, start + 50))
-
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_every_dtype_computes(self, dtype):
         with jax.enable_x64(True):

@@ -33,6 +33,7 @@ def test_a_typing_error_names_the_kernel_and_the_line():
     with pytest.raises(KernelCompileError, match=r"cannot compile wrong \(.*test_numba_errors\.py:\d+\)") as caught:
         jax.jit(lambda x: numba_kernel(wrong, OUT)(x))(X)
     assert "out[0] = x.no_such_attribute" in str(caught.value)
+    assert "JAX array" not in str(caught.value)  # which is said of captured ones
     assert caught.value.__cause__ is not None
 
 

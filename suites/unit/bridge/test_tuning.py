@@ -188,17 +188,6 @@ class TestWinners:
         monkeypatch.setenv("KERNEL_BRIDGE_BACKEND", "slow")
         assert str(op.explain(X)["cpu"]) == "cpu: slow (preferred by KERNEL_BRIDGE_BACKEND)"
 
-    def test_they_may_have_a_folder_of_their_own(self, cache, tmp_path, monkeypatch):
-        operator().tune(X, factor=3.0)
-        assert len(files(cache)) == 1
-        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "own"))
-        op = operator()
-        op.tune(X)
-        assert len(files(cache)) == len(files(tmp_path / "own")) == 1
-        assert chosen(operator(), factor=3.0) == "slow"
-        op.forget()
-        assert files(tmp_path / "own") == []
-
     def test_a_damaged_file_costs_a_warning(self, cache):
         operator().tune(X)
         for damage in (b"", b"\xff\xfe", b"no such backend"):
