@@ -40,19 +40,18 @@ class TestSignature:
 
 
 class TestResolve:
-    def test_text_that_is_no_description(self):
-        with pytest.raises(BridgeError, match=r"describes as 'numba:add:123', which this version .* not understand"):
-            DEFINITIONS.resolve("cpu", "numba:add:123")
-
-    def test_options_that_the_language_does_not_have(self):
-        text = json.loads(call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
-        with pytest.raises(BridgeError, match="does not understand"):
-            DEFINITIONS.resolve("cpu", json.dumps(text | {"options": 3}))
-
-    def test_a_kernel_that_no_other_process_can_rebuild(self):
-        text = json.loads(call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
-        with pytest.raises(BridgeError, match="an object that has no content of its own"):
-            DEFINITIONS.resolve("cpu", json.dumps(text | {"identity": "local-0"}))
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda text: "numba:add:123", r"describes as 'numba:add:123', which this version .* not understand"),
+            (lambda text: json.dumps(json.loads(text) | {"options": 3}), "does not understand"),
+            (lambda text: json.dumps(json.loads(text) | {"identity": "local-0"}), "that has no content of its own"),
+        ],
+    )
+    def test_a_description_that_fits_no_kernel(self, change, message):
+        _, text = call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")
+        with pytest.raises(BridgeError, match=message):
+            DEFINITIONS.resolve("cpu", change(text))
 
     def test_a_kernel_of_the_same_name_that_these_types_do_not_fit_is_passed_over(self, monkeypatch):
         code = call_in(numba_kernel(kernels.double, VECTOR), VECTOR)

@@ -176,21 +176,19 @@ def test_no_context_is_needed(kind):
         close(jax.jit(function)(*args), ROWS + ROW)
 
 
-class TestSeveralAxes:
-    @pytest.mark.parametrize("kind", KINDS, ids=["explicit", "auto"])
-    def test_two_batches_and_two_axes_for_one_batch(self, kind):
-        mesh = made((2, 2), ("a", "b"), kind)
-        with jax.set_mesh(mesh):
-            assert compiled(of_stack, put(mesh, STACK, "a", "b"), put(mesh, ROW))[::2] == (set(), ("a", "b"))
-            assert compiled(of_rows, put(mesh, ROWS, ("a", "b")), put(mesh, ROW))[::2] == (set(), (("a", "b"),))
-
-    def test_a_mesh_with_explicit_and_automatic_axes(self):
-        mesh = made((2, 2), ("a", "b"), AxisType.Explicit, AxisType.Auto)
-        with jax.set_mesh(mesh):
-            for spec in [("a",), ("b",), ("a", "b"), ("b", "a"), (None, "b")]:
-                collectives, result, _ = compiled(of_stack, put(mesh, STACK, *spec), put(mesh, ROW))
-                assert collectives == set()
-                close(result, STACK + ROW)
+@pytest.mark.parametrize("kinds", [*KINDS, (AxisType.Explicit, AxisType.Auto)], ids=["explicit", "auto", "mixed"])
+def test_several_axes(kinds):
+    mesh = made((2, 2), ("a", "b"), *np.atleast_1d(kinds))
+    with jax.set_mesh(mesh):
+        for function, array, spec in [
+            (of_stack, STACK, ("a", "b")),
+            (of_stack, STACK, ("b", "a")),
+            (of_stack, STACK, (None, "b")),
+            (of_rows, ROWS, (("a", "b"),)),
+        ]:
+            collectives, result, _ = compiled(function, put(mesh, array, *spec), put(mesh, ROW))
+            assert collectives == set()
+            close(result, array + ROW)
 
 
 class TestGathering:

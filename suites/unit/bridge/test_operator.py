@@ -107,20 +107,6 @@ def test_defaults(case):
 class TestChoice:
     """choose is a pure function of a snapshot and the wishes of a call."""
 
-    def test_explain(self):
-        op = XLACustomKernel("op")
-        op.def_kernel("only", "cuda", plain)
-        op.def_jnp_kernel(plain)
-        op.def_kernel("first", "cpu", plain)
-        assert (
-            str(op.explain(OUT, outs=OUT))
-            == "cpu: first (the default)\ncuda: only (the default)\ntpu: jnp (the default)"
-        )
-        nothing = op.explain(X, outs=OUT, backend="only")["cpu"]
-        assert str(nothing) == "cpu: nothing ('only', named by the call, is not registered for it)"
-        with pytest.raises(KeyError):
-            op.explain(X, outs=OUT)["rocm"]
-
     def test_whoever_names_a_backend_it_counts_in_eager_calls_and_programs(self, monkeypatch):
         op = operator()
         op.def_kernel("other", "cpu", constant(100))

@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -202,16 +201,6 @@ class TestWinners:
         with pytest.warns(RuntimeWarning, match="scale: the winner of tuning counts in this process only"):
             op.tune(X)
         assert chosen(op) == "fast"
-
-    def test_only_the_latest_are_kept(self, cache, monkeypatch):
-        monkeypatch.setattr(winners, "KEPT", 3)
-        op = operator()
-        for number in range(5):
-            before = set(files(cache))
-            op._winners.remember("fast", op.registered, "cpu", ("call", number))
-            (new,) = set(files(cache)) - before
-            os.utime(new, (number, number))
-        assert sorted(path.stat().st_mtime for path in files(cache)) == [2, 3, 4]
 
 
 @numba.njit

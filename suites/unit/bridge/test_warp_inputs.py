@@ -189,16 +189,6 @@ class TestDeclaredFunctions:
             assert [only_read(backward[name]) for name in ("x", "y", "out")] == [declared] * 3
             assert (forward["out"] == {"store"}) is declared
 
-    def test_an_input_that_one_writes_to_is_refused(self, functions):
-        write = declare_writes(functions[1], "rows")
-
-        @wp.kernel(module="unique", enable_backward=False)
-        def overwrite(x: kernels.VECTOR, out: kernels.VECTOR):
-            write(x, x, wp.tid())
-
-        with pytest.raises(SignatureError, match="writes to its input 'x'"):
-            jax_kernel(overwrite)(ROWS[0])
-
 
 SOURCE = """
 static wp::array_t<wp::float32> other_0(
