@@ -16,10 +16,6 @@ _SOURCES = """
 TABLE = np.array([0, VALUE])
 KERNEL x[i] * TABLE[1]
 
-=== large array
-TABLE = np.full(400_000, VALUE)
-KERNEL x[i] * TABLE[399_999]
-
 === helper
 @numba.njit
 def helper(v):
@@ -31,15 +27,6 @@ KERNEL helper(x[i])
 def helper(v):
     return v * VALUE
 KERNEL helper(x[i])
-
-=== guvectorize
-@numba.guvectorize(['f4[:], f4[:]'], '(n)->(n)')
-def helper(v, r):
-    for j in range(v.size):
-        r[j] = v[j] * VALUE
-@numba.njit
-def kernel(x, out):
-    helper(x, out)
 
 === cfunc
 @numba.cfunc('f4(f4)')
@@ -62,20 +49,6 @@ def helper(v):
 def _(v):
     return lambda v: v * VALUE
 KERNEL helper(x[i])
-
-=== jitclass
-@jitclass([('a', numba.float32)])
-class Box:
-    def __init__(self):
-        self.a = VALUE
-KERNEL x[i] * Box().a
-
-=== locals of a helper
-@numba.njit(locals={'t': numba.int32 if VALUE == 3 else numba.float64})
-def helper(n):
-    t = n * 0.625
-    return t
-KERNEL x[i] * (3 if helper(x.size) == 2 else 2)
 
 === import in the body
 module('drawn_settings', SCALE=VALUE)
@@ -132,7 +105,6 @@ SAME_RESULT = frozenset({"fast math"})
 
 _IMPORTS = """
 import numba, numpy as np
-from numba.experimental import jitclass
 from numba.extending import intrinsic, overload
 """
 

@@ -5,7 +5,6 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from bridge import jax_kernel, numba_kernel
 from suites.unit.bridge import kernels, warp_kernels
@@ -30,14 +29,6 @@ class TestNames:
         assert wrapped.__name__ == "outer"
         assert wrapped.__doc__ == "Rank 1 and rank 0 in, rank 2 and rank 0 out."
         assert "outer(x, y, /)" in repr(wrapped).replace("kernel ", "")
-
-
-class TestRefusals:
-    """The refusal of one call has no part in another."""
-
-    def test_a_number_that_is_too_large_is_jax_error(self):
-        with pytest.raises(OverflowError, match="argument path is x"):
-            numba_kernel(kernels.copy, OUT)(2**70)
 
 
 class TestOutsFunction:

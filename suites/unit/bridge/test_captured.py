@@ -74,30 +74,6 @@ def test_the_error_ends_with_the_array_and_the_cure(call, function, name):
     assert str(caught.value).splitlines()[-1].startswith(HINT.format(function, name))
 
 
-def test_other_errors_and_right_kernels_are_left_alone():
-    constants, number = np.arange(3, dtype=np.float32), 2.0
-
-    @numba.njit
-    def right(x, out):
-        for i in range(x.size):
-            out[i] = number * constants[i]
-
-    @numba.njit
-    def wrong(x, out):
-        out[0] = x.WEIGHTS
-
-    @warp_kernels.forward_only
-    def static(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
-        i = wp.tid()
-        out[i] = x[i] * wp.static(float(SCALAR))
-
-    np.testing.assert_array_equal(numba_kernel(right, OUT)(X), 2 * constants)
-    np.testing.assert_array_equal(jax_kernel(static)(X)[0], 2 * X)
-    with pytest.raises(KernelCompileError, match="Numba cannot compile wrong") as caught:
-        numba_kernel(wrong, OUT)(X)
-    assert "JAX array" not in str(caught.value)
-
-
 class TestNumbaCuda:
     @pytest.fixture(autouse=True)
     def cuda(self, monkeypatch):
@@ -106,22 +82,6 @@ class TestNumbaCuda:
 
         for module in ("bridge.languages.numba_cuda.cuda_jit", "bridge.languages.numba_cuda.callables"):
             monkeypatch.setattr(sys.modules[module], "require_cuda", lambda: None)
-
-    def test_a_kernel(self, monkeypatch):
-        from bridge.languages.numba_cuda.cuda_compilation import compile_kernel
-        from bridge.languages.numba_cuda.cuda_jit import define
-        from bridge.signature.array_types import ArrayType
-
-        @numba.cuda.jit
-        def kernel(x, out):
-            out[0] = x[0] * WEIGHTS[0]
-
-        def refuse(*args):
-            raise RuntimeError("cannot determine Numba type")  # as on a machine with a GPU, without which none compiles
-
-        monkeypatch.setattr(type(kernel), "compile", refuse)
-        with pytest.raises(KernelCompileError, match=HINT.format("kernel", "WEIGHTS")):
-            compile_kernel(define(kernel), [ArrayType("float32", (3,), False), ArrayType("float32", (3,), True)])
 
     def test_a_function_that_launches_such_a_kernel(self):
         from bridge import numba_cuda_callable

@@ -128,15 +128,6 @@ class TestNumbaCuda:
         assert len(compiled.loads) == 2
         assert set(compiled._codelibrary._cufunc_cache) == {0, 2}  # where Numba's own launches look
 
-    def test_a_kernel_that_synchronises_its_grid_is_launched_cooperatively(self, compiled, devices, monkeypatch):
-        compiled.cooperative = True
-        (launch,) = self.build().launches
-        assert launch.cooperative
-        assert [asked for asked in devices if len(asked) == 4] == [(10, 0, 32, 64), (12, 2, 32, 64)]
-        monkeypatch.setattr(driver, "most_cooperative_blocks", lambda *of: 3)
-        with pytest.raises(LaunchError, match="its 4 blocks must all run at once, but on this device at most 3"):
-            self.build()
-
     @pytest.mark.parametrize(
         ("dtype", "cure"), [("uint4", "Convert it to uint8"), ("float8_e5m2", "Convert it to float32")]
     )

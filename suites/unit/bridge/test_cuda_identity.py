@@ -167,17 +167,3 @@ class TestCudaCpp:
             KernelCompileError, match=r"a file that f includes has changed .* Call cuda_raw_kernel again"
         ):
             first.compile("sm_90")
-
-    def test_the_grid_barrier_is_found_in_what_a_function_may_call(self):
-        from bridge.languages.cuda_cpp import synchronises_grid
-
-        barrier = "\tmov.u32 %r2, %envreg2;\n"
-        function = ".func  (.param .b32 r) deep(.param .b64 p)\n{\n" + barrier + "}\n"
-        bodies = {
-            "calls": "{ {\n\tcall.uni (r), deep, (p);\n\t} // calls\n}\n",
-            "plain": "{\n\tret; // call\n}\n",
-            "itself": "{\n" + barrier + "}\n",
-        }
-        ptx = function + "".join(f".visible .entry {name}(.param .b64 p) {body}" for name, body in bodies.items())
-        assert [synchronises_grid(ptx, name) for name in bodies] == [True, False, True]
-        assert not synchronises_grid(ptx.replace(barrier, ""), "calls")

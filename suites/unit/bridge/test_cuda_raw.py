@@ -44,11 +44,13 @@ HEADERS = """
 #include <cuda_fp8.h>
 #include <cooperative_groups.h>
 #include <cuda/std/array>
+__device__ __noinline__ void wait() { cooperative_groups::this_grid().sync(); }
 extern "C" __global__ void f(const float* x, float* out) {
     cuda::std::array<float, 2> a{__half2float(__float2half(x[0])), float(__nv_fp8_e4m3(x[1]))};
-    cooperative_groups::this_grid().sync();
+    wait();
     out[0] = a[1];
 }
+extern "C" __global__ void plain(const float* x, float* out) { out[0] = x[0]; }
 """
 
 
@@ -80,9 +82,10 @@ class TestAnywhere:
             assert (content[:4], symbol, cooperative) == (b"\x7fELF", "_Z5scaleIfEvPKT_PS0_S0_i", False)
 
     def test_the_headers_of_cuda_and_cccl_are_found(self):
-        definition = define(HEADERS, "f", ())
-        assert definition.code is not None
-        assert definition.compile("sm_90").is_cooperative
+        for name, synchronises in (("f", True), ("plain", False)):
+            definition = define(HEADERS, name, ())
+            assert definition.code is not None
+            assert definition.compile("sm_90").is_cooperative == synchronises
 
     def test_nvrtc_keeps_no_code_of_its_own_unless_it_is_asked_to_or_too_old(self, monkeypatch):
         """Its cache in the driver takes kernels for one that differ in ``ftz`` or ``fma`` alone."""

@@ -316,12 +316,25 @@ class TestMode:
     """The mode in which a function is called counts: JAX compiles it for each mode."""
 
     @pytest.mark.parametrize("make", [operator, wrapped])
-    def test_export_says_why_it_cannot(self, make):
-        exporting = jax.export.export(
-            jax.jit(lambda x: make(right)(x)), platforms=("cpu",), disabled_checks=bridge.export_checks()
-        )
-        with debug_mode(), pytest.raises(DebugError, match=r"(twice|right): its checks call Python"):
-            exporting(X)
+    def test_calls_before_in_and_after_the_context(self, make):
+        call = make(unfinished)
+        function = jax.jit(lambda x: call(x))
+        compiled = function.lower(X).compile()
+        for _ in range(2):
+            jax.block_until_ready(function(X))
+            with only("outputs"), pytest.raises(FAILED, match="did not write 2 of 6"):
+                jax.block_until_ready(function(X))
+            with only("outputs"), only("inputs"):  # the inner one counts
+                jax.block_until_ready(function(X))
+        with debug_mode():
+            jax.block_until_ready(compiled(X))
+            checked = function.lower(X)
+            with pytest.raises(DebugError, match=r"(twice|unfinished): its checks call Python"):
+                jax.export.export(function, platforms=("cpu",), disabled_checks=bridge.export_checks())(X)
+        with pytest.raises(FAILED, match="did not write 2 of 6"):
+            jax.block_until_ready(checked.compile()(X))
+        for lowered, is_checked in ((function.lower(X), False), (checked, True)):
+            assert ("callback" in lowered.as_text()) == ("poison" in lowered.as_text()) == is_checked
 
     def test_each_thread_has_its_own_and_a_context_that_fails_is_left(self):
         call = wrapped(unfinished)
@@ -332,39 +345,6 @@ class TestMode:
                 jax.block_until_ready(call(X))
             raise ZeroDivisionError
         assert current_mode() == OFF
-
-    @pytest.mark.parametrize("make", [operator, wrapped])
-    def test_calls_before_in_and_after_the_context(self, make):
-        call = make(unfinished)
-        functions = [call, jax.jit(lambda x: call(x))]
-        traced, compiled = jax.jit(lambda x: call(x)).trace(X), jax.jit(lambda x: call(x)).lower(X).compile()
-        for _ in range(2):
-            for function in functions:
-                jax.block_until_ready(function(X))
-                with only("outputs"), pytest.raises(FAILED, match="did not write 2 of 6"):
-                    jax.block_until_ready(function(X))
-                with only("outputs"), only("inputs"):  # the inner one counts
-                    jax.block_until_ready(function(X))
-        with only("outputs"):
-            jax.block_until_ready(compiled(X))
-            assert "callback" not in traced.lower().as_text()
-            checked = jax.jit(lambda x: call(x)).lower(X).compile()
-        with pytest.raises(FAILED, match="did not write 2 of 6"):
-            jax.block_until_ready(checked(X))
-        assert current_mode() == OFF
-
-    @pytest.mark.parametrize("make", [operator, wrapped])
-    def test_without_the_mode_nothing_is_added(self, make):
-        def lowered():
-            call = make(right)
-            return jax.jit(lambda x: call(x)).lower(X).as_text()
-
-        before = lowered()
-        with debug_mode():
-            checked = lowered()
-        assert lowered() == before
-        assert ("callback" in before, "poison" in before) == (False, False)
-        assert ("callback" in checked, "poison" in checked) == (True, True)
 
     def test_a_cuda_call_carries_the_checks_to_where_it_is_lowered(self):
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -381,12 +361,13 @@ class TestMode:
 
 
 class TestVariable:
-    @pytest.mark.parametrize("text", ["0", "1", "yes"])
-    def test_its_values(self, monkeypatch, text):
-        monkeypatch.setenv("KERNEL_BRIDGE_DEBUG", text)
-        expected = {
-            "1": pytest.raises(FAILED, match="unfinished did not write 2 of 6 elements"),
-            "yes": pytest.raises(ValueError, match="KERNEL_BRIDGE_DEBUG is 'yes'"),
-        }
-        with expected.get(text, contextlib.nullcontext()):
-            jax.block_until_ready(operator(unfinished)(X))
+    def test_its_values(self, monkeypatch):
+        for text, error, message in (
+            ("1", FAILED, "unfinished did not write 2 of 6 elements"),
+            ("yes", ValueError, "KERNEL_BRIDGE_DEBUG is 'yes'"),
+        ):
+            monkeypatch.setenv("KERNEL_BRIDGE_DEBUG", text)
+            with pytest.raises(error, match=message):
+                jax.block_until_ready(operator(unfinished)(X))
+        monkeypatch.setenv("KERNEL_BRIDGE_DEBUG", "0")
+        jax.block_until_ready(operator(unfinished)(X))

@@ -74,7 +74,6 @@ def outs(name, call):
     return [
         signature(rf"{name}: outs contains None of type NoneType, expected jax\.Shape", call, None),
         signature(rf"{name}: outs is \[\], which declares no output", call, []),
-        signature("outs contains 'float32' of type str", call, [OUT, "float32"]),
         signature(r"of shape \(4\.0,\) .* expected integers", call, Array((4.0,))),
         signature(r"of shape \(-4,\) .* at least 0", call, Spec((-4,), np.int8)),
         signature("and dtype key<fry>, expected", call, Spec((4,), KEY.dtype)),
@@ -100,9 +99,7 @@ def outs_functions(name, wrap):
 
     return [
         signature(rf"{place}, was called with 1 inputs: missing .* 'y'\.", call, lambda x, y: x),
-        signature("was called with 1 inputs: too many positional", call, lambda: OUT),
         signature(rf"{place}, raised KeyError: 'n'\. It was called with float32\[4\]", call, lambda x: {}["n"]),
-        signature(f"{name}: outs contains 4 of type int", call, lambda x: x.shape),
     ]
 
 
@@ -123,7 +120,6 @@ def launches(call):
         bad(LaunchError, "grid is 1 and block is None, but one needs the other", call, grid=1),
         bad(LaunchError, r"grid is 1\.5, expected integers; 1\.5 is of type float", call, grid=1.5, block=1),
         bad(LaunchError, r"grid is \(1, 2, 3, 4\), expected one to three", call, grid=(1, 2, 3, 4), block=1),
-        bad(LaunchError, "grid is -1, expected integers from 0 to", call, grid=-1, block=1),
         bad(LaunchError, "launch_dims is 1099511627776, which is 4294967296 blocks", call, launch_dims=2**40),
         bad(LaunchError, "shared_mem is -1, expected integers from 0", call, launch_dims=4, shared_mem=-1),
     ]
@@ -154,11 +150,8 @@ NUMBA = [
         lambda: call_copy(jax.new_ref(X))),
     signature(r"copy\(x, out\) got 0 inputs and has 1 outputs .*, 1 arrays in all, expected 2", call_copy),
     signature(r"copy\(x, out\) got 2 inputs .* expected 2\. .* A kernel returns nothing: it has", call_copy, X, X),
-    signature(r"add: argument 1 \('y'\) is a list, .*jnp\.asarray makes one", call_add, X, [1.0]),
-    signature(r"copy: argument 0 \('x'\) is a str", lambda: jax.jit(lambda x: call_copy("text"))(X)),
     signature(r"add got y by name, but kernels take .* by position\. Call add\(x, y\)\.", call_add, X, y=X),
     bad(KernelCompileError, "no float16 arrays. Convert it to float32 before", call_copy, X.astype("float16")),
-    bad(KernelCompileError, "no key<fry> arrays. Supported are bool, int8.*complex128", call_copy, KEY),
     signature("output 0 is declared float64, .*jax_enable_x64", call_copy, X, outs=Spec((4,), float)),
     signature("maps input 0 to output 1, but the call has 1 inputs and 1 outputs",
         call_copy, X, input_output_aliases={0: 1}),
@@ -231,7 +224,6 @@ NUMBA_CUDA_CALLABLE = [
 CUDA_RAW = [
     bad(KernelTypeError, "the source 3 and the name 'copy', expected two strings", wrap_raw_launched, source=3),
     signature("scalar 0 is 3 of type int, expected a NumPy scalar", wrap_raw_launched, scalars=(3,)),
-    signature("scalars is 3, expected a sequence of NumPy scalars", wrap_raw_launched, scalars=3),
     signature(r"options is \['a'\], expected a mapping from fields of", wrap_raw_launched, options=["a"]),
     signature(r"float32\[n\] has a symbolic shape, .* Export one program for each", export_raw, (OPEN,)),
     *launches(wrap_raw),
@@ -270,16 +262,12 @@ WARP = [
     signature(r"scale\(x, factor, out\): the output 'factor' is a value of type float32, expected an array",
         wrap, "scale", num_outputs=2),
     signature(r"in_out_argnames is \['y'\], expected different names among", wrap, "reverse", in_out_argnames=["y"]),
-    *(signature(f"in_out_argnames is {value!r}, expected a list", wrap, "increment", in_out_argnames=value)
-        for value in ("x", 5)),
+    signature("in_out_argnames is 'x', expected a list", wrap, "increment", in_out_argnames="x"),
     *(bad(LaunchError, "launch_dims is .*, expected an int or a sequence of one to 4 ints",
-        wrap, "reverse", launch_dims=value) for value in (3.0, True, "3", (), (1,) * 5)),
-    signature(r"output_dims has shapes for \['low', 'most'\], expected one for each output: \['low', 'high'\]",
-        wrap, "extremes", num_outputs=2, output_dims={"low": 2, "most": 2}),
-    *(bad(LaunchError, f"reverse: block_dim is {value}; block_dim must be positive, at most 1024",
-        wrap, "reverse", block_dim=value) for value in (0, 1025)),
-    *(signature(f"block_dim is {value}; block_dim must be an int", wrap, "reverse", block_dim=value)
-        for value in (True, 8.0)),
+        wrap, "reverse", launch_dims=value) for value in (True, "3", (), (1,) * 5)),
+    bad(LaunchError, "reverse: block_dim is 1025; block_dim must be positive, at most 1024",
+        wrap, "reverse", block_dim=1025),
+    signature("block_dim is True; block_dim must be an int", wrap, "reverse", block_dim=True),
     bad(DifferentiationError, "reverse: enable_backward is True, but Warp generates no adjoint",
         wrap, "reverse", enable_backward=True),
     signature(r"reverse got 0 arguments, expected 1: x\. Outputs are not passed", run, "reverse"),
@@ -294,12 +282,8 @@ WARP = [
         (r"float32\[\]", jnp.float32(1)), (r"complex64\[4\]", X + 1j), (r"key<fry>\[4\]", jax.random.split(KEY, 4)),
         (r"float8_e4m3fn\[4\]", X.astype("float8_e4m3fn")), (r"float32\[4, 0\]", jnp.zeros((4, 0))))),
     signature(r"float32\[n\] has a symbolic shape, .* Export one program for each", export_warp, (OPEN,)),
-    signature(r"'x' .* got the shape \[2147483648\], expected .* at most 2147483647",
-        lambda: jax.eval_shape(wrap("reverse"), Spec((2**31,), np.int8))),
     *(signature(f"scale: 'factor' is {message}.*, expected a value that float32 can hold", run, "scale", X, value)
-        for message, value in (("'a'", "a"), ("None", None), ("1j", 1j), (r"[\[(]1\.0, 2\.0", [1.0, 2.0]),
-            (r"\[\[1\.0\], \[2\.0, 3", [[1.0], [2.0, 3.0]]), (r"1e\+300", 1e300))),
-    signature("'factor' is 2.* that bool can hold", run, "scale_any", X.astype(bool), 2),
+        for message, value in (("'a'", "a"), ("1j", 1j), (r"\[\[1\.0\], \[2\.0, 3", [[1.0], [2.0, 3.0]]))),
     bad(ParameterError, r"scale: 'factor' is a traced value \(.*float32\[\]\).*static.*one element",
         lambda: jax.jit(wrap("scale"))(X, 2.0)),
     bad(LaunchError, "takes no array whose shape could be launched over. Pass launch_dims", run, "count1"),
@@ -307,8 +291,6 @@ WARP = [
         run, "count1", launch_dims=0, output_dims=2),
     signature(r"'low' \(float32, 1 dimension\) got the shape \(1, 4\) from the launch .*Pass output_dims=\{'low'",
         run, "extremes", X[None], num_outputs=2),
-    signature(r"'out' \(float32, 1 dimension\) got the shape \(2, 2\) from output_dims",
-        run, "reverse", X, output_dims=(2, 2)),
     signature(r"'out' .* got the shape \(1, 4\) from output_dims.* after them: \(3,\)",
         lambda: jax_kernel(warp_kernels.REVERSE["vec3"], output_dims=(1, 4))(X[None, :3])),
 ]  # fmt: skip
@@ -364,7 +346,7 @@ def clip(*args, generator=lambda outs, limit: lambda x: jnp.clip(x, max=limit), 
 
 NAME = "expected a name other than 'default', without colon .* or comma"
 GENERATOR = "the kernel generator for {} on {} is 3, expected a function that takes keyword parameters"
-MALFORMED: list[object] = [["c"], {}, {"": {}}, {"c": 3}, {"c": {3: 1}}, {"c": {"n": []}}]
+MALFORMED: list[object] = [["c"], {}, {"": {}}, {"c": {3: 1}}]
 OPERATOR = {
     "": [
         *(signature(f"XLACustomKernel got the name {name!r}, expected a non-empty", XLACustomKernel, name)
@@ -372,10 +354,8 @@ OPERATOR = {
         signature("scale: outs is 3, expected a function of the arrays", op, 3),
     ],
     "def_kernel": [
-        *(bad(BackendError, r"scale: platform is .*, expected one of cpu, cuda", define, platform=platform)
-            for platform in ("quantum", ["cpu"])),
-        *(signature(f"scale: the backend is {name!r}, {NAME}", define, backend=name)
-            for name in ("", 3, "a,b", "a:b", "default")),
+        bad(BackendError, r"scale: platform is 'quantum', expected one of cpu, cuda", define, platform="quantum"),
+        *(signature(f"scale: the backend is {name!r}, {NAME}", define, backend=name) for name in ("", 3, "a,b")),
         signature(GENERATOR.format("b", "cpu"), define, generator=3),
         *(signature("the configurations of b are .*, expected a mapping from at", define, configurations=given)
             for given in MALFORMED),
@@ -385,7 +365,6 @@ OPERATOR = {
             "triton": "cuda", "cuda_raw": "cuda", "jnp": "cpu"}.items()},
     "available_backends": [bad(BackendError, "platform is 'rocm', expected", on, "available_backends", "rocm")],
     "set_default": [
-        bad(BackendError, "scale: platform is 3, expected one of", on, "set_default", 3, "a"),
         bad(BackendError, r"'warp' cannot be the default.* not registered for it \(registered: cpu: a\)",
             on, "set_default", "cpu", "warp"),
     ],
@@ -395,8 +374,7 @@ OPERATOR = {
         signature("the forward rule is 3, expected a function", on, "def_vjp", 3, double),
     ],
     "def_transpose": [
-        *(signature(f"scale: operand is {operand!r}, expected the index of an argument",
-            on, "def_transpose", operand, double) for operand in ("x", -1, True)),
+        signature("scale: operand is -1, expected the index of an argument", on, "def_transpose", -1, double),
         signature("the transpose rule is 3, expected a function", on, "def_transpose", 0, 3),
     ],
     "def_partitioning": [
@@ -405,7 +383,6 @@ OPERATOR = {
     ],
     "__call__": [
         *called("scale", lambda outs: lambda x: op()(x, outs=outs), r"{name}: argument 0 is a {kind}, .*Pass"),
-        signature(r"scale: argument 1 \('y'\) is a list, expected", lambda: op(lambda x, y: OUT)(X, [1.0])),
         signature("scale: outs is missing. Pass the shapes", call, X, outs=None),
         bad(ParameterError, r"operator 'clip': its function outs takes \(x, limit\): missing .* 'limit'", clip, X),
         bad(ParameterError, r"the generator of backend 'a' takes \(outs, limit\): got an unexpected .* 'low'",
@@ -415,20 +392,16 @@ OPERATOR = {
         signature(r"the a kernel returned float32\[4\], but outs declares float32\[2\]",
             call, X, outs=Spec((2,), X.dtype)),
         bad(BackendError, r"backend 'triton' is not registered \(registered: cpu: a\)", call, X, backend="triton"),
-        bad(BackendError, r"backend is \['a'\], expected the name of one", call, X, backend=["a"]),
         bad(BackendError, "scale: no kernel is registered", lambda: XLACustomKernel("scale")(X, outs=OUT)),
         bad(ParameterError, r"parameter 'n' is a traced value.*static_argnames='n'",
             lambda: jax.jit(lambda n: call(X, n=n))(2)),
-        *(bad(ParameterError, "parameter 'n' is .* not hashable.*pass arrays as arguments", call, X, n=value)
-            for value in ([1], np.ones(2), X)),
+        bad(ParameterError, "parameter 'n' is .* not hashable.*pass arrays as arguments", call, X, n=X),
     ],
     "tune": [
         signature(r"argument 0 of tune is ShapeDtypeStruct\(.*, expected an array: tuning runs", tune, OUT),
         signature(r"argument 0 of tune is a traced value .* outside of jax\.jit", lambda: jax.jit(tune)(X)),
         bad(BackendError, r"asked for 'warp', expected .* \(registered: cpu: a\)", tune, X, backends=["warp"]),
-        bad(BackendError, "tune was asked for no backend", tune, X, backends=[]),
-        *(signature(f"scale: rtol is {rtol!r}, expected a number of at least 0", tune, X, rtol=rtol)
-            for rtol in ("a", -1)),
+        signature("scale: rtol is -1, expected a number of at least 0", tune, X, rtol=-1),
     ],
     "explain": [
         bad(BackendError, "'none' is not registered", on, "explain", X, outs=OUT, backend="none"),
@@ -444,18 +417,15 @@ def enter(context, *args, **options):
         pass
 
 
-BACKENDS = "expected the names of one or more backends"
 CONTEXTS = {
     "use_backend": [
-        signature(r"use_backend got \(\), " + BACKENDS, enter, use_backend),
-        signature(r"use_backend got \(3,\), expected", enter, use_backend, 3),
+        signature(r"use_backend got \(3,\), expected the names of one or more backends", enter, use_backend, 3),
     ],
     "debug_mode": [
         signature("debug_mode got reference=3, expected True, False or the name",
             enter, debug_mode, reference=3),
         signature("debug_mode got bounds=0, expected True or False", enter, debug_mode, bounds=0),
-        *(signature(f"debug_mode: rtol is {rtol!r}, expected a number of at least 0", enter, debug_mode, rtol=rtol)
-            for rtol in ("1", float("nan"))),
+        signature("debug_mode: rtol is '1', expected a number of at least 0", enter, debug_mode, rtol="1"),
     ],
 }  # fmt: skip
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from bridge import export_checks, numba_kernel
+from bridge import numba_kernel
 from suites.unit.bridge.dependencies import KINDS, SAME_RESULT, kernel_of
 from suites.unit.processes import output, run
 
 Spec = jax.ShapeDtypeStruct
 X = np.arange(1, 5, dtype=np.float32)
-ADDRESSES = ("cfunc", "large array", "jitclass", "guvectorize")
+ADDRESSES = ("cfunc",)
 """Kinds whose code may hold addresses of this process."""
 
 
@@ -119,36 +119,3 @@ def test_unchanged_kernels_keep_their_keys_in_other_processes(tmp_path):
     assert other != f"literal: {first['helper']}"  # another kind of processor runs other code
     local = {kind for kind, key in first.items() if key == "local"}
     assert local <= set(ADDRESSES)
-
-
-PROGRAMS = textwrap.dedent(
-    """
-    import sys, jax, jax.export
-    from suites.unit.bridge.test_identity import X, wrapped
-    file, value, *kinds = sys.argv[1:]
-    for kind in kinds:
-        wrapped(kind, int(value))
-        program = jax.export.deserialize(open(f"{file} {kind}", "rb").read())
-        try:
-            print(kind, float(program.call(X)[0]), sep=": ")
-        except jax.errors.JaxRuntimeError as error:
-            print(kind, str(error).partition("this program calls ")[2].splitlines()[0], sep=": ")
-    """
-)
-
-
-def test_an_exported_program_runs_its_kernel_or_none(tmp_path):
-    kinds = ("array", "overload", "parallel helper")
-    for kind in kinds:
-        call = jax.jit(wrapped(kind, 2))
-        with pytest.raises(ValueError, match="bridge_cpu"):
-            jax.export.export(call, platforms=["cpu"])(X)
-        program = jax.export.export(call, platforms=["cpu"], disabled_checks=export_checks())(X)
-        (tmp_path / f"program {kind}").write_bytes(program.serialize())
-    for value, expected in (
-        (2, "2.0"),
-        (3, "the Numba kernel 'kernel', which this process has not defined. Call numba_kernel on the same kernel"),
-    ):
-        printed = output("-c", PROGRAMS, tmp_path / "program", value, *kinds).splitlines()
-        assert len(printed) == len(kinds)
-        assert all(line.startswith(f"{kind}: {expected}") for kind, line in zip(kinds, printed, strict=True))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from bridge import export_checks, jax_kernel, numba_cuda_kernel, numba_kernel
+from bridge import export_checks, jax_kernel, numba_kernel
 
 SPEC = jax.ShapeDtypeStruct((4,), np.float32)
 X = jnp.arange(4.0)
@@ -50,23 +50,3 @@ def test_warp_kernels():
 
         (found,) = jax_kernel(wp.kernel(renamed(kernel, name)))(X)
         np.testing.assert_array_equal(found, 2 * X)
-
-
-@pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_numba_cuda_kernels(name):
-    try:
-        device = jax.devices("cuda")[0]
-    except RuntimeError:
-        pytest.skip("no GPU")
-    from numba import cuda
-
-    factor = np.float32(FACTORS[name])
-
-    def with_a_default(x, out, scale=factor):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = scale * x[i]
-
-    kernel = cuda.jit(renamed(with_a_default, name))
-    found = numba_cuda_kernel(kernel, SPEC, launch_dims=4)(jax.device_put(X, device))
-    np.testing.assert_array_equal(found, factor * X)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import BridgeError, KernelCompileError, KernelTypeError
+from bridge import BridgeError, KernelCompileError
 from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
-from bridge.languages import DEFINITIONS, NativeLanguage, NoOptions, Signature, Standing
+from bridge.languages import DEFINITIONS, Signature
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
 from suites.unit.bridge import kernels
@@ -40,19 +40,18 @@ class TestSignature:
 
 
 class TestResolve:
-    def test_text_that_is_no_description(self):
-        with pytest.raises(BridgeError, match=r"describes as 'numba:add:123', which this version .* not understand"):
-            DEFINITIONS.resolve("cpu", "numba:add:123")
-
-    def test_options_that_the_language_does_not_have(self):
-        text = json.loads(call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
-        with pytest.raises(BridgeError, match="does not understand"):
-            DEFINITIONS.resolve("cpu", json.dumps(text | {"options": 3}))
-
-    def test_a_kernel_that_no_other_process_can_rebuild(self):
-        text = json.loads(call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")[1])
-        with pytest.raises(BridgeError, match="an object that has no content of its own"):
-            DEFINITIONS.resolve("cpu", json.dumps(text | {"identity": "local-0"}))
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda text: "numba:add:123", r"describes as 'numba:add:123', which this version .* not understand"),
+            (lambda text: json.dumps(json.loads(text) | {"options": 3}), "does not understand"),
+            (lambda text: json.dumps(json.loads(text) | {"identity": "local-0"}), "that has no content of its own"),
+        ],
+    )
+    def test_a_description_that_fits_no_kernel(self, change, message):
+        _, text = call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")
+        with pytest.raises(BridgeError, match=message):
+            DEFINITIONS.resolve("cpu", change(text))
 
     def test_a_kernel_of_the_same_name_that_these_types_do_not_fit_is_passed_over(self, monkeypatch):
         code = call_in(numba_kernel(kernels.double, VECTOR), VECTOR)
@@ -162,14 +161,3 @@ def test_callables_that_only_look_the_same_are_told_apart(no_gpu, published):
     texts = [call_in(wrapper, VECTOR).describe("cuda")[1] for wrapper in (first, second, first)]
     assert texts[0] == texts[2] != texts[1]
     assert '"identity":"local' in texts[1]
-
-
-def test_two_languages_of_one_name_never_share_their_kernels():
-    class Other(NativeLanguage):
-        def compile(self, definition, options, signature, platform):
-            raise AssertionError("nothing is compiled")
-
-    facts = {"kernel_kind": "kernel", "wrapper": "other_kernel", "compiler": "It", "options_type": NoOptions}
-    numba_kernel(kernels.add, VECTOR)
-    with pytest.raises(KernelTypeError, match=r"are both named 'numba'. Rename one"):
-        DEFINITIONS.define(Other("numba", {"cpu": Standing.REGULAR}, **facts), "digest", lambda: None)

@@ -116,18 +116,6 @@ def test_without_a_folder_that_can_be_written_to_it_compiles(tmp_path, monkeypat
         assert result(prepared(compile_sum, "sum")) == 42
 
 
-def test_code_that_needs_something_from_outside_is_not_kept(folder):
-    def compile_outside():
-        @numba.cfunc(INT64(INT64))
-        def divided(number):
-            return 10 // number  # raises an exception in Python
-
-        return divided
-
-    assert CALL(prepared(compile_outside, "outside").address)(5) == 2
-    assert not folder.exists()
-
-
 PROGRAM = """
 import jax, jax.numpy as jnp, numba
 from bridge import numba_kernel

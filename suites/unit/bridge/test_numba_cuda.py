@@ -43,18 +43,6 @@ def test_without_a_gpu_it_is_an_import_error_that_says_so(wrap):
 
 @gpu
 class TestKernel:
-    def test_a_chain_that_xla_records_into_a_graph(self):
-        call = numba_cuda_kernel(add, OUT, grid=4, block=256)
-
-        @jax.jit
-        def chain(x, y):
-            for _ in range(50):
-                x = call(x, y)
-            return x
-
-        for start in (0.0, 7.0):
-            np.testing.assert_array_equal(chain(jnp.full(N, start), jnp.ones(N)), np.full(N, start + 50))
-
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_every_dtype_computes(self, dtype):
         with jax.enable_x64(True):
@@ -106,18 +94,10 @@ class TestKernel:
         def wrong(x, out):
             out[0] = x.no_such_attribute
 
-        @cuda.jit("void(float32[:], float32[:])")
-        def triple(x, out):
-            i = cuda.grid(1)
-            if i < out.size:
-                out[i] = 3 * x[i]
+        def kernel(of, **launch):
+            return lambda: numba_cuda_kernel(of, OUT, **(launch or {"launch_dims": N}))(X)
 
-        def kernel(of, x=X, **launch):
-            return lambda: numba_cuda_kernel(of, Spec((N,), x.dtype), **(launch or {"launch_dims": N}))(x)
-
-        np.testing.assert_array_equal(kernel(triple)(), np.float32(3) * X)
         for call, error, message in (
-            (kernel(triple, X.astype(np.int32)), KernelCompileError, "triple is declared for"),
             (kernel(writes), KernelCompileError, "Inputs are read-only"),
             (kernel(wrong), KernelCompileError, r"(?s)cannot compile wrong \(.*test_numba_cuda\.py.*no_such_attribute"),
             (kernel(square, grid=1, block=2048), LaunchError, "2048 threads, but this kernel can have at most 1024"),

@@ -33,6 +33,7 @@ def test_a_typing_error_names_the_kernel_and_the_line():
     with pytest.raises(KernelCompileError, match=r"cannot compile wrong \(.*test_numba_errors\.py:\d+\)") as caught:
         jax.jit(lambda x: numba_kernel(wrong, OUT)(x))(X)
     assert "out[0] = x.no_such_attribute" in str(caught.value)
+    assert "JAX array" not in str(caught.value)  # which is said of captured ones
     assert caught.value.__cause__ is not None
 
 
@@ -67,12 +68,6 @@ def test_numba_without_its_compiler_is_told_from_a_missing_decorator():
 class TestExceptions:
     reciprocal = staticmethod(numba_kernel(kernels.reciprocal, OUT))
 
-    def test_values_in_the_message_and_the_line_are_reported(self):
-        with pytest.raises(
-            jax.errors.JaxRuntimeError, match=r"raised ValueError: \('negative input', -2\.0\) \(.*kernels\.py:\d+\)"
-        ):
-            self.reciprocal(jnp.array([1.0, -2.0, 3.0])).block_until_ready()
-
     def test_the_next_call_works(self):
         for _ in range(3):
             with pytest.raises(jax.errors.JaxRuntimeError, match="reciprocal raised ZeroDivisionError: division by"):
@@ -81,7 +76,8 @@ class TestExceptions:
 
     def test_in_a_batch_the_failing_element_is_reported(self):
         xs = jnp.array([[1.0, 1, 1], [1, -7, 1], [1, 1, 1]])
-        with pytest.raises(jax.errors.JaxRuntimeError, match=r"-7\.0"):
+        message = r"raised ValueError: \('negative input', -7\.0\) \(.*kernels\.py:\d+\)"
+        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
             jax.block_until_ready(jax.vmap(self.reciprocal)(xs))
 
     @pytest.mark.parametrize("before", ["x", "xx", "xxx"])

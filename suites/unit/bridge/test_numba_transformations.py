@@ -62,16 +62,6 @@ class TestVmap:
         np.testing.assert_array_equal(xs, jnp.arange(24.0).reshape(3, 8))
 
 
-def test_a_donated_input_shares_the_buffer():
-    wrapped = numba_kernel(kernels.increment, Spec((1000,), np.float32), input_output_aliases={0: 0})
-    x = jnp.arange(1000.0) + 0
-    pointer = x.unsafe_buffer_pointer()
-    result = jax.jit(lambda x: wrapped(x), donate_argnums=0)(x)
-    assert result.unsafe_buffer_pointer() == pointer
-    assert x.is_deleted()
-    np.testing.assert_array_equal(result, np.arange(1000.0) + 1)
-
-
 def test_the_second_output_can_be_the_alias():
     @numba.njit
     def kernel(x, state, out, new_state):

@@ -34,16 +34,6 @@ def test_every_dtype_of_numba_passes_through_bit_for_bit(x64, dtype):
     assert np.asarray(out).tobytes() == x.tobytes()
 
 
-def test_the_same_wrapper_serves_x64_on_and_off():
-    wrapped = numba_kernel(kernels.double, Spec((3,), np.float32))
-    x = np.arange(3, dtype=np.float64)
-    assert wrapped(x.astype(np.float32)).dtype == np.float32
-    with jax.enable_x64(True):
-        assert wrapped(x).dtype == np.float32
-        assert numba_kernel(kernels.double, Spec((3,), np.float64))(x).dtype == np.float64
-    np.testing.assert_array_equal(wrapped(x), [0, 2, 4])
-
-
 def test_empty_arrays():
     assert numba_kernel(kernels.copy, Spec((2, 0, 2), np.float32))(jnp.zeros((2, 0, 2))).shape == (2, 0, 2)
 

@@ -20,9 +20,6 @@ from bridge import (
     numba_kernel,
     use_backend,
 )
-from bridge.languages.language import Standing
-from bridge.operator.choice import choose
-from bridge.operator.registry import Snapshot
 from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -110,38 +107,6 @@ def test_defaults(case):
 class TestChoice:
     """choose is a pure function of a snapshot and the wishes of a call."""
 
-    def test_each_platform_runs_the_first_wish_that_it_has(self):
-        snapshot = Snapshot("op")
-        for backend, platform in [("numba", "cpu"), ("warp", "cpu"), ("warp", "cuda"), ("pallas", "gpu")]:
-            snapshot = snapshot.registered(backend, platform, scale, False)
-        winner = {"cpu": "warp"}
-
-        def chosen(*wishes, winners=None):
-            return [each[:2] for each in choose(snapshot, wishes, "here", winners or {})[0]]
-
-        assert chosen("default") == [("cpu", "numba"), ("cuda", "warp")]
-        assert chosen("default", winners=winner) == [("cpu", "warp"), ("cuda", "warp")]
-        assert chosen("numba", "default", winners=winner) == [("cpu", "numba"), ("cuda", "warp")]
-        assert chosen("pallas") == [("cuda", "pallas")]
-        with pytest.raises(BackendError, match=r"'triton' is not registered \(registered: cpu: numba, warp; cuda: w"):
-            chosen("triton")
-        assert snapshot.with_default("cpu", "warp").standings["cpu"] == Standing.CHOSEN
-        assert chosen("default")[0] == ("cpu", "numba")
-
-    def test_explain(self):
-        op = XLACustomKernel("op")
-        op.def_kernel("only", "cuda", plain)
-        op.def_jnp_kernel(plain)
-        op.def_kernel("first", "cpu", plain)
-        assert (
-            str(op.explain(OUT, outs=OUT))
-            == "cpu: first (the default)\ncuda: only (the default)\ntpu: jnp (the default)"
-        )
-        nothing = op.explain(X, outs=OUT, backend="only")["cpu"]
-        assert str(nothing) == "cpu: nothing ('only', named by the call, is not registered for it)"
-        with pytest.raises(KeyError):
-            op.explain(X, outs=OUT)["rocm"]
-
     def test_whoever_names_a_backend_it_counts_in_eager_calls_and_programs(self, monkeypatch):
         op = operator()
         op.def_kernel("other", "cpu", constant(100))
@@ -205,10 +170,7 @@ class TestCalls:
         fill.def_numba_kernel(lambda outs: numba_kernel(kernels.fill, outs[0]))
         np.testing.assert_array_equal(jax.vmap(lambda x: x + fill(outs=OUT)[2])(X), X + 2)
 
-    @pytest.mark.parametrize(("register", "kernel"), [("def_numba_kernel", scale), ("def_warp_kernel", warp_scale)])
-    def test_vmap_batches_the_kernel_in_one_call(self, register, kernel):
-        op = XLACustomKernel("scale")
-        getattr(op, register)(kernel)
+    def test_vmap_batches_the_kernel_in_one_call(self, op):
         xs = jnp.arange(24.0).reshape(2, 4, 3)
         nested = jax.vmap(jax.vmap(lambda x: op(x, outs=OUT, factor=3.0), 1), 0, out_axes=1)
         np.testing.assert_array_equal(nested(xs), 3 * xs.transpose(2, 0, 1))

@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -188,17 +187,6 @@ class TestWinners:
         monkeypatch.setenv("KERNEL_BRIDGE_BACKEND", "slow")
         assert str(op.explain(X)["cpu"]) == "cpu: slow (preferred by KERNEL_BRIDGE_BACKEND)"
 
-    def test_they_may_have_a_folder_of_their_own(self, cache, tmp_path, monkeypatch):
-        operator().tune(X, factor=3.0)
-        assert len(files(cache)) == 1
-        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "own"))
-        op = operator()
-        op.tune(X)
-        assert len(files(cache)) == len(files(tmp_path / "own")) == 1
-        assert chosen(operator(), factor=3.0) == "slow"
-        op.forget()
-        assert files(tmp_path / "own") == []
-
     def test_a_damaged_file_costs_a_warning(self, cache):
         operator().tune(X)
         for damage in (b"", b"\xff\xfe", b"no such backend"):
@@ -213,16 +201,6 @@ class TestWinners:
         with pytest.warns(RuntimeWarning, match="scale: the winner of tuning counts in this process only"):
             op.tune(X)
         assert chosen(op) == "fast"
-
-    def test_only_the_latest_are_kept(self, cache, monkeypatch):
-        monkeypatch.setattr(winners, "KEPT", 3)
-        op = operator()
-        for number in range(5):
-            before = set(files(cache))
-            op._winners.remember("fast", op.registered, "cpu", ("call", number))
-            (new,) = set(files(cache)) - before
-            os.utime(new, (number, number))
-        assert sorted(path.stat().st_mtime for path in files(cache)) == [2, 3, 4]
 
 
 @numba.njit

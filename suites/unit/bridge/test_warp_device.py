@@ -3,7 +3,6 @@
 The launches are packed for Warp's CPU device: the same memory but for the machine code's address.
 """
 
-import ctypes
 from types import SimpleNamespace
 
 import jax
@@ -14,11 +13,8 @@ import pytest
 from bridge import LaunchError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.ffi.kernel_call import KERNEL_CALLS, bind
-from bridge.ffi.plans.device import DevicePlan
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
-from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import pack
 from bridge.languages.warp.parameters import parameters_of
@@ -27,8 +23,6 @@ from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
 from bridge.signature.array_types import Signature
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.unit.bridge.entries import call_of
-from suites.unit.bridge.test_device_plan import Recorder
 
 SHAPE = LaunchShape((3, 1, 1), (256, 1, 1), 40)
 MOST_BLOCKS = 2**31 - 1
@@ -95,53 +89,8 @@ def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_d
     return plan_call(options, statics, [jax.typeof(array) for array in arrays])
 
 
-def adjoint_call(planned, arrays):
-    """The call of the adjoint, from the traced program that makes it."""
-    jaxpr = jax.make_jaxpr(lambda *args: jax.vjp(with_adjoint(planned), *args)[1]([jnp.ones_like(r) for r in outs]))
-    outs = planned.forward(*arrays)
-    calls = [eqn.params["call"] for eqn in jaxpr(*arrays).eqns if eqn.primitive in KERNEL_CALLS]
-    return next(call for call in calls if call.options.backward)
-
-
-class WarpRecorder(Recorder):
-    """Notes the whole memory of each parameter."""
-
-    sizes: list[int]
-
-    def _record(self, *args):
-        parameters = args[-2]
-        self.launches.append([ctypes.string_at(parameters[index], size) for index, size in enumerate(self.sizes)])
-        return self.status
-
-    def call(self, plan, outputs, *args, **options):
-        outs = tuple((shape, np.dtype(dtype)) for shape, dtype in outputs)
-        call = call_of(self.target, plan, outs, **options)
-        return jax.block_until_ready(jax.jit(lambda *args: bind(call, *args))(*args))
-
-
-@pytest.fixture(scope="module")
-def shared_recorder():
-    return WarpRecorder()
-
-
-@pytest.fixture
-def recorder(shared_recorder):
-    shared_recorder.launches.clear()
-    return shared_recorder
-
-
 class TestLaunch:
     X = jnp.arange(1.0, 6.0)
-
-    def run(self, recorder, name, packed, signature, outputs, *arrays, **options):
-        launch = device._device_launch(name, (77,), SHAPE, packed)
-        ends = sorted({*packed.offsets, *packed.structs, 8 * len(packed.content)})
-        sizes = [next(end for end in ends if end > start) - start for start in packed.offsets]
-        recorder.sizes = [packed.structs[0], *sizes]
-        results = recorder.call(
-            DevicePlan(name, signature.input_sizes, signature.output_sizes, [launch]), outputs, *arrays, **options
-        )
-        return results, recorder.launches
 
     def test_what_it_gets_is_what_warps_own_launch_passes(self):
         made = planned(kernels.scale, [self.X], values=[3.0]).forward_call()
@@ -156,29 +105,6 @@ class TestLaunch:
             content = content[: 8 * word] + address + content[8 * word + 8 :]
         for offset, argument in zip(packed.offsets, arguments, strict=True):
             assert content[offset : offset + len(argument)] == argument
-
-    def test_an_adjoint_gets_the_arrays_then_their_adjoints(self, recorder):
-        with jax.enable_x64(True):
-            mass, cell, density = jnp.ones(5), jnp.zeros(5, jnp.int32), jnp.ones(3)
-            call = planned(kernels.deposit, [mass, cell, density], in_out=("density",))
-            adjoint = adjoint_call(call, [mass, cell, density])
-            packed = pack(generated(kernels.deposit, "cpu", None), adjoint.options, "cpu", "cpu")
-            assert len(packed.offsets) == 6
-            # Inputs: the three arrays, the cotangent of density, and zeros for mass; results take the memory of these.
-            outputs = [((3,), "float64"), ((5,), "float64")]
-            given = mass, cell, density, jnp.full(3, 2.0), jnp.zeros(5)
-            results, launches = self.run(
-                recorder, "deposit", packed, adjoint.signature, outputs, *given, aliases=((3, 0), (4, 1))
-            )
-            ((_, *arguments),) = launches
-            data, gradients = (
-                [int(np.frombuffer(argument[start : start + 8], np.int64)[0]) for argument in arguments]
-                for start in (0, 8)
-            )
-            arrays = [array.unsafe_buffer_pointer() for array in given[:3]]
-            adjoints = [results[1].unsafe_buffer_pointer(), 0, results[0].unsafe_buffer_pointer()]
-            assert data == [*arrays, *adjoints]
-            assert gradients == [*adjoints, 0, 0, 0]
 
 
 class TestChecks:

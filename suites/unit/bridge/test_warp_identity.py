@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, jax_kernel
-from bridge.languages.warp import generated as generation
+from bridge import jax_kernel
 from bridge.languages.warp.generated import generated
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
@@ -106,42 +105,9 @@ class TestSettings:
         monkeypatch.undo()
         assert before == (digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None))
 
-    def test_an_eager_call_follows_them(self, monkeypatch):
-        call = jax_kernel(kernels.forward_only(square))
-        call(jnp.ones(2))
-        for mode, more in (("debug", 1), ("release", 0), ("debug", 0)):
-            loaded = set(generation._modules)
-            monkeypatch.setattr(wp.config, "mode", mode)
-            call(jnp.ones(2))
-            assert len(set(generation._modules) - loaded) == more
-
     @pytest.mark.skipif(not hasattr(wp.config, "enable_cpu_blocks"), reason="this Warp has no blocks on the CPU")
     def test_a_block_of_the_cpu_has_one_thread_whatever_warp_is_told(self, monkeypatch):
         monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
         call = jax_kernel(kernels.forward_only(block_sizes), launch_dims=64, block_dim=64)
         assert call.block_dim == 64
         assert call()[0].tolist() == [1.0] * 64
-
-
-class TestLoadedCode:
-    def test_a_function_that_begins_to_write_after_the_trace(self, monkeypatch):
-        @wp.func
-        def reads(x: kernels.VECTOR):
-            return x[0]
-
-        @wp.func
-        def writes(x: kernels.VECTOR):
-            x[0] = 5.0
-            return x[0]
-
-        monkeypatch.setitem(globals(), "peek", reads)
-
-        @kernels.forward_only
-        def peeking(x: kernels.VECTOR, out: kernels.VECTOR):
-            out[wp.tid()] = peek(x)  # type: ignore[name-defined]  # noqa: F821
-
-        x = jnp.ones(3)
-        traced = jax.jit(jax_kernel(peeking)).trace(x)
-        monkeypatch.setitem(globals(), "peek", writes)
-        with pytest.raises(KernelCompileError, match=r"may write to 'x', which its code did not when .* Trace"):
-            traced.lower()

@@ -39,11 +39,6 @@ def row_and_extent(rows: kernels.MATRIX, index: int):
 
 
 @wp.func
-def row_of(rows: kernels.MATRIX, index: int):
-    return rows[index]
-
-
-@wp.func
 def store_held(holder: Holder, value: float):
     holder.rows[0, 0] = value
 
@@ -52,18 +47,9 @@ def store_held(holder: Holder, value: float):
 def store_natively(rows: kernels.MATRIX, value: float): ...
 
 
-@wp.func_native("""return rows.data[0];""")
-def read_natively(rows: kernels.MATRIX) -> float: ...  # type: ignore[empty-body]
-
-
 def alias(x: kernels.MATRIX, out: kernels.VECTOR):
     y = x
     y[wp.tid(), 0] = 100.0
-
-
-def result_of_a_call(x: kernels.MATRIX, out: kernels.VECTOR):
-    row = row_of(x, wp.tid())
-    row[0] = 100.0
 
 
 def called_deeply(x: kernels.MATRIX, out: kernels.VECTOR):
@@ -78,11 +64,7 @@ def in_a_loop(x: kernels.MATRIX, out: kernels.VECTOR):
             y = x[j]
 
 
-def tile(x: kernels.MATRIX, out: kernels.VECTOR):
-    wp.tile_store(x[wp.tid()], wp.tile_ones(shape=4, dtype=float))
-
-
-WRITES = (alias, result_of_a_call, called_deeply, in_a_loop, tile)
+WRITES = (alias, called_deeply, in_a_loop)
 """Kernels whose code shows that they write to x."""
 
 
@@ -93,23 +75,13 @@ def struct(x: kernels.MATRIX, out: kernels.VECTOR):
     out[wp.tid()] = x[0, 0]
 
 
-def pointer(x: kernels.MATRIX, out: kernels.VECTOR):
-    y = wp.array(ptr=x.ptr, shape=(4,), dtype=float)
-    y[0] = 100.0
-    out[wp.tid()] = y[0]
-
-
 def native(x: kernels.MATRIX, out: kernels.VECTOR):
     store_natively(x, 100.0)
     out[wp.tid()] = x[0, 0]
 
 
-def reads_natively(x: kernels.MATRIX, out: kernels.VECTOR):
-    out[wp.tid()] = read_natively(x)
-
-
-MAY_WRITE = {struct: 100, pointer: 100, native: 100, reads_natively: 1}
-"""Kernels whose code does not show that they leave x alone, and what they put into their output."""
+MAY_WRITE = (struct, native)
+"""Kernels whose code does not show that they leave x alone. They put 100 into their output."""
 
 
 @pytest.mark.parametrize("function", WRITES)
@@ -123,11 +95,11 @@ def test_a_kernel_that_writes_to_an_input_is_refused(function):
 
 @pytest.mark.parametrize("function", MAY_WRITE)
 def test_a_kernel_that_may_write_to_an_input_gets_a_copy(function):
-    call, first = jax_kernel(kernels.forward_only(function), launch_dims=4), MAY_WRITE[function]
+    call = jax_kernel(kernels.forward_only(function), launch_dims=4)
     both = jnp.stack([ROWS, ROWS])
     for x, run in ((ROWS, call), (ROWS, jax.jit(lambda x: [call(x)[0] + 0 * x[0]])), (both, jax.vmap(call))):
         before = np.array(x)
-        assert np.all(np.asarray(run(x)[0])[..., 0] == first)
+        assert np.all(np.asarray(run(x)[0])[..., 0] == 100)
         np.testing.assert_array_equal(x, before)
     lowered = jax.jit(call).lower(ROWS)
     assert "output_operand_aliases" in lowered.as_text()
@@ -217,25 +189,6 @@ class TestDeclaredFunctions:
             assert [only_read(backward[name]) for name in ("x", "y", "out")] == [declared] * 3
             assert (forward["out"] == {"store"}) is declared
 
-    def test_gradients_are_right_without_copies(self, functions):
-        read, write = functions
-        copy = self.kernel(declare_writes(read), declare_writes(write, "rows"))
-        call = jax_kernel(copy, num_outputs=1, in_out_argnames=["out"])
-        x, y = jnp.array([1.0, -1.0, 2.0]), jnp.array([3.0, 4.0, 5.0])
-        result, pullback = jax.vjp(lambda y: call(x, y, jnp.zeros(3))[0], y)
-        np.testing.assert_array_equal(result, [3, 0, 5])
-        np.testing.assert_array_equal(pullback(jnp.array([1.0, 2.0, 3.0]))[0], [1, 0, 3])
-
-    def test_an_input_that_one_writes_to_is_refused(self, functions):
-        write = declare_writes(functions[1], "rows")
-
-        @wp.kernel(module="unique", enable_backward=False)
-        def overwrite(x: kernels.VECTOR, out: kernels.VECTOR):
-            write(x, x, wp.tid())
-
-        with pytest.raises(SignatureError, match="writes to its input 'x'"):
-            jax_kernel(overwrite)(ROWS[0])
-
 
 SOURCE = """
 static wp::array_t<wp::float32> other_0(
@@ -255,12 +208,9 @@ extern "C" __launch_bounds__(128, 12) __global__ void k_cuda_kernel_forward(
 UNCLEAR = [
     "var_1 = wp::a_function_to_come(var_x);",
     "*var_x = var_1;",
-    "var_1.field = var_x;",
     "var_1 = &(var_x.data);",
-    "var_1 = wp::load(\n    var_x);",
     "var_1 = wp::load(var_x); *var_x = 1;",
     "var_1 = wp::load(wp::opened(var_x));",
-    "wp::assign(var_1.rows, var_x);",
     "undefined_0(var_x);",
 ]
 

@@ -27,18 +27,11 @@ def random_bits(dtype, shape):
 
 
 class TestArrays:
-    @pytest.mark.parametrize("dtype", kernels.SCALARS)
-    def test_every_dtype_passes_through_bit_for_bit(self, x64, dtype):
-        x = random_bits(dtype, (257,))
-        for kernel in (kernels.reverse, kernels.REVERSE[dtype]):
-            (result,) = jax_kernel(kernel)(x)
-            assert result.dtype == x.dtype
-            assert np.asarray(result).tobytes() == x[::-1].tobytes()
-
-    @pytest.mark.parametrize("name", [name for name in kernels.ELEMENTS if name not in kernels.SCALARS])
-    def test_elements_are_the_last_dimensions(self, x64, name):
+    @pytest.mark.parametrize("name", kernels.ELEMENTS)
+    def test_every_dtype_passes_bit_for_bit_and_elements_are_the_last_dimensions(self, x64, name):
         element = kernels.ELEMENTS[name]
-        x = random_bits(element._wp_scalar_type_.__name__, (37, *element._shape_))
+        dtype = name if name in kernels.SCALARS else element._wp_scalar_type_.__name__
+        x = random_bits(dtype, (37, *getattr(element, "_shape_", ())))
         (result,) = jax_kernel(kernels.REVERSE[name])(x)
         assert result.dtype == x.dtype
         assert np.asarray(result).tobytes() == x[::-1].tobytes()
@@ -54,43 +47,20 @@ class TestArrays:
 
 
 class TestValues:
-    def convert(self, *values):
-        (result,) = jax_kernel(kernels.values, launch_dims=1, output_dims=8)(*values)
-        return result.tolist()
-
+    NAMES = ("float32", "int32", "bool", "int8", "uint8", "int64", "uint64", "float16")
     EXTREMES = (-1.5, -(2**31), True, -128, 255, -(2**53), 2**63, 65504.0)
 
-    @pytest.mark.parametrize(
-        "wrap",
-        [
-            lambda name, value: getattr(wp, name)(value),
-            lambda name, value: np.dtype(name).type(value),
-            lambda name, value: np.full((), value, name),
-            lambda name, value: jnp.asarray(value, name),
-        ],
-        ids=["Warp's scalars", "NumPy's scalars", "arrays of rank 0", "JAX's arrays"],
-    )
-    def test_values_come_as_numbers_of_any_library(self, x64, wrap):
-        names = ("float32", "int32", "bool", "int8", "uint8", "int64", "uint64", "float16")
-        given = [wrap(name, value) for name, value in zip(names, self.EXTREMES, strict=True)]
-        assert self.convert(*given) == list(self.EXTREMES)
+    @pytest.mark.parametrize("wrap", [lambda name: getattr(wp, name), lambda name: np.dtype(name).type])
+    def test_numbers_of_any_library(self, x64, wrap):
+        given = [wrap(name)(value) for name, value in zip(self.NAMES, self.EXTREMES, strict=True)]
+        assert jax_kernel(kernels.values, launch_dims=1, output_dims=8)(*given)[0].tolist() == list(self.EXTREMES)
 
     @pytest.mark.parametrize(
-        "wrap",
-        [
-            pytest.param((lambda v: v, lambda m: m, lambda h: h), id="lists"),
-            pytest.param((np.float32, np.float32, np.float16), id="NumPy's arrays"),
-            pytest.param((jnp.float32, jnp.float32, jnp.float16), id="JAX's arrays"),
-            pytest.param((wp.vec3, wp.mat33, wp.vec3h), id="Warp's vectors"),
-        ],
+        ("vector", "matrix", "half"),
+        [(np.float32, np.float32, np.float16), (wp.vec3, wp.mat33, wp.vec3h), (list, list, list)],
+        ids=["arrays", "Warp's vectors", "lists"],
     )
-    def test_vectors_and_matrices(self, wrap):
-        vector, matrix, half = (
-            of(value)
-            for of, value in zip(
-                wrap, ([1.0, 2.0, 3.0], np.arange(9.0).reshape(3, 3).tolist(), [0.5, 1.5, 2.5]), strict=True
-            )
-        )
-        rows = np.arange(6.0).reshape(2, 3)
-        (result,) = jax_kernel(kernels.composites, launch_dims=1, output_dims=4)(vector, matrix, half, rows)
-        assert result.tolist() == [3.0, 2.0, 1.5, 2.0]
+    def test_vectors_and_matrices(self, vector, matrix, half):
+        given = vector([1.0, 2.0, 3.0]), matrix(np.arange(9.0).reshape(3, 3).tolist()), half([0.5, 1.5, 2.5])
+        call = jax_kernel(kernels.composites, launch_dims=1, output_dims=4)
+        assert call(*given, np.arange(6.0).reshape(2, 3))[0].tolist() == [3.0, 2.0, 1.5, 2.0]
