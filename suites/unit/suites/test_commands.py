@@ -279,7 +279,7 @@ def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
     code, output, errors = ended("bench", "ops.py", "--size", 64)
     assert code == Exit.COULD_NOT_RUN
     assert "no kernel of on_gpu ran on cpu" in errors
-    assert re.search(r"right\nf32 +64 ", output)
+    assert re.search(r"right +f32 +64 ", output)
     code, _, errors = ended("bench", "ops.py", "--size", 64, "--operator", "right")
     assert code == Exit.FINE, errors
 
