@@ -43,16 +43,6 @@ def doubling(function):
     )
 
 
-def accumulating(x):
-    total = np.zeros_like(x)
-
-    def run():
-        total.__iadd__(2 * x)
-        return total
-
-    return run
-
-
 def raising(x):
     raise RuntimeError("no such library function")
 
@@ -65,7 +55,6 @@ def writing(x):
 WRONG = {
     "another_value": (lambda x: lambda: 3 * x, Status.WRONG_VALUE, "output 0"),
     "another_shape": (lambda x: lambda: x[:1], Status.WRONG_SHAPE, "shape"),
-    "results_of_the_call_before": (accumulating, Status.WRONG_VALUE, "output 0"),
     "an_exception": (raising, Status.RUNTIME_ERROR, "RuntimeError: no such library function"),
     "writes_to_an_input": (writing, Status.RUNTIME_ERROR, "read-only"),
 }

@@ -86,7 +86,7 @@ def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
     assert code == Exit.WRONG, output
     by_command = results(hers)
     assert len({key[2:4] for key, _ in by_command}) >= 2
-    more = ["-n", "1", "--kb-seed", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
+    more = ["-n", "0", "--kb-seed", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
     code, output = ended(hers, "pytest", *line(), "--kb-record", *more)
     assert code == Exit.WRONG, output
     assert results(hers) == by_command
