@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from reports.records.cell import short_dtype
@@ -12,6 +11,7 @@ from suites.cells.case import Case
 from suites.cells.grid import backends
 from suites.cells.marks import missing_device, why_skipped
 from suites.cells.selection import Selection
+from suites.declare import fields
 from suites.errors import SelectionError
 
 
@@ -77,8 +77,5 @@ def _require_known(option: str, given: Sequence[str], known: Iterable[str], show
     names = list(known)
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise SelectionError(
-                f"--{option} {name}: there is none of this name.{hint} Known: {', '.join(shown or names)}."
-            )
+            near = fields.nearest(name, shown or names)
+            raise SelectionError(f"--{option} {name}: there is none of this name.{near}")

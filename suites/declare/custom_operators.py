@@ -55,9 +55,6 @@ def operator_of(
             "suites.Operator(name=..., reference=..., kernels={...})."
         )
     own = name or re.sub(r"[^A-Za-z0-9_.~]", "_", custom.name).strip("_") or "my_operator"
-    for field in ("kernels", "outputs"):
-        if field in fields:
-            raise OperatorError(f"{own}: operator_of takes no {field}, because the operator has them. Leave it out.")
     given = dict(parameters or {})
     declared = _outs_of(own, custom, given, outs)
     kernels = _kernels(own, custom, given)

@@ -57,25 +57,18 @@ class Domain:
             raise OperatorError(f"Domain: least is {self.least} and most is {self.most}, which leaves no value.")
 
     def __str__(self) -> str:
-        """Returns the domain in a few words, such as ``0 to 9, ascending``."""
+        """Returns the domain in a few words, such as ``from 0 to 9, ascending``."""
         if self.fixed:
             return "fixed"
         words = []
         if self.least is not None or self.most is not None:
-            words.append(f"{'from' if self.most is None else ''} {self._least} {self._most}".strip())
+            least = "" if self.least is None else f"from {self.least:g} "
+            words.append((least + ("" if self.most is None else f"to {self.most:g}")).strip())
         if self.below is not None:
             words.append("an index of another input" if callable(self.below) else f"below {self.below}")
         words += [] if self.zero else ["not 0"]
         words += [name for name in ("finite", "normal", "ascending") if getattr(self, name)]
         return ", ".join(words) or "any"
-
-    @property
-    def _least(self) -> str:
-        return "" if self.least is None else f"{self.least:g}"
-
-    @property
-    def _most(self) -> str:
-        return "" if self.most is None else f"to {self.most:g}"
 
     def limits(self, dtype: np.dtype[Any], inputs: Sequence[Any]) -> tuple[Any, Any]:
         """Returns the smallest and the largest value in a dtype; infinities where floats have no limit.

@@ -72,7 +72,7 @@ def _dtype(where: str, given: Any) -> str:
             found = repr(given)
     if found in DTYPES:
         return found
-    raise OperatorError(f"{where}: there is no dtype {found!r} here.{_nearest(found, DTYPES)}")
+    raise OperatorError(f"{where}: there is no dtype {found!r} here.{nearest(found, DTYPES)}")
 
 
 def backend(where: str, given: Any) -> Backend:
@@ -82,7 +82,7 @@ def backend(where: str, given: Any) -> Backend:
     known = {each.id: each for each in Backend}
     if isinstance(given, str) and given in known:
         return known[given]
-    raise OperatorError(f"{where}: there is no backend {given!r}.{_nearest(str(given).lower(), known)}")
+    raise OperatorError(f"{where}: there is no backend {given!r}.{nearest(str(given).lower(), known)}")
 
 
 def backends(where: str, given: Any) -> tuple[Backend, ...]:
@@ -146,7 +146,7 @@ def _each_once(where: str, several: tuple[Any, ...], what: str) -> tuple[Any, ..
     return several
 
 
-def _nearest(given: str, known: Iterable[str]) -> str:
+def nearest(given: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the known name most like it, and all known names."""
     near = difflib.get_close_matches(given, known, 1)
     return (f" Did you mean {near[0]!r}?" if near else "") + f" Known are {', '.join(known)}."

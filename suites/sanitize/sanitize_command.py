@@ -43,9 +43,8 @@ def find_sanitizer() -> str:
         return named
     toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     folders = [Path(toolkit, inner) for toolkit in toolkits if toolkit for inner in ("bin", _NAME)]
-    wheels = (Path(entry, "nvidia") for entry in sys.path if entry)
-    folders += [place for wheel in wheels if wheel.is_dir() for place in wheel.glob("*/bin")]
-    folders += [place for entry in sys.path if entry for place in Path(entry, "nvidia").glob(f"*/{_NAME}")]
+    wheels = [wheel for entry in sys.path if entry for wheel in Path(entry, "nvidia").glob("*")]
+    folders += [wheel / inner for wheel in wheels for inner in ("bin", _NAME)]
     for folder in (None, *map(str, folders)):
         found = shutil.which(_NAME, path=folder)
         if found:

@@ -28,7 +28,6 @@ from suites.backends.backend import Backend
 from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.drawn.shrinking import cure, shrunk
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.memory import run_guarded, why_unguarded
 from suites.checks.judging.reasons import with_inputs
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
@@ -208,70 +207,8 @@ def judge_battery(
             f"on {len(battery)} patterns of drawn inputs of {size} elements, XLA's own code for the reference is "
             "nowhere within the error bound, so no kernel can be judged by it. Declare a truth or a tolerance."
         )
-    passed = _passed_together(operator, backend, battery, device)
-    for each, verdict in zip(battery, passed, strict=True):
-        # Alone, a failure shows its cause: an element that is never written, or an access out of bounds.
-        yield each.name, verdict or _judge(operator, backend, each, device)
-
-
-def _passed_together(
-    operator: Operator, backend: Backend, battery: Sequence[Judged], device: jax.Device
-) -> list[Verdict | None]:
-    """The verdicts on all inputs of a battery, from one program that calls the kernel on each; None where one fails.
-
-    The program runs twice under guards, which fill outputs and heap with other bytes each time, and once without.
-    """
-    nothing: list[Verdict | None] = [None] * len(battery)
-    if len({tuple(map(np.shape, each.inputs)) for each in battery}) != 1 or not battery[0].inputs:
-        return nothing
-    stacked = [np.stack(column) for column in zip(*(each.inputs for each in battery), strict=True)]
-    with precision(*(array.dtype for array in stacked)), jax.default_device(device):
-        try:
-            program = _together(operator, backend, specs(battery[0].inputs), len(battery), device)
-            arguments = [jax.device_put(array, device) for array in stacked]
-
-            def run(_: int) -> list[Array]:
-                return [np.asarray(leaf) for leaf in program(*arguments)]
-
-            runs = [run(0)]
-            platform = "cpu" if device.platform == "cpu" else "cuda"
-            if not why_unguarded(backend, platform):
-                guarded = run_guarded(run)
-                if guarded.fault or not guarded.calls:
-                    return nothing
-                runs += guarded.results
-        except Exception:  # a call that fails; alone, it says on which inputs
-            return nothing
-    if operator.deterministic(backend, platform) and not operator.kernel(backend).parallel:
-        different = [_differing(runs[0], other) for other in runs[1:]]
-    else:
-        different = []
-    found = []
-    for place, each in enumerate(battery):
-        verdicts = [each.judge([leaf[place] for leaf in results]) for results in runs]
-        right = all(verdict.status is Status.PASSED for verdict in verdicts)
-        right &= not any(place in places for places in different)
-        found.append(verdicts[0] if right else None)
-    return found
-
-
-def _differing(one: list[Array], other: list[Array]) -> set[int]:
-    """The places along the first axis where two runs have other bits."""
-    return {
-        place
-        for a, b in zip(one, other, strict=True)
-        for place in range(len(a))
-        if a[place].tobytes() != b[place].tobytes()
-    }
-
-
-@functools.lru_cache(maxsize=16)
-def _together(operator: Operator, backend: Backend, inputs: tuple[Any, ...], count: int, device: jax.Device) -> Any:
-    """Compiles a program that calls a kernel on each of a stack of inputs."""
-    call = operator.build(backend, inputs)
-    stacked = [jax.ShapeDtypeStruct((count, *each.shape), each.dtype) for each in inputs]
-    every = jax.jit(lambda *arrays: jax.lax.map(lambda each: jax.tree.leaves(call(*each)), arrays))
-    return every.lower(*stacked).compile()
+    for each in battery:
+        yield each.name, _judge(operator, backend, each, device)
 
 
 def _judge(operator: Operator, backend: Backend, drawn: Judged, device: jax.Device) -> Verdict:

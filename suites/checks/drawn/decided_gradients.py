@@ -18,7 +18,7 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.checks.drawn.decided import SEEDS, Judged, Undecided
-from suites.checks.drawn.drawn_inputs import smooth_battery
+from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.judging.gradients import cotangent_values, pullback, random_cotangents, true_cotangents
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
@@ -85,8 +85,8 @@ def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[l
     """
     sample = operator.sample(dtype, size, SEEDS[0])
     names = input_names(operator.reference, len(sample))
-    battery = smooth_battery(operator, sample, SEEDS, names)
-    return tuple(judged_gradient(operator, each.name, each.inputs) for each in battery)
+    drawn = battery(operator, sample, SEEDS, names, smooth=True)
+    return tuple(judged_gradient(operator, each.name, each.inputs) for each in drawn)
 
 
 @functools.lru_cache(maxsize=64)

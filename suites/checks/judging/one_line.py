@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
-from reports import Accuracy, Cell, Status
+from reports import Status
 
 CAUSES: dict[Status, str] = {
     Status.COMPILE_ERROR: "does not compile",
@@ -32,23 +32,13 @@ IMPRECISE = "is imprecise"
 MOST_IMPRECISE = 100.0
 """The share of the error budget up to which a result is called imprecise rather than wrong."""
 
+FoundFault = Any
+"""What one check found: a :class:`suites.sessions.finding.Finding`."""
+
 LONGEST = 300
 """Characters of a reason."""
 
 _INPUTS = "; inputs: "
-
-
-class FoundFault(Protocol):
-    """What one check found: the part of :class:`suites.sessions.finding.Finding` that a line needs."""
-
-    @property
-    def cell(self) -> Cell: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def accuracy(self) -> Accuracy | None: ...
 
 
 def kernel_lines(findings: Iterable[FoundFault], command: Sequence[str] = ("kernel-bridge", "validate")) -> list[str]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from suites import Backend, Domain, Operator, Sizes
-from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import calls_in, keeps_bits, large_size, prepare
 from suites.checks.judging.evidence import CheckFailed, Evidence
@@ -82,11 +81,6 @@ def test_large_inputs_have_a_limit():
         sample=lambda dtype, size, seed: (np.zeros((size, 200), dtype),),
     )  # fmt: skip
     assert large_size(_case(wide)) == wide.sizes.check[-1]
-
-
-def test_parallel_is_what_is_decorated_so():
-    assert NumbaKernel(total).parallel
-    assert not NumbaKernel(wrong_later).parallel
 
 
 @numba.njit

@@ -111,8 +111,8 @@ def ended(*arguments, **variables):
     ("arguments", "words"),
     [
         (["none.py"], "none.py: there is no such file"),
-        (["--operator", "softmx"], "Did you mean 'softmax'? Known: add"),
-        (["--backend", "cute"], "Known: jnp, numba, numba_parallel"),
+        (["--operator", "softmx"], "Did you mean 'softmax'? Known are add"),
+        (["--backend", "cute"], "Known are jnp, numba, numba_parallel"),
         (["--dtype", "float23"], "Did you mean 'float32'?"),
         (["--size", "0"], "argument --size: got 0, expected a whole number of at least 1"),
         (["--size", "9" * 30], "expected a whole number of at most 9223372036854775807"),

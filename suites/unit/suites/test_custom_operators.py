@@ -119,7 +119,6 @@ class TestDeclaration:
             (lambda custom: operator_of(XLACustomKernel("a")), "a: the operator has no function outs, .* Pass outs="),
             (lambda custom: operator_of(XLACustomKernel("a", outs=_same)), "a: the operator has no kernel to check"),
             (lambda custom: operator_of(custom), "double: the operator has no jnp kernel to compare with"),
-            (lambda custom: operator_of(custom, kernels={}), "takes no kernels, because the operator has them"),
             (lambda custom: CustomKernel(custom, "warp"), "double has no backend 'warp' .registered: cpu: numba"),
             (lambda custom: CustomKernel(custom, limit=[1]), "expected hashable values"),
             (lambda custom: CustomKernel(3), "CustomKernel got a int"),

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import Status
-from suites.declare.operator import Inputs, Operator
 from suites.numerics.derived import derived_truth, explain_truth
 from suites.numerics.derived import reference as derived
 from suites.numerics.error_model import Truth
@@ -21,43 +19,21 @@ from suites.numerics.verdict import judge
 from suites.ops import operators
 
 CELLS = [(operator, dtype) for operator in operators().values() for dtype in operator.dtypes]
-SIZES = (1, 257, 2100)
-COSTLY = {"nbody": SIZES[:2]}
+LARGEST, COSTLY = 2100, {"nbody": 257}
 """Operators with so many pairs of elements that the largest size takes seconds in a wide type."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """An operator in one dtype: its samples and edge cases by name, and the truth that is derived for each."""
-
-    operator: Operator
-    dtype: str
-    cases: dict[str, Inputs]
-    truths: dict[str, Truth]
-
-    @property
-    def largest(self):
-        return f"size {COSTLY.get(self.operator.name, SIZES)[-1]}"
-
-    @property
-    def cheap(self):
-        """The largest sample, and the edge cases that share their shapes, and so a program, with others.
-
-        Among these are all with special numbers. To compile for each shape of each dtype would take minutes.
-        """
-        shapes = {name: tuple(array.shape for array in inputs) for name, inputs in self.cases.items()}
-        often = Counter(shapes.values())
-        return {name: self.cases[name] for name in self.cases if name == self.largest or often[shapes[name]] > 2}
 
 
 @pytest.fixture(scope="module", params=CELLS, ids=lambda cell: f"{cell[0].name}-{cell[1]}")
 def cell(request):
+    """An operator in one dtype, with its largest sample, and edge cases that share their shapes with others.
+
+    Among these are all with special numbers. To compile for each shape of each dtype would take minutes.
+    """
     operator, dtype = request.param
-    samples = {f"size {size}": operator.sample(dtype, size, 0) for size in COSTLY.get(operator.name, SIZES)}
-    cases = samples | dict(operator.edges(dtype))
-    # Not derived_truth, which would fall back to a tolerance where it derives no bound.
-    truths = {name: Truth(derived._derived(operator.reference, inputs)) for name, inputs in cases.items()}
-    return Cell(operator, dtype, cases, truths)
+    edges = operator.edges(dtype)
+    often = Counter(tuple(array.shape for array in inputs) for inputs in edges.values())
+    shared = {name: each for name, each in edges.items() if often[tuple(array.shape for array in each)] > 2}
+    return operator, {"sample": operator.sample(dtype, COSTLY.get(operator.name, LARGEST), 0)} | shared
 
 
 def _computed(function, inputs):
@@ -71,9 +47,11 @@ def _wrong(truth, results):
 
 
 def test_bound_is_derived_for_every_operator_and_xla_keeps_to_it(cell):
-    run = jax.jit(cell.operator.reference)
-    for name, inputs in cell.cheap.items():
-        verdict = judge(_computed(run, inputs), cell.truths[name])
+    operator, cases = cell
+    run = jax.jit(operator.reference)
+    for name, inputs in cases.items():
+        # Not derived_truth, which would fall back to a tolerance where it derives no bound.
+        verdict = judge(_computed(run, inputs), Truth(derived._derived(operator.reference, inputs)))
         assert verdict.status is Status.PASSED, f"{name}: {verdict.reason}"
 
 

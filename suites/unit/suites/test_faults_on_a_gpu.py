@@ -102,33 +102,6 @@ def test_a_result_that_does_not_fit_is_an_error_of_jax(double):
     assert_the_next_call_works(double)
 
 
-def test_a_temporary_that_does_not_fit_says_so_at_each_call(double):
-    from numba import cuda
-
-    def exhausts(x, out, stream):
-        work = cuda.device_array(TOO_MANY, np.uint8)
-        double[1, 32, stream](work, out)
-
-    call = bridge.numba_cuda_callable(exhausts, jax.ShapeDtypeStruct((32,), jnp.float32))
-    for _ in range(2):
-        with pytest.raises(jax.errors.JaxRuntimeError, match=f"RESOURCE_EXHAUSTED.*allocating {TOO_MANY} bytes"):
-            jax.block_until_ready(call(jnp.ones(32)))
-    assert_the_next_call_works(double)
-
-
-def test_temporaries_of_a_recording_that_do_not_fit_are_an_error_of_jax(double):
-    from numba import cuda
-
-    def exhausts(x, out, stream):
-        work = cuda.device_array(TOO_MANY, np.uint8)
-        double[1, 32, stream](work, out)
-
-    call = bridge.numba_cuda_callable(exhausts, jax.ShapeDtypeStruct((32,), jnp.float32), replay=True)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
-        jax.block_until_ready(call(jnp.ones(32)))
-    assert_the_next_call_works(double)
-
-
 def test_local_memory_that_does_not_fit_says_so(double):
     """CUDA takes local memory for all threads that could run at once: 0.5 MB each are 126 GiB on an H200."""
     from numba import cuda, float32

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 
 import jax
 import numba
@@ -169,18 +168,6 @@ def test_an_exception_of_a_kernel_still_is_one():
     with pytest.raises(jax.errors.JaxRuntimeError, match="too long"), guarded_calls(0):
         jax.block_until_ready(program(X))
     assert findings(kernel(doubled), X)[0] == [[], []]
-
-
-def test_calls_of_several_threads_are_guarded():
-    program = jax.jit(kernel(read_past)).lower(X).compile()
-    with guarded_calls(0) as guards:
-        threads = [threading.Thread(target=lambda: jax.block_until_ready(program(X))) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert guards.calls == 8
-    assert len(guards.findings) == 8
 
 
 FOREIGN = """

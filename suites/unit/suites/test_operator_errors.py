@@ -1,7 +1,5 @@
 """Mistakes in an operator are refused. The error names operator and field, says what was expected, and what to do."""
 
-import typing
-
 import jax
 import jax.numpy as jnp
 import numba
@@ -215,20 +213,6 @@ class TestDeclaredDtypes:
             "int32": None,
             "float64": "the numba kernel is declared for float32, int32 alone",
         }
-
-    def test_one_that_fits_none_is_wrong_rather_than_skipped(self):
-        operator = _operator(kernels={"warp": warp_kernel}, dtypes=("float64", "int32"))
-        assert operator.unsupported(Backend.WARP, "cpu", "float64") is None
-
-    def test_generic_kernels_take_what_comes(self):
-        @wp.kernel
-        def generic(x: wp.array(dtype=typing.Any), out: wp.array(dtype=typing.Any)):
-            i = wp.tid()
-            out[i] = x[i]
-
-        operator = _operator(kernels={"warp": generic, "numba": kernel}, dtypes=("float64", "int8"))
-        for backend in operator.backends():
-            assert operator.unsupported(backend, "cpu", "int8") is None
 
 
 def test_what_was_compiled_for_equal_operators_is_shared():

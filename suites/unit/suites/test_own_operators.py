@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Backend, Operator, values, vectors
-from suites.bench.loops import Programs
+from suites import Operator, values, vectors
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
-from suites.numerics.precision import precision
 from suites.unit.suites.ops_small import OPERATORS, cube
 
 BY_NAME = {operator.name: operator for operator in OPERATORS}
@@ -37,22 +35,6 @@ def test_right_kernels_pass_on_samples_and_edge_cases(operator, backend, dtype):
 @pytest.mark.parametrize("operator", OPERATORS, ids=BY_NAME)
 def test_nothing_in_them_contradicts_itself(operator):
     verify(operator)
-
-
-@pytest.mark.parametrize("name", ["gather", "exclusive_or", "total", "sine_cosine"])
-def test_they_are_timed_whatever_their_first_input_is(name):
-    operator = BY_NAME[name]
-    inputs = operator.sample(operator.dtypes[0], 4096, 0)
-    before = [array.copy() for array in inputs]
-    with precision(operator.dtypes[0]):
-        programs = Programs.of(operator.build(Backend.NUMBA, inputs), operator.outputs(*inputs), inputs)
-        assert programs.chained is not None
-        results = programs.chained(20, inputs)
-    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
-    assert verdict.status is Status.PASSED
-    for result, expected in zip(results, operator.truth(*inputs).outputs, strict=True):
-        assert np.allclose(np.asarray(result, np.float64), np.asarray(expected.value, np.float64))
-    assert all(np.array_equal(array, old) for array, old in zip(inputs, before, strict=True))
 
 
 class TestDefaults:
@@ -86,26 +68,6 @@ class TestDefaults:
         inputs = (np.ones(3, np.float32),)
         tight, loose = (_cube(tolerance=tolerance).truth(*inputs).outputs[0] for tolerance in (1e-6, 1e-2))
         assert np.all(loose.margin > 1000 * tight.margin)
-
-
-class TestForms:
-    """What the functions of an operator return comes in one form."""
-
-    @pytest.mark.parametrize(
-        "found",
-        [
-            lambda dtype, size: np.ones(size, dtype),
-            lambda dtype, size: (np.ones(size, dtype),),
-            lambda dtype, size: [np.ones(size, dtype)],
-            lambda dtype, size: jnp.ones(size, dtype),
-            lambda dtype, size: np.ones(size),
-        ],
-        ids=["array", "tuple", "list", "jax", "float64"],
-    )
-    def test_sample(self, found):
-        (array,) = _cube(sample=lambda dtype, size, seed: found(dtype, size)).sample("float32", 3, 0)
-        assert isinstance(array, np.ndarray)
-        assert (array.dtype, array.shape) == (np.float32, (3,))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "complex64", "float16"])

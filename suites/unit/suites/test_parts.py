@@ -7,10 +7,8 @@ import pytest
 from reports import load_run
 from reports.judgement import judge
 from reports.options import Exit
-from suites.bench.timed_selection import timed_cells
 from suites.cells import catalogue
 from suites.cells.parts import share
-from suites.cells.selection import Selection
 from suites.sessions.commands.command_line import main
 
 OPERATORS = """\
@@ -49,17 +47,6 @@ def test_each_group_is_in_one_part_and_the_parts_are_even(count):
     loads = [sum(weights[group] for group in part) for part in parts]
     assert max(loads) - min(loads) <= max(weights.values())
     assert parts == [share(dict(reversed(weights.items())), (number, count)) for number in range(1, count + 1)]
-
-
-def test_a_timed_contest_stays_whole():
-    everything = {case.cell.key for case in timed_cells(Selection())}
-    parts = [timed_cells(Selection(part=(number, 4))) for number in range(1, 5)]
-    assert sorted(case.cell.key for part in parts for case in part) == sorted(everything)
-    for part in parts:
-        contests = {(case.operator.name, case.dtype, case.size) for case in part}
-        baselines = {(case.operator.name, case.dtype, case.size) for case in part if case.backend.id == "jnp"}
-        assert contests == baselines, "every ratio has its jnp"
-    assert max(map(len, parts)) - min(map(len, parts)) <= 6
 
 
 def recorded(folder, number, *arguments):

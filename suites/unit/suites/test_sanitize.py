@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from reports.options import Exit
-from suites.backends.cuda_raw import NO_CUDA_CORE
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 from suites.mutants.sanitized import SANITIZED
@@ -168,13 +167,3 @@ def test_the_process_under_test_marks_its_cells(capsys):
     report = read_output("memcheck", [BEGIN, *lines, END])
     assert report.done == ["sigmoid-numba-f32-2100-cpu"]
     assert report.incomplete is None
-
-
-@pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_mutant_of_a_tool_compiles(tool):
-    from bridge.languages.cuda_cpp import define
-
-    (kernel,) = SANITIZED[tool].operator.kernels.values()
-    content, *_ = define(kernel.source, kernel.name("float32"), ()).compile("sm_90")
-    assert content.startswith(b"\x7fELF")

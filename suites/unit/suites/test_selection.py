@@ -19,13 +19,13 @@ from suites.ops import operators
     [
         (
             {"operators": ("softmx",)},
-            r"--operator softmx: there is none of this name. Did you mean 'softmax'\? Known: ",
+            r"--operator softmx: there is none of this name. Did you mean 'softmax'\? Known are ",
         ),
-        ({"backends": ("cute",)}, r"--backend cute: there is none of this name.* Known: jnp, numba"),
+        ({"backends": ("cute",)}, r"--backend cute: there is none of this name.* Known are jnp, numba"),
         ({"dtypes": ("float23",)}, r"--dtype float23: there is none of this name. Did you mean 'float32'\?"),
         (
             {"operators": ("add",), "dtypes": ("c64",)},
-            r"--dtype c64: .* Known: float32, float64, int32, int64, float16",
+            r"--dtype c64: .* Known are float32, float64, int32, int64, float16",
         ),
     ],
 )

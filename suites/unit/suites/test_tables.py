@@ -12,7 +12,6 @@ from suites.cells.case import Case
 from suites.cells.grid import backends
 from suites.cells.tables.batches import batches
 from suites.cells.tables.calls import samples
-from suites.cells.tables.differentiable import gradients
 from suites.checks.register import checks
 from suites.ops import operators
 
@@ -38,15 +37,6 @@ def test_every_operator_backend_and_dtype_is_in_the_matrix():
     assert found == declared
 
 
-def test_absent_device_is_a_skip_with_a_reason(monkeypatch):
-    monkeypatch.setattr(marks, "missing_device", lambda platform: f"no {platform} device")
-    found = [mark for param in samples("cuda") for mark in param.marks]
-    assert found
-    assert all(mark.name == "skip" and mark.kwargs["reason"] for mark in found)
-    # Without numba-cuda that is what is missing.
-    assert "no cuda device" in {mark.kwargs["reason"] for mark in found}
-
-
 CANNOT_EXIST = "|".join(
     (
         r"no derivative is declared for \w+",
@@ -67,17 +57,6 @@ def test_nothing_but_half_precision_is_skipped_on_the_cpu():
     assert {(reason, case.dtype) for reason, case in _marked("cpu")} == {
         ("Numba's CPU target has no float16", "float16")
     }
-
-
-def test_kernels_without_a_derivative_are_listed_once_with_the_reason():
-    skipped = {param.values[0].id: param.marks[0].kwargs["reason"] for param in gradients("cpu") if param.marks}
-    assert {name: reason for name, reason in skipped.items() if name.startswith("add-")} == {
-        f"add-{name}-f32-1-cpu": f"{name} kernels have no derivative of their own (def_vjp gives an operator one)"
-        for name in ("numba", "numba_parallel")
-    }
-    undeclared = [reason for name, reason in skipped.items() if name.startswith("lif_step-")]
-    assert len(undeclared) > 1
-    assert set(undeclared) == {"no derivative is declared for lif_step"}
 
 
 def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
@@ -129,11 +108,6 @@ class TestQuick:
             lost -= {(case.operator.name, case.backend) for case in quick}
             allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if name in TRANSFORMATIONS else {Backend.JNP}
             assert {backend for _, backend in lost} <= allowed, name
-
-    def test_one_dtype_and_size_of_a_kernel(self, tables):
-        for cells in (quick for name, (_, quick) in tables.items() if name != "errors"):
-            seen = {(case.operator.name, case.backend, case.dtype, case.size) for case in cells}
-            assert len(seen) == len({kernel[:2] for kernel in seen})
 
     def test_batches_keep_two_layouts(self, tables):
         _, quick = tables["vmap"]
