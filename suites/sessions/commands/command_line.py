@@ -47,9 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs:
         os.environ[RUNS_VARIABLE] = options.runs
     try:
-        from suites.sessions.variables import require_known_variables
-
-        require_known_variables()
         if options.reads_runs:
             return run_report(options)
         if options.summary:
