@@ -68,26 +68,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Prepares JAX for a session of checks before a ``conftest.py`` of the user is imported."""
+    """Keeps the dump of a worker that crashes out of a recorded session."""
     option = early_config.known_args_namespace
     if option.kb_record and getattr(option, "tbstyle", "no") != "long" and "PYTEST_XDIST_WORKER" in os.environ:
         # What crashes or hangs leaves a line in the table. The dump of its stacks is for -v.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
-    if _is_judged(option):
-        from suites.sessions.pytest_line import prepare_early
-
-        prepare_early()
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """Makes a session for all checks work as ``kernel-bridge validate`` does, before other plugins read options."""
-    if _is_judged(config.option):
-        from suites.sessions.pytest_line import work_like_validate
-
-        work_like_validate(config)
     return (yield)
 
 
@@ -99,18 +85,10 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"
-    if _is_judged(config.option):
-        from suites.sessions.preflight import usage_errors
-        from suites.sessions.pytest_line import leave_warnings
-        from suites.sessions.variables import require_known_variables
-
-        with usage_errors():
-            require_known_variables()
-        leave_warnings(config)
-        if is_worker:
-            # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
-            # process ends its workers.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if _is_judged(config.option) and is_worker:
+        # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
+        # process ends its workers.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if config.option.kb_seed is None:
         config.option.kb_seed = secrets.randbelow(session_choices.MOST_SEED)  # workers get it with the other options
     session_choices.use_seed(config.option.kb_seed)

@@ -138,9 +138,10 @@ def measure(
     failure = alternation.save(ends=True)
     notes = [alternation.load_note(number * _EACH)]
     if left and not processes:
+        minutes = (clock() - begun) / 60
         named = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
-        more = "" if number * _EACH >= MOST else f"; take --minutes {max(1, round(2 * seconds / 60))}, or fewer cells"
-        notes.append(f"undecided after {(clock() - begun) / 60:.1f} minutes: {len(left)} cells: {named}{more}")
+        more = "" if number * _EACH >= MOST else f"; take --minutes {max(1, round(2 * minutes))}, or fewer cells"
+        notes.append(f"undecided after {minutes:.1f} minutes: {len(left)} cells: {named}{more}")
     notes += [failure] if failure else []
     base, head = alternation.run_files()
     if not failure:

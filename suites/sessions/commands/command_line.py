@@ -47,9 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs:
         os.environ[RUNS_VARIABLE] = options.runs
     try:
-        from suites.sessions.variables import require_known_variables
-
-        require_known_variables()
         if options.reads_runs:
             return run_report(options)
         if options.summary:
@@ -247,7 +244,7 @@ def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
         del typed[place : place + 2]
     typed += ["--resume", str(outcome.path)]
     typed += ["--", *options.pytest] if options.pytest else []
-    why = "interrupted" if outcome.interrupted else outcome.refusal
+    why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
     print(f"{options.prog}: {why}; {outcome.left} cells are left. Continue with:", file=sys.stderr)
     print(f"    kernel-bridge {options.name} {shlex.join(typed)}", file=sys.stderr)
 

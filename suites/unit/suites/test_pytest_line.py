@@ -32,20 +32,13 @@ WRONG = Operator(name="wrong", reference=lambda x: 2 * x, kernels={"numba": thri
 """
 
 CONFTEST = """\
-import warnings
-import jax.numpy as jnp
-
-STARTED = jnp.zeros(3)  # JAX has its devices before the checks begin
-
 def pytest_addoption(parser):
     parser.addoption("--device")
 """
 SETTINGS = """\
 [pytest]
 addopts = --strict-markers --strict-config
-filterwarnings = error
 markers = speed: hers
-python_files = check_*.py
 """
 
 CHOSEN = "compiled or threads or shard"
@@ -86,7 +79,7 @@ def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
     assert code == Exit.WRONG, output
     by_command = results(hers)
     assert len({key[2:4] for key, _ in by_command}) >= 2
-    more = ["-n", "0", "--kb-seed", "1", "-p", "no:cacheprovider", "-W", "error", "-k", CHOSEN]
+    more = ["-n", "0", "--kb-seed", "1", "-p", "no:cacheprovider", "-k", CHOSEN]
     code, output = ended(hers, "pytest", *line(), "--kb-record", *more)
     assert code == Exit.WRONG, output
     assert results(hers) == by_command
@@ -103,13 +96,5 @@ def test_a_session_without_a_check_is_not_fine_and_leaves_nothing(hers):
 def test_settings_that_hide_the_checks_are_an_error(hers):
     more = ["-o", "python_functions=check_*", "-n", "0", "-p", "no:cacheprovider"]
     code, output = ended(hers, "pytest", *line(), *more)
-    assert code == pytest.ExitCode.INTERRUPTED, output
-    assert "ERROR collecting" in output
-
-
-def test_a_misspelt_variable_is_refused(hers, monkeypatch):
-    monkeypatch.setenv("KERNEL_BRIDGE_EXPCT", "cuda")
-    for arguments in (["pytest", *line()], ["suites", "show"]):
-        code, output = ended(hers, *arguments)
-        assert code in (Exit.COULD_NOT_RUN, pytest.ExitCode.USAGE_ERROR)
-        assert "KERNEL_BRIDGE_EXPCT is unknown. Did you mean KERNEL_BRIDGE_EXPECT?" in output
+    assert code == Exit.COULD_NOT_RUN, output
+    assert "no check is left" in output
