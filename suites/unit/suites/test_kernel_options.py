@@ -10,6 +10,7 @@ import warp as wp
 import bridge
 from suites import (
     Backend,
+    Gradient,
     NumbaKernel,
     Operator,
     PallasKernel,
@@ -93,7 +94,7 @@ class TestWrappers:
         ],
     )
     def test_a_warp_kernel_has_the_derivative_that_warp_generates(self, kernel, has):
-        assert _doubling(kernel, "warp").has_gradient(Backend.WARP, "float32") is has
+        assert _doubling(kernel, "warp", gradient=Gradient()).has_gradient(Backend.WARP, "float32") is has
 
 
 class TestResults:
