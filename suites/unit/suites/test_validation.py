@@ -64,7 +64,7 @@ def _validate_once(folder):
         return
     summary, junit = folder / "summary.md", folder / "junit.xml"
     (folder / "my_ops.py").write_text(_example(), encoding="utf-8")
-    command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "8"]
+    command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "15"]
     command += ["--backend", "numba", "--summary", str(summary)]
     command += ["--profile", "quick", "--", f"--junitxml={junit}"]
     command += ["-k", "cube- or (cube_wrong and compiled) or (cube_worse and (crashes or hangs or concurrent))"]
