@@ -639,7 +639,7 @@ np.testing.assert_array_equal(reciprocal(jnp.full(4, 2.0)), 0.5)
 
 # %%
 print(message_of(bridge.SignatureError, lambda: numba_kernel(hypotenuse, f32(1000))(a)))
-print(message_of(bridge.KernelCompileError, lambda: numba_kernel(soft_threshold, f32(1000))(a.astype(jnp.float16))))
+print(message_of(bridge.KernelCompileError, lambda: numba_kernel(soft_threshold, f32(1000))(a.astype(jnp.float8_e5m2))))
 
 
 # %% [markdown]
