@@ -588,7 +588,7 @@ np.testing.assert_array_equal(jax.lax.fori_loop(0, 3, lambda _, s: fade_in_place
 #
 # Numba has no float16 and no bfloat16 on CPUs. `numba_kernel` adds them: an element becomes a float32 when the kernel
 # reads it, and is rounded once when it is stored, so each result has the bits that `jnp` gives. Numbers in between are
-# float32 and not rounded, as those of a fused operation in JAX. An accumulator needs no conversion.
+# float32 and not rounded. An accumulator needs no conversion.
 
 
 # %%

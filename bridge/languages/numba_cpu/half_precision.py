@@ -53,7 +53,7 @@ class Half(types.Float):  # type: ignore[misc]
         return Conversion.unsafe if isinstance(other, types.Integer | types.Float | types.Boolean) else None
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """The type of a variable that holds both: that of a float32 and the other."""
+        """The type of a variable that holds both, found as for a float32 and the other type."""
         other = types.unliteral(other)
         if isinstance(other, Half):
             return types.float32
@@ -220,7 +220,7 @@ def _to_float16(builder: Any, value: Any) -> Any:
     odd = builder.and_(builder.lshr(size, _I32(13)), _I32(1))
     rebased = builder.sub(size, _I32(112 << 23))
     normal = builder.lshr(builder.add(rebased, builder.add(odd, _I32(0xFFF))), _I32(13))
-    # The last bit of 0.5 as a float32 is worth as much as that of a subnormal float16: the addition rounds to it.
+    # The last bit of a float32 next to 0.5 is worth as much as the last bit of a subnormal float16: the addition rounds.
     fraction = builder.fadd(builder.bitcast(size, _F32), _F32(0.5))
     small = builder.sub(builder.bitcast(fraction, _I32), _I32(126 << 23))
     result = builder.select(builder.icmp_unsigned("<", size, _I32(113 << 23)), small, normal)

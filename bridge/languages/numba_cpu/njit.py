@@ -74,8 +74,8 @@ def numba_kernel(
     ``IndexError`` with the kernel's name, in parallel loops too.
 
     Arrays may be float16 or bfloat16, which Numba itself has not on CPUs: their elements are computed with in float32,
-    and rounded when they are stored. ``x.dtype.type(value)`` and ``np.float16(value)`` round a number. The facts of
-    such a dtype are those of float32 (``np.finfo``), and ``np.dot`` needs ``x.astype(np.float32)``.
+    and rounded when they are stored. ``x.dtype.type(value)`` and ``np.float16(value)`` round a number. In a
+    kernel, ``np.finfo`` of such a dtype describes float32, and ``np.dot`` needs ``x.astype(np.float32)``.
 
     A kernel has no derivative of its own. To attach one::
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from suites import ops
-from suites.backends.backend import Backend
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
