@@ -220,7 +220,8 @@ def _to_float16(builder: Any, value: Any) -> Any:
     odd = builder.and_(builder.lshr(size, _I32(13)), _I32(1))
     rebased = builder.sub(size, _I32(112 << 23))
     normal = builder.lshr(builder.add(rebased, builder.add(odd, _I32(0xFFF))), _I32(13))
-    # The last bit of a float32 next to 0.5 is worth as much as the last bit of a subnormal float16: the addition rounds.
+    # The last bit of a float32 next to 0.5 is worth as much as the last bit of a subnormal float16, so the sum is
+    # rounded to it.
     fraction = builder.fadd(builder.bitcast(size, _F32), _F32(0.5))
     small = builder.sub(builder.bitcast(fraction, _I32), _I32(126 << 23))
     result = builder.select(builder.icmp_unsigned("<", size, _I32(113 << 23)), small, normal)
