@@ -136,8 +136,6 @@ def _accept(kernel: Any) -> Kernel | None:
     return NumbaKernel(kernel) if isinstance(kernel, CPUDispatcher) else None
 
 
-_NO_HALF = {name: f"Numba's CPU target has no {name}" for name in ("float16", "bfloat16")}
-
 NUMBA = register_backend(
     Backend(
         id="numba",
@@ -145,7 +143,6 @@ NUMBA = register_backend(
         accept=_accept,
         expected="a function decorated with numba.njit, or a suites.NumbaKernel of one",
         cure="Decorate it with numba.njit.",
-        missing_dtypes=_NO_HALF,
     )
 )
 NUMBA_PARALLEL = register_backend(
@@ -156,7 +153,6 @@ NUMBA_PARALLEL = register_backend(
         expected="a function decorated with numba.njit(parallel=True)",
         cure="Decorate it with numba.njit(parallel=True).",
         language="numba",
-        missing_dtypes=_NO_HALF,
         serial_twin=NUMBA,
     )
 )

@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from bridge.languages.numba_cpu.njit import DTYPES as NUMBA_DTYPES
+from bridge.languages.numba_cpu.njit import DTYPES as DTYPES
 from suites.backends.backend import Backend
 from suites.errors import OperatorError
-
-DTYPES = (*NUMBA_DTYPES, "float16", "bfloat16")
-"""Names of the dtypes that an operator may be defined for."""
 
 
 def name(where: str, given: Any, also: str = "") -> str:

@@ -186,3 +186,24 @@ def small_empty_as_zeros(x, out):
 def unchecked_lengths(x, y, out):
     for i in range(out.size):
         out[i] = x[i] + y[i]
+
+
+# Half precision.
+
+
+@broken(total, "drawn", "adds float16 up in float16", dtypes=("float16",))
+@numba.njit
+def float16_accumulator(x, out):
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total = x.dtype.type(total + x[i])
+    out[0] = total
+
+
+@broken(
+    twice, "drawn", "bfloat16 numbers above 65504 become infinity on their way through float16", dtypes=("bfloat16",)
+)
+@numba.njit
+def through_float16(x, out):
+    for i in range(x.size):
+        out[i] = np.float16(x[i]) * 2

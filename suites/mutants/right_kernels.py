@@ -273,3 +273,14 @@ def warp_half(x: wp.array(dtype=wp.float16), out: wp.array(dtype=wp.float16)):
 
 
 op("warp_half", lambda x: x * jnp.float16(0.5), warp_half, "warp", dtypes=("float16",))
+
+
+@numba.njit
+def numba_half(x, out):
+    total = np.float32(0)
+    for i in range(x.size):
+        total += x[i]
+    out[0] = total / 2
+
+
+op("numba_half", lambda x: jnp.sum(x, keepdims=True) / 2, numba_half, "numba", dtypes=("float16", "bfloat16"))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from suites.numerics.arrays import Array
+from suites.numerics.error_model import finfo
 
 
 def vectors(dtype: str) -> dict[str, Array]:
@@ -20,9 +19,9 @@ def vectors(dtype: str) -> dict[str, Array]:
     if np.dtype(dtype).kind in "iu":
         limits = np.iinfo(dtype)
         return cases | {"extremes": np.array([limits.min, limits.max, 0, 1, limits.max, limits.min, 5], dtype)}
-    if np.dtype(dtype).kind != "f":
+    if np.dtype(dtype).kind != "f" and dtype != "bfloat16":
         return cases
-    info: Any = np.finfo(dtype)
+    info = finfo(dtype)
     subnormal = info.smallest_subnormal
     # One length for all: a program is compiled once per shape. Six elements do not fill steps of four.
     special = {

@@ -21,10 +21,11 @@
 # 10. One operator, several backends
 # 11. `jax.vmap`
 # 12. Read-only inputs, and updating in place
-# 13. When a kernel raises
-# 14. Attaching a gradient
-# 15. Exporting a program
-# 16. Giving memory back
+# 13. Half precision
+# 14. When a kernel raises
+# 15. Attaching a gradient
+# 16. Exporting a program
+# 17. Giving memory back
 
 # %% [markdown]
 # ## 1. When a kernel is worth writing
@@ -102,6 +103,7 @@ def message_of(error, call):
 # an output starts with whatever its memory held before.
 #
 # Any dtype that Numba has works: booleans, 8- to 64-bit integers, float32 and float64, complex64 and complex128.
+# float16 and bfloat16 work too, see section 13.
 #
 # ### Element by element
 
@@ -582,7 +584,50 @@ np.testing.assert_array_equal(jax.lax.fori_loop(0, 3, lambda _, s: fade_in_place
 
 
 # %% [markdown]
-# ## 13. When a kernel raises
+# ## 13. Half precision
+#
+# Numba has no float16 and no bfloat16 on CPUs. `numba_kernel` adds them: an element becomes a float32 when the kernel
+# reads it, and is rounded once when it is stored, so each result has the bits that `jnp` gives. Numbers in between are
+# float32 and not rounded. An accumulator needs no conversion.
+
+
+# %%
+@numba.njit(parallel=True)
+def scaled_by_rms(x, weight, out):
+    for i in numba.prange(x.shape[0]):
+        squares = np.float32(0)
+        for j in range(x.shape[1]):
+            squares += x[i, j] * x[i, j]
+        scale = 1 / np.sqrt(squares / x.shape[1])
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] * np.float32(scale) * weight[j]
+
+
+rows = jnp.asarray(random.standard_normal((64, 256)), jnp.bfloat16)
+weight = jnp.full(256, 2, jnp.bfloat16)
+scaled = numba_kernel(scaled_by_rms, jax.ShapeDtypeStruct(rows.shape, rows.dtype))(rows, weight)
+mean_squares = (scaled.astype(jnp.float32) ** 2).mean(axis=1)
+np.testing.assert_allclose(mean_squares, 4, rtol=1e-2)
+print(f"mean squares of {scaled.dtype} rows: from {mean_squares.min():.3f} to {mean_squares.max():.3f}")
+
+# %% [markdown]
+# Where a number in between has to be rounded, as NumPy rounds each result, say so: `x.dtype.type(value)`, or
+# `np.float16(value)`. `np.dot` calls a library that knows float32 and float64 alone: pass it `x.astype(np.float32)`.
+
+
+# %%
+@numba.njit
+def product_rounded_first(x, y, out):
+    for i in range(x.size):
+        out[i] = x.dtype.type(x[i] * y[i]) + x[i]
+
+
+x16, y16 = jnp.asarray(random.standard_normal((2, 1000)), jnp.float16)
+rounded_first = numba_kernel(product_rounded_first, jax.ShapeDtypeStruct((1000,), jnp.float16))(x16, y16)
+np.testing.assert_array_equal(rounded_first, np.asarray(x16) * np.asarray(y16) + np.asarray(x16))
+
+# %% [markdown]
+# ## 14. When a kernel raises
 #
 # An exception stops the call and arrives as a `jax.errors.JaxRuntimeError` with its type, its message and, where
 # Numba knows it, the line. As JAX runs operations asynchronously, it arrives where you wait for the result. The
@@ -639,11 +684,11 @@ np.testing.assert_array_equal(reciprocal(jnp.full(4, 2.0)), 0.5)
 
 # %%
 print(message_of(bridge.SignatureError, lambda: numba_kernel(hypotenuse, f32(1000))(a)))
-print(message_of(bridge.KernelCompileError, lambda: numba_kernel(soft_threshold, f32(1000))(a.astype(jnp.float16))))
+print(message_of(bridge.KernelCompileError, lambda: numba_kernel(soft_threshold, f32(1000))(a.astype(jnp.float8_e5m2))))
 
 
 # %% [markdown]
-# ## 14. Attaching a gradient
+# ## 15. Attaching a gradient
 #
 # JAX cannot look into machine code, so a kernel has no derivative until you give it one, with `jax.custom_vjp`.
 # For the sparse product $y = A x$ and a gradient $g$ that arrives at $y$, the gradient of $x_j$ is the sum of
@@ -704,7 +749,7 @@ np.testing.assert_allclose(x_bar, dense_x_bar, rtol=1e-3, atol=1e-3)
 print(f"gradient of x: error {jnp.abs(x_bar - dense_x_bar).max():.1e}, largest element {jnp.abs(x_bar).max():.1f}")
 
 # %% [markdown]
-# ## 15. Exporting a program
+# ## 16. Exporting a program
 #
 # `jax.export` writes a traced program to bytes, for another process to run. A kernel is in there by name and
 # content, not as machine code, so the other process must define the same kernel before it runs the program. The
@@ -753,7 +798,7 @@ assert other.stdout.strip() == str(program(jnp.linspace(0.2, 0.8, 4)).tolist())
 # call fails and says so. The content includes the bytecode, so both sides need the same Python version. The same
 # rule makes JAX's persistent compilation cache safe.
 #
-# ## 16. Giving memory back
+# ## 17. Giving memory back
 #
 # Wrappers and compiled kernels are kept for reuse. In a long-lived process that makes many different kernels,
 # `bridge.release()` drops those that nothing uses any more, neither a wrapper you hold nor a program that JAX

@@ -229,7 +229,7 @@ print(f"the largest magnitudes of {BLOCKS} blocks: {peaks}")
 
 # %% [markdown]
 # A kernel takes the dtypes of numba-cuda: booleans, 8- to 64-bit integers, float32 and float64, complex64 and
-# complex128, and also float16 and bfloat16, which Numba's CPU target lacks.
+# complex128, and also float16 and bfloat16.
 #
 # ### Several outputs
 #

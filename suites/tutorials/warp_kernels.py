@@ -666,7 +666,7 @@ print(message_of(bridge.SignatureError, lambda: jax_kernel(overwrites)(x)))
 # - `launch_dims` counts threads, `output_dims` elements; results come as a list.
 # - Arrays vary, values are static. To add rather than assign: an in/out argument and `wp.atomic_add`.
 # - Gradients are there, of every array of floats; check them where a kernel has loops.
-# - `jit`, loops, `vmap`, `jax.shard_map` and `jax.export` work as they are, the last as section 15 of `numba_cpu.py`
+# - `jit`, loops, `vmap`, `jax.shard_map` and `jax.export` work as they are, the last as section 16 of `numba_cpu.py`
 #   shows.
 # - `XLACustomKernel.def_warp_kernel` for GPUs, with a kernel of Numba beside it for the CPU.
 #

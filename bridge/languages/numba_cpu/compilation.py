@@ -52,7 +52,15 @@ class NumbaDefinition(Definition):
 
 def numba_type(array: ArrayType) -> types.Array:
     """Numba's type of a C-contiguous array."""
-    return types.Array(from_dtype(np.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
+    return types.Array(_item_type(array.dtype), array.rank, "C", readonly=not array.writable)
+
+
+def _item_type(dtype: str) -> types.Type:
+    if dtype in ("float16", "bfloat16"):
+        from bridge.languages.numba_cpu.half_precision import BFLOAT16, FLOAT16  # changes Numba
+
+        return BFLOAT16 if dtype == "bfloat16" else FLOAT16
+    return from_dtype(np.dtype(dtype))
 
 
 def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> Any:
@@ -68,17 +76,11 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
     _check_declared(definition, array_types)
     dispatcher = _with_parameters(definition, len(array_types))
     try:
-        dispatcher.compile(array_types)
-        compiled = dispatcher.overloads[array_types]
+        compiled = _compiled(dispatcher, array_types)
     except Warning:
         raise  # the user has made it an error
     except Exception as error:
-        hint = (
-            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to "
-            "one with input_output_aliases."
-            if "Cannot modify readonly" in str(error)
-            else ""
-        )
+        hint = next((f"\n{hint}" for text, hint in _HINTS.items() if text in str(error)), "")
         raise KernelCompileError(
             f"Numba cannot compile {definition.name} ({definition.place}) for {_listed(array_types)}:\n{error}{hint}"
             + array_hint(definition.dispatcher.py_func)
@@ -91,6 +93,26 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
             "Add an output parameter after the inputs, and write out[...] = ... instead."
         )
     return compiled
+
+
+_HINTS = {
+    "Cannot modify readonly": "Inputs are read-only, because JAX arrays are immutable: write to an output, or alias "
+    "the input to one with input_output_aliases.",
+    "float16' of type Module(<module 'jax.numpy'": "A kernel cannot use jax.numpy. Write x.dtype.type(value) for a "
+    "number of the dtype of an array x.",
+}
+"""Advice by a part of Numba's error."""
+
+
+def _compiled(dispatcher: CPUDispatcher, array_types: tuple[types.Array, ...]) -> Any:
+    try:
+        dispatcher.compile(array_types)
+    except NotImplementedError as error:
+        if str(error) != "float16":
+            raise
+        _item_type("float16")  # the kernel has no such array, but uses np.float16
+        dispatcher.compile(array_types)
+    return dispatcher.overloads[array_types]
 
 
 def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> None:

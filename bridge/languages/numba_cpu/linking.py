@@ -165,11 +165,6 @@ def _entry_code(
     return str(module)
 
 
-def _item_bytes(dtype: types.Type) -> int:
-    """Size of an item of an array."""
-    return 1 if dtype == types.boolean else int(dtype.bitwidth) // 8
-
-
 class _Words:
     """Emits loads of 8-byte words."""
 
@@ -187,7 +182,7 @@ def _array(
     """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` without its batch dimensions."""
     dims = words.at(buffer, BUFFER.DIMS)
     shape = [words.at(dims, builder.add(batch_rank, I64(axis))) for axis in range(array.ndim)]
-    size = I64(_item_bytes(array.dtype))
+    size = I64(context.get_abi_sizeof(context.get_data_type(array.dtype)))
     strides = [size]
     for extent in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], extent))
@@ -197,7 +192,7 @@ def _array(
         data=builder.inttoptr(data, context.get_data_type(array.dtype).as_pointer()),
         shape=shape,
         strides=strides[: array.ndim],
-        itemsize=context.get_constant(types.intp, _item_bytes(array.dtype)),
+        itemsize=size,
         meminfo=None,
     )
     return value._getvalue()

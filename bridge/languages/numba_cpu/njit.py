@@ -21,7 +21,7 @@ from bridge.signature.array_types import Signature
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float32", "float64", "complex64", "complex128",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 """Names of the dtypes that kernels may take and return."""
 
@@ -65,13 +65,17 @@ def numba_kernel(
             called, the number, dtype or shape of the arguments does not fit.
         KernelCompileError: When called: Numba cannot compile the kernel for these types; it writes to an input that is
             not aliased; it takes a JAX array from its closure or its globals (pass it as an argument); or a dtype is
-            not supported (float16 and bfloat16: convert to float32 before the call).
+            not supported.
 
     An exception that the kernel raises reaches the caller as a JAX runtime error with its type and message. Numba does
     not check indices by default: one that is out of bounds, as where ``outs`` is too small, reads or overwrites other
     memory. While you write a kernel, call it in :func:`bridge.debug_mode`, decorate it with
     ``numba.njit(boundscheck=True)``, or set the environment variable ``NUMBA_BOUNDSCHECK=1``; such an index then is an
     ``IndexError`` with the kernel's name, in parallel loops too.
+
+    Arrays may be float16 or bfloat16, which Numba itself has not on CPUs: their elements are computed with in float32,
+    and rounded when they are stored. ``x.dtype.type(value)`` and ``np.float16(value)`` round a number. In a
+    kernel, ``np.finfo`` of such a dtype describes float32, and ``np.dot`` needs ``x.astype(np.float32)``.
 
     A kernel has no derivative of its own. To attach one::
 

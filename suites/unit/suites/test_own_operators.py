@@ -70,7 +70,7 @@ class TestDefaults:
         assert np.all(loose.margin > 1000 * tight.margin)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "complex64", "float16"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "complex64", "float16", "bfloat16"])
 def test_drawn_values_and_edge_cases_are_of_any_dtype(dtype):
     assert values(dtype, 3, np.random.default_rng(0)).dtype == dtype
     assert {vector.dtype.name for vector in vectors(dtype).values()} == {dtype}

@@ -59,6 +59,12 @@ def test_nothing_to_check_is_refused():
         require_runnable(Selection(operators=("add",)), [])
 
 
+@pytest.fixture
+def no_half(monkeypatch):
+    monkeypatch.setitem(Backend.NUMBA.missing_dtypes, "float16", "there is no float16")
+
+
+@pytest.mark.usefixtures("no_half")
 def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
     half = [case(Backend.NUMBA, dtype="float16"), case(Backend.JNP)]
     with pytest.raises(SelectionError, match=r"operator 'add' has no kernel that can run \(.*no float16"):
@@ -66,6 +72,7 @@ def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
     require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
 
 
+@pytest.mark.usefixtures("no_half")
 def test_an_operator_that_nobody_named_may_be_unable_to_run():
     half = [case(Backend.NUMBA, dtype="float16")]
     sigmoid = Case(operators()["sigmoid"], Backend.NUMBA, "float32", 33, "cpu")

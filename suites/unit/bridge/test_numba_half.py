@@ -1,0 +1,268 @@
+"""numba_kernel with float16 and bfloat16: computed in float32, rounded once, as JAX does it."""
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+from numba.core import types
+from numba.np import numpy_support
+from numba.parfors import parfor_lowering
+
+import bridge
+from bridge import KernelCompileError, numba_kernel
+from bridge.languages.numba_cpu import half_precision
+from suites.unit import processes
+from suites.unit.bridge import kernels
+
+Spec = jax.ShapeDtypeStruct
+DTYPES = [np.dtype(np.float16), np.dtype(jnp.bfloat16)]
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def kernel_of(*lines, **options):
+    """A kernel of x, y and out."""
+    namespace = {}
+    exec("import numba, numpy as np\ndef kernel(x, y, out):\n    " + "\n    ".join(lines), namespace)
+    return numba.njit(**options)(namespace["kernel"])
+
+
+def elementwise(expression, **options):
+    return kernel_of("for i in range(x.size):", f"    out[i] = {expression}", error_model="numpy", **options)
+
+
+def every(dtype):
+    """All numbers of a dtype: subnormal ones, infinities, NaN and both zeros among them."""
+    return np.arange(2**16, dtype=np.uint16).view(dtype)
+
+
+def pairs(dtype):
+    x, y = (np.random.default_rng(seed).permutation(np.repeat(every(dtype), 4)) for seed in (0, 1))
+    return jnp.asarray(x), jnp.asarray(y)
+
+
+def normals(dtype, size=64):
+    x, y = np.random.default_rng(0).standard_normal((2, size)).astype(dtype)
+    return jnp.asarray(x), jnp.asarray(y)
+
+
+def assert_same_bits(got, expected):
+    """NaN has many bits, which differ from processor to processor."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.dtype == expected.dtype
+    nan = np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), nan)
+    unsigned = f"u{got.itemsize}"
+    np.testing.assert_array_equal(got.view(unsigned)[~nan], expected.view(unsigned)[~nan])
+
+
+@pytest.fixture(params=["hardware", "integers"])
+def way(request, monkeypatch):
+    """How float16 is converted: by the processor, or by code for processors that cannot."""
+    if request.param == "hardware" and not half_precision.CONVERTS_FLOAT16:
+        pytest.skip("this processor does not convert float16")
+    monkeypatch.setattr(half_precision, "CONVERTS_FLOAT16", request.param == "hardware")
+    return request.param
+
+
+def near_ties(dtype):
+    """Numbers between two neighbours of a dtype, a little less, and a little more, as float64."""
+    with np.errstate(invalid="ignore"):
+        finite = np.unique(every(dtype).astype(np.float64)[np.isfinite(every(dtype).astype(np.float64))])
+    middles = (finite[1:] + finite[:-1]) / 2
+    return np.concatenate([middles, np.nextafter(middles, np.inf), np.nextafter(middles, -np.inf)])
+
+
+class TestEachConversionIsExact:
+    @each_dtype
+    def test_to_float32(self, dtype, way):
+        got = numba_kernel(numba.njit(kernels.copy.py_func), Spec((2**16,), np.float32))(every(dtype))
+        assert_same_bits(got, every(dtype).astype(np.float32))
+
+    @each_dtype
+    def test_from_float32(self, dtype, way):
+        bits = np.random.default_rng(0).integers(0, 2**32, 2**20, dtype=np.uint32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = np.concatenate([bits.view(np.float32), near_ties(dtype).astype(np.float32)])
+            expected = x.astype(dtype)
+        assert_same_bits(numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, dtype))(x), expected)
+
+    def test_from_float64_rounds_once(self, way):
+        with jax.enable_x64(True), np.errstate(over="ignore"):
+            x = near_ties(np.float16)
+            got = numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, np.float16))(x)
+            assert_same_bits(got, x.astype(np.float16))
+            assert (x.astype(np.float32).astype(np.float16) != x.astype(np.float16)).any()  # rounding twice would show
+
+    def test_a_float64_just_above_a_tie_becomes_the_larger_bfloat16(self):
+        with jax.enable_x64(True):
+            x = np.nextafter([1 + 2.0**-8], 2)
+            assert numba_kernel(numba.njit(kernels.copy.py_func), Spec((1,), jnp.bfloat16))(x) == 1 + 2.0**-7
+
+
+@each_dtype
+@pytest.mark.parametrize("operation", ["x + y", "x - y", "x * y", "x / y", "np.sqrt(x)", "-x", "abs(x)"])
+def test_elementary_operations_have_the_bits_of_jnp(dtype, operation):
+    x, y = pairs(dtype)
+    got = numba_kernel(elementwise(operation.replace("x", "x[i]").replace("y", "y[i]")), Spec(x.shape, dtype))(x, y)
+    expected = jax.jit(lambda x, y: eval(operation, {"x": x, "y": y, "np": jnp}))(x, y)
+    assert_same_bits(got, expected)
+
+
+KERNELS = {
+    "a chain is rounded at its end": ["for i in range(x.size):", "    out[i] = (x[i] * y[i] - x[i]) / 3 + y[i]"],
+    "arrays": ["out[:] = np.sqrt(np.abs(x)) * y + 1"],
+    "max, truth and a branch": ["for i in range(x.size):", "    out[i] = max(x[i], y[i]) if x[i] else min(x[i], y[i])"],
+    "float, int and a power": ["for i in range(x.size):", "    out[i] = float(x[i]) + int(y[i]) + x[i] ** 2"],
+    "a sum is a float32": ["total = x.dtype.type(0)", "for each in x:", "    total += each", "out[:] = total / x.size"],
+    "local arrays": ["part = np.zeros_like(x)", "part[:] = x", "out[:] = part.astype(np.float32) * np.sort(y)"],
+    "one array after the other": ["i = 0", "for a, b in zip(x, y):", "    out[i] = a * b", "    i += 1"],
+    "an update in place": ["out[:] = x", "for i in range(x.size):", "    out[i] += y[i]"],
+    "functions of math": ["for i in range(x.size):", "    out[i] = np.exp(x[i]) - round(y[i]) + np.sign(x[i])"],
+    "a constant": ["out[:] = 0", "out[1:] = 1.5", "out[2] = True"],
+    "a tuple in a parallel loop": ["t = x[0], y[0]", "for i in numba.prange(x.size):", "    out[i] = x[i] + t[1]"],
+    "a number in a parallel loop": ["first = x[0]", "for i in numba.prange(x.size):", "    out[i] = x[i] + first"],
+    "a reduction": ["total = x[0] * 0", "for i in numba.prange(x.size):", "    total += x[i]", "out[:] = round(total)"],
+    "reductions of arrays": ["out[:] = np.exp(x - x.max()) * y.min()"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "parallel"), [(DTYPES[0], False), (DTYPES[1], True)], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_gives_what_the_same_lines_give_in_float32(dtype, parallel, name):
+    kernel, (x, y) = kernel_of(*KERNELS[name], parallel=parallel), normals(dtype)
+    wide = [np.asarray(each, np.float32) for each in (x, y, x)]
+    numba.njit(kernel.py_func)(*wide)
+    got = numba_kernel(kernel, Spec(x.shape, dtype))(x, y)
+    if "exp" in repr(KERNELS[name]):  # of one argument, or of several at once
+        np.testing.assert_allclose(np.asarray(got, np.float32), wide[2], rtol=2 * float(jnp.finfo(dtype).eps))
+    else:
+        assert_same_bits(got, wide[2].astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("constructor", "dtype"), [("np.float16", "float16"), ("x.dtype.type", "float16"), ("x.dtype.type", "bfloat16")]
+)
+def test_a_constructor_rounds_a_number_as_numpy_does(constructor, dtype):
+    x, y = normals(dtype)
+    got = numba_kernel(elementwise(f"{constructor}(x[i] * y[i]) + x[i]"), Spec(x.shape, dtype))(x, y)
+    assert_same_bits(got, x * y + x)
+    assert (np.asarray(got) != np.asarray((x.astype(np.float32) * y + x).astype(dtype))).any()
+
+
+LATE = """
+import sys, jax, jax.numpy as jnp, numba, numpy as np
+from bridge import numba_kernel
+
+@numba.njit
+def rounded(x, out):
+    for i in range(x.size):
+        out[i] = np.float16(x[i])
+
+@numba.njit
+def doubled(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+x = jnp.full(2, 1 / 3)
+spec = jax.ShapeDtypeStruct(x.shape, x.dtype)
+numba_kernel(doubled, spec)(x)
+late = "bridge.languages.numba_cpu.half_precision" not in sys.modules
+print(late, numba_kernel(rounded, spec)(x)[0] == np.float16(1 / 3), numba_kernel(doubled, spec)(x)[0] == x[0] * 2)
+"""
+
+
+def test_numba_learns_the_dtypes_when_a_kernel_needs_them_even_as_a_number_alone():
+    assert processes.output("-c", LATE) == "True True True"
+
+
+@pytest.mark.parametrize(
+    ("undo", "lines"),
+    [
+        (lambda patch: patch.setattr(types, "number_domain", types.real_domain), ["out[0] = np.sqrt(x[0])"]),
+        (lambda patch: patch.delattr(numpy_support, "str"), ["out[0] = np.sqrt(x[0])"]),
+        (
+            lambda patch: patch.setitem(numpy_support.FROM_DTYPE, np.dtype(np.float16), types.float16),
+            ["out[0] = np.float16(x[0])"],
+        ),
+        (
+            lambda patch: patch.setattr(
+                parfor_lowering, "_lower_parfor_parallel", half_precision._lower_parallel_loop.__wrapped__
+            ),
+            ["first = x[0]", "for i in numba.prange(x.size):", "    out[i] = first"],
+        ),
+    ],
+    ids=["numbers of NumPy's functions", "loops of NumPy's functions", "numpy.float16", "parallel loops"],
+)
+def test_each_change_of_numba_is_still_needed(monkeypatch, undo, lines):
+    x, y = normals(np.dtype(jnp.bfloat16))
+    numba_kernel(kernel_of(*lines, parallel=True), Spec(x.shape, x.dtype))(x, y)
+    undo(monkeypatch)
+    with pytest.raises(KernelCompileError):
+        numba_kernel(kernel_of(*lines, parallel=True), Spec(x.shape, x.dtype))(x, y)
+
+
+@each_dtype
+class TestTransformations:
+    def test_vmap(self, dtype):
+        x, y = normals(dtype)
+        batched = jax.vmap(numba_kernel(kernels.add, Spec((8,), dtype)), (0, None))
+        assert_same_bits(batched(x.reshape(8, 8), y[:8]), x.reshape(8, 8) + y[:8])
+
+    def test_an_alias_and_an_input_that_a_kernel_may_not_write(self, dtype):
+        x, _ = normals(dtype)
+        aliased = numba_kernel(kernels.increment, Spec(x.shape, dtype), input_output_aliases={0: 0})
+        assert_same_bits(aliased(x), x + 1)
+        with pytest.raises(KernelCompileError, match="Inputs are read-only"):
+            numba_kernel(kernel_of("x[0] = 1"), Spec(x.shape, dtype))(x, x)
+
+    def test_debug_mode_finds_an_element_that_is_not_written(self, dtype):
+        x, y = normals(dtype)
+        with bridge.debug_mode():
+            assert_same_bits(numba_kernel(kernels.add, Spec(x.shape, dtype))(x, y), x + y)
+            with pytest.raises(jax.errors.JaxRuntimeError, match="did not write 1 of 64 elements"):
+                numba_kernel(kernel_of("for i in range(1, x.size):", "    out[i] = x[i]"), Spec(x.shape, dtype))(x, y)
+
+    def test_export_and_a_kernel_in_numbas_cache(self, dtype, tmp_path):
+        (tmp_path / "kernel.py").write_text(CACHED, encoding="utf-8")
+        first, second = (processes.output(tmp_path / "kernel.py", dtype.name) for _ in range(2))
+        assert first.split() == ["0", *first.split()[1:]]
+        assert second.split() == ["1", *first.split()[1:]]  # loaded, with the same identity and result
+
+
+CACHED = """
+import sys, jax, jax.export, jax.numpy as jnp, numba, numpy as np
+import bridge
+
+@numba.njit(cache=True)
+def third(x, out):
+    for i in range(x.size):
+        out[i] = x[i] / 3
+
+spec = jax.ShapeDtypeStruct((4,), sys.argv[1])
+kernel = jax.jit(bridge.numba_kernel(third, spec))
+exported = jax.export.export(kernel, disabled_checks=bridge.export_checks())(spec)
+called = jax.export.deserialize(exported.serialize()).call(jnp.arange(4, dtype=sys.argv[1]))
+assert (called == jnp.arange(4, dtype=sys.argv[1]) / 3).all()
+key = exported.mlir_module().partition("key = ")[2].split()[0]
+assert "local-" not in exported.mlir_module()
+print(sum(third.stats.cache_hits.values()), key)
+"""
+
+
+def test_a_dtype_of_jax_in_a_kernel_is_refused_with_the_cure():
+    x = jnp.ones(4, jnp.bfloat16)
+
+    @numba.njit
+    def kernel(x, out):
+        out[0] = jnp.bfloat16(x[0])
+
+    with pytest.raises(KernelCompileError, match=r"Write x\.dtype\.type\(value\)"):
+        numba_kernel(kernel, Spec((4,), jnp.bfloat16))(x)
+
+
+def test_an_exception_shows_the_number():
+    x = jnp.full(4, 1.5, jnp.bfloat16)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError.*1\.5"):
+        jax.block_until_ready(numba_kernel(kernel_of("raise ValueError('found', x[0])"), Spec((4,), x.dtype))(x, x))
