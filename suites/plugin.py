@@ -86,9 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"
     if _is_judged(config.option) and is_worker:
-        # Ctrl-C reaches all processes of a terminal. In the middle of native code it can corrupt memory; the main
-        # process ends its workers.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C reaches all processes of a terminal, and so does the SIGTERM of `timeout`. It can corrupt memory in the
+        # middle of native code, and a worker that ends first looks crashed. The main process ends its workers.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
     if config.option.kb_seed is None:
         config.option.kb_seed = secrets.randbelow(session_choices.MOST_SEED)  # workers get it with the other options
     session_choices.use_seed(config.option.kb_seed)

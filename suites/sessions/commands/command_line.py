@@ -21,6 +21,7 @@ from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError
+from suites.sessions.variables import require_known_variables
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs:
         os.environ[RUNS_VARIABLE] = options.runs
     try:
+        require_known_variables()
         if options.reads_runs:
             return run_report(options)
         if options.summary:

@@ -94,7 +94,9 @@ def started(*arguments, **variables):
     # A shell has its background jobs ignore Ctrl-C, and so do the processes that they start, unless told otherwise.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True)
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, text=True, start_new_session=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -397,7 +399,7 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not any('"PASSED"' in run.read_text() for run in Path("runs").glob("*")):
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGTERM)  # as the command timeout does
         _, errors = process.communicate(timeout=120)
     assert process.returncode == Exit.COULD_NOT_RUN, errors
     before = load_run(find_run()).records
