@@ -141,7 +141,7 @@ def test_a_slow_kernel_is_as_slow_as_it_says():
         timed.round()
     native, out = np.asarray(x), np.empty(8, np.float32)
     best = min(_seconds(adds, native, out) for _ in range(20))
-    assert timed.times().median_ns == pytest.approx(1e9 * best, rel=0.5)
+    assert 0.5 < timed.times().median_ns / (1e9 * best) < 5, "a busy machine slows the calls, a wrong count more so"
 
 
 def _seconds(kernel, x, out):
