@@ -100,9 +100,8 @@ EXPECTED = {
     "kernel-bridge report previous latest --output before-and-after.html": Expected(
         OWN, (r"before-and-after.html: \d+\.\d MB\.",)
     ),
-    "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py -n 2 --timeout 300 --timeout-method thread": Expected(
-        OWN, (r"[1-9]\d* passed",)
-    ),
+    "pytest -p suites.plugin --pyargs suites.checks --kb-operators my_ops.py"
+    " -n 2 --timeout 300 --timeout-method thread": Expected(OWN, (r"[1-9]\d* passed",)),
     "kernel-bridge bench --operator add": Expected(OWN, (_TABLE,), _FAST),
     "kernel-bridge bench --profile full": Expected(OWN, (_TABLE,), f"--operator add --dtype int32 --size 4096 {_FAST}"),
     "kernel-bridge bench --peers --operator cumsum": Expected(
