@@ -5,13 +5,16 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.test_util import check_grads
 
+from bridge import DifferentiationError
 from reports import Status
 from suites.cells.case import SEED, Case, stacked
 from suites.cells.tables.differentiable import (
     BATCHED_GRADIENTS,
     DRAWN_GRADIENTS,
     GRADIENTS,
+    SMALL_GRADIENTS,
     TANGENTS,
 )
 from suites.checks.drawn.decided import Judged, Undecided
@@ -23,16 +26,19 @@ from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import (
     judge_cotangents,
+    judge_derivative,
     judge_tangents,
     pullback,
     random_cotangents,
     random_directions,
     real_outputs,
+    true_second,
     with_floats,
 )
 from suites.checks.judging.reasons import described, status_of, with_inputs
 from suites.checks.register import check
 from suites.numerics.arrays import Inputs
+from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict
 
 EXTENT = 3
@@ -65,6 +71,43 @@ def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
         evidence.require(
             judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found]), f"element {index}"
         )
+
+
+@check(
+    "grad grad",
+    sees="second derivatives that are wrong, where they should be right or refused",
+    cells=BATCHED_GRADIENTS,
+)
+def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -> None:
+    operator, inputs = case.operator, case.inputs()
+    cotangents = random_cotangents(operator, inputs, SEED)
+    directions = random_directions(operator, inputs, SEED, 3)
+    with case.placed():
+        function, floats = with_floats(case.build(inputs), operator, inputs)
+
+        def first(*floats: jax.Array) -> list[jax.Array]:
+            return list(jax.vjp(function, *floats)[1](cotangents))
+
+        try:
+            found = jax.jit(lambda *floats: jax.vjp(first, *floats)[1](directions))(*map(jax.device_put, floats))
+        except DifferentiationError:
+            evidence.seen()  # it says which kernel has no second derivative, and what to do
+            return
+    truth = true_second(operator, inputs, cotangents, directions)
+    evidence.require(judge_derivative(operator, [np.asarray(each) for each in found], truth))
+
+
+@check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS)
+def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> None:
+    """Compares with differences of the kernel's results, independent of the reference."""
+    inputs = case.inputs()
+    with precision("float64"), jax.default_device(case.device):
+        function, floats = with_floats(case.build(inputs), case.operator, list(map(jax.device_put, inputs)))
+        try:
+            check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
+        except AssertionError as difference:
+            evidence.require(Verdict(Status.WRONG_VALUE, str(difference), None))
+    evidence.seen()
 
 
 @check("jvp", sees="derivatives in forward mode that are wrong, or do not agree with reverse mode", cells=TANGENTS)

@@ -180,11 +180,30 @@ def square(x):
 _SQUARED = {"dtypes": ("float64",), "gradient": Gradient(inputs=(0,))}
 
 
+@_around(square, "grad grad", "the derivative has itself the derivative zero", **_SQUARED)
+def constant_derivative(inputs, outs):
+    return _square(lambda x, g: (2 * jax.lax.stop_gradient(x) * g,))
+
+
 @_around(square, "vmap grad", "a batch of derivatives is in reverse order", **_SQUARED)
 def reversed_derivatives(inputs, outs):
     backward = custom_vmap(lambda x, g: 2 * _product()(x, g)[0])
     backward.def_vmap(lambda size, batched, x, g: (jax.vmap(lambda x, g: 2 * _product()(x, g)[0])(x, g)[::-1], True))
     return _square(lambda x, g: (backward(x, g),))
+
+
+@jax.custom_jvp
+def halved(x):
+    """A square that claims to have half of its derivative."""
+    return x * x
+
+
+halved.defjvps(lambda dx, out, x: x * dx)
+
+
+@_around(halved, "grad diff", "the derivative is half of the true one, and that of the reference too", **_SQUARED)
+def wrong_like_the_reference(inputs, outs):
+    return _square(lambda x, g: (_product()(x, g)[0],))
 
 
 # Rules of custom operators, around good Numba kernels.

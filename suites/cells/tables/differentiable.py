@@ -19,6 +19,13 @@ def gradients(platform: str) -> list[Any]:
     return _differentiable(grid(platform, _sizes), why_no_gradient)
 
 
+def small_gradients(platform: str) -> list[Any]:
+    """Returns every backend with a gradient in float64 for 5 elements, few enough for differences of results."""
+    cases = grid(platform, lambda operator: (5,))
+    own = (case for case in cases if case.dtype == "float64")
+    return _differentiable(own, why_no_gradient, with_reference=True)
+
+
 def tangents(platform: str) -> list[Any]:
     """Returns every kernel with a derivative in forward mode, in every dtype at the last size."""
     return _differentiable(grid(platform, lambda operator: _sizes(operator)[-1:]), why_no_tangents)
@@ -38,13 +45,15 @@ def _sizes(operator: Operator) -> tuple[int, ...]:
     return (operator.gradient and operator.gradient.sizes) or operator.sizes.check
 
 
-def _differentiable(cases: Iterable[Case], why_not: Callable[..., str | None]) -> list[Any]:
+def _differentiable(
+    cases: Iterable[Case], why_not: Callable[..., str | None], *, with_reference: bool = False
+) -> list[Any]:
     """Returns the cases with a derivative, and one skip with a reason for each kernel that has none."""
     found: list[Any] = []
     skips: dict[Any, Any] = {}
     for case in cases:
         reason = why_not(case.operator, case.backend, case.dtype)
-        if reason is None and case.backend.compiled:
+        if reason is None and (with_reference or case.backend.compiled):
             found.append(as_parameter(case))
         elif reason is not None and case.backend in case.operator.kernels:
             skips.setdefault(case.kernel, as_skip(case, reason))
@@ -54,5 +63,6 @@ def _differentiable(cases: Iterable[Case], why_not: Callable[..., str | None]) -
 
 GRADIENTS = Table(cells=gradients)
 BATCHED_GRADIENTS = Table(cells=_in_first_dtype(BATCHED_SIZE))
+SMALL_GRADIENTS = Table(cells=small_gradients)
 DRAWN_GRADIENTS = Table(cells=_in_first_dtype(33))
 TANGENTS = Table(cells=tangents)

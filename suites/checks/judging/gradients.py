@@ -46,9 +46,9 @@ def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> l
     ]
 
 
-def random_directions(operator: Operator, inputs: Inputs, seed: int) -> list[Array]:
+def random_directions(operator: Operator, inputs: Inputs, seed: int, stream: int = 2) -> list[Array]:
     """Normally distributed arrays like the inputs that have a derivative, such as tangents."""
-    random = np.random.default_rng([seed, 2])  # another stream than inputs and cotangents
+    random = np.random.default_rng([seed, stream])  # another stream than inputs and cotangents
     moving = [inputs[index] for index in operator.differentiated(inputs)]
     return [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
 
@@ -102,6 +102,24 @@ def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequenc
     """
     indices = tuple(operator.differentiated(inputs))
     return _with_slack(derived_truth(_pushed(operator, indices, len(inputs)), (*inputs, *tangents)))
+
+
+def true_second(
+    operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], directions: Sequence[Array]
+) -> Truth:
+    """The second derivatives: the pullback of the pullback, of a cotangent for each cotangent of an input.
+
+    Args:
+        operator: The operator.
+        inputs: Its inputs.
+        cotangents: Cotangents of its outputs.
+        directions: Cotangents of the cotangents of the inputs that have one.
+    """
+    indices = tuple(operator.differentiated(inputs))
+    real = tuple(array.dtype.kind == "f" for array in cotangents)
+    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    twice = _pulled_twice(operator, indices, real, len(inputs))
+    return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
 
 
 def judge_derivative(operator: Operator, found: list[Array], truth: Truth) -> Verdict:
@@ -192,3 +210,18 @@ def _pushed(operator: Operator, indices: tuple[int, ...], count: int) -> Callabl
         return [each for each, out in zip(tangents, outs, strict=True) if np.dtype(out.dtype).kind == "f"]
 
     return pushed
+
+
+@functools.lru_cache(maxsize=64)
+def _pulled_twice(
+    operator: Operator, indices: tuple[int, ...], real: tuple[bool, ...], count: int
+) -> Callable[..., list[jax.Array]]:
+    """The pullback of :func:`_pulled` as a function of inputs, cotangents and directions."""
+    once, first = _pulled(operator, indices, real, count), count + sum(real)
+
+    def pulled(*arrays: Any) -> list[jax.Array]:
+        function, floats = function_of(lambda *inputs: once(*inputs, *arrays[count:first]), arrays[:count], indices)
+        _, vjp = jax.vjp(function, *floats)
+        return list(vjp(list(arrays[first:])))
+
+    return pulled

@@ -167,7 +167,7 @@ RULES = {
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_right_rules_pass(rules):
     operator = _operator(**rules)
-    for check in ("grad", "vmap grad"):
+    for check in ("grad", "grad grad", "vmap grad"):
         _run(check, operator)
     _run("vmap", operator, variant="first_axis")
     if "jvp" in rules:
@@ -180,6 +180,10 @@ def test_right_rules_pass(rules):
 WRONG = {
     "vjp_thrice": ("grad", {"vjp": lambda x, g, outs, factor: (6 * factor * x * g[0],)}),
     "vjp_of_first": ("vmap grad", {"vjp": lambda x, g, outs, factor: (2 * factor * x[0] * g[0],)}),
+    "vjp_stopped": (
+        "grad grad",
+        {"vjp": lambda x, g, outs, factor: (2 * factor * jax.lax.stop_gradient(x) * g[0],)},
+    ),
     "jvp_half": (
         "jvp",
         {"jvp": lambda op, x, t, outs, factor: (op(x[0], factor=factor), [factor * x[0] * t[0]])},

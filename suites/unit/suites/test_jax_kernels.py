@@ -54,6 +54,7 @@ def test_a_function_with_a_rule(make):
     for check in ("compiled", "x64", "vmap0", "vmap grad"):
         _run(check, operator)
     _run("vmap", operator, "nested")
+    _run("grad grad", operator)
 
 
 @pytest.mark.parametrize("make", [_with_vjp, _with_jvp])
