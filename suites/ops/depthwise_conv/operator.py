@@ -61,5 +61,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, taps: total_bytes(x),
     flops=lambda x, taps: 2 * x.size * taps.shape[1],
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )

@@ -56,5 +56,5 @@ OPERATOR = Operator(
     bytes_read=_bytes_read,
     bytes_written=lambda table, indices: indices.size * table.shape[1] * table.dtype.itemsize,
     flops=lambda table, indices: indices.size,  # the address of each row
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )

@@ -53,5 +53,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: x.size + x.shape[0] * x.dtype.itemsize,
     flops=lambda x: 3 * x.size,
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )

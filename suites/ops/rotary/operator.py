@@ -55,5 +55,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, cos, sin: total_bytes(x),
     flops=lambda x, cos, sin: 3 * x.size,
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )

@@ -70,5 +70,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: x.shape[0] * K * (x.dtype.itemsize + 4),
     flops=lambda x: x.size,
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )
