@@ -399,7 +399,11 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not any('"PASSED"' in run.read_text() for run in Path("runs").glob("*")):
             time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGTERM)  # as the command timeout does
+        # The program `timeout` ends all processes of a group, and a worker may be the first of them.
+        for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            os.kill(int(worker), signal.SIGTERM)
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == Exit.COULD_NOT_RUN, errors
     before = load_run(find_run()).records
