@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.test_util
 import numpy as np
-from jax.test_util import check_grads
 
 from bridge import DifferentiationError
 from reports import Status
@@ -104,7 +104,7 @@ def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> Non
     with precision("float64"), jax.default_device(case.device):
         function, floats = with_floats(case.build(inputs), case.operator, list(map(jax.device_put, inputs)))
         try:
-            check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
+            jax.test_util.check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
         except AssertionError as difference:
             evidence.require(Verdict(Status.WRONG_VALUE, str(difference), None))
     evidence.seen()
