@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import sys
@@ -20,12 +21,18 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 """A worker for each core, at most 8, because each compiles its own kernels."""
 
+DEVELOPMENT = ("test", "typing", "docs")
+"""What tests, types and documents need: one environment, installed once."""
+
 SLOWEST = ("--durations", "40", "--durations-min", "2")
 """Tests name what takes their time: each has to earn its seconds."""
 
 
 def install(session: nox.Session, environment: str, *groups: str, extras: tuple[str, ...] = ()) -> Path:
     """Installs the project in place, in an environment that sessions share: the next session starts at once.
+
+    What was installed for the same requirements and the same pyproject.toml is not installed again. Delete the folder
+    of the environment for newer versions of the dependencies.
 
     Args:
         session: A session without its own environment (``python=False``).
@@ -47,7 +54,11 @@ def install(session: nox.Session, environment: str, *groups: str, extras: tuple[
         f".[{','.join(('suites', *cuda, *extras))}]",
         *nox.project.dependency_groups(PYPROJECT, *groups),
     ]
-    session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
+    wanted = "\n".join((sys.version, *requirements, Path("pyproject.toml").read_text("utf-8")))
+    installed = folder / f"installed-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
+    if not installed.exists():
+        session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
+        installed.touch()
     return programs
 
 
@@ -151,18 +162,18 @@ def endure(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the tests that CI runs, in about 10 minutes on 2 cores (`-- --device cuda`, `-- -k vmap`)."""
-    run_tests(session, "test")
+    run_tests(session)
 
 
 @nox.session(python=False)
 def nightly(session: nox.Session) -> None:
     """Run every test, the deep ones too, in random order (`-- --random-order-seed N` repeats an order)."""
-    run_tests(session, "test", "browser", "nightly", options=("-m", "", "--random-order"))
+    run_tests(session, "browser", "nightly", options=("-m", "", "--random-order"))
 
 
 def run_tests(session: nox.Session, *groups: str, options: tuple[str, ...] = ()) -> None:
     """Runs pytest with the arguments after ``--``."""
-    programs = install(session, "development", *groups)
+    programs = install(session, "development", *DEVELOPMENT, *groups)
     # The options of the commands have a prefix in pytest.
     ours = re.compile(r"^--(device|operators?|backend|dtype|size|profile)\b")
     given = [ours.sub(r"--kb-\1", argument) for argument in session.posargs]
@@ -185,7 +196,7 @@ def fuzz(session: nox.Session) -> None:
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
-    programs = install(session, "development", "test", "docs")
+    programs = install(session, "development", *DEVELOPMENT)
     python = str(programs / "python")
     session.run(python, "-m", "reports.web.readme", "--check", external=True)
     session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
@@ -215,7 +226,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(python=False)
 def typing(session: nox.Session) -> None:
     """Check types."""
-    programs = install(session, "development", "test", "typing")
+    programs = install(session, "development", *DEVELOPMENT)
     session.run(str(programs / "mypy"), *session.posargs, external=True)
 
 
