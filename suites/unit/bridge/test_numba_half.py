@@ -128,8 +128,8 @@ KERNELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("dtype", "parallel"), [(DTYPES[0], False), (DTYPES[1], True)], ids=["float16", "bfloat16"])
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("dtype", "parallel"), [(DTYPES[0], False), (DTYPES[1], True)], ids=["float16", "bfloat16"])
 def test_a_kernel_gives_what_the_same_lines_give_in_float32(dtype, parallel, name):
     kernel, (x, y) = kernel_of(*KERNELS[name], parallel=parallel), normals(dtype)
     wide = [np.asarray(each, np.float32) for each in (x, y, x)]

@@ -141,7 +141,8 @@ def test_a_slow_kernel_is_as_slow_as_it_says():
         timed.round()
     native, out = np.asarray(x), np.empty(8, np.float32)
     best = min(_seconds(adds, native, out) for _ in range(20))
-    assert 0.5 < timed.times().median_ns / (1e9 * best) < 5, "a busy machine slows the calls, a wrong count more so"
+    # On a busy machine most calls may wait for the processor; the faster ones do not.
+    assert 0.5 < np.quantile(timed.times().samples_ns, 0.25) / (1e9 * best) < 5, "the calls are counted wrongly"
 
 
 def _seconds(kernel, x, out):
