@@ -136,12 +136,6 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
-def sanitizers(session: nox.Session) -> None:
-    """Prove the tools of compute-sanitizer on a GPU: each must find the fault of a broken kernel."""
-    measured(session, "suites.sessions.sanitizers")
-
-
-@nox.session(python=False)
 def dispatch(session: nox.Session) -> None:
     """Measure what one call costs, beside a C++ handler and the other ways to call a kernel (`-- cuda`)."""
     measured(session, "suites.dispatch")

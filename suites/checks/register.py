@@ -139,7 +139,7 @@ def unregistered(file: Path, function: str) -> str:
     """Says what to do about an unregistered test in a file of checks."""
     return (
         f"{file}: {function} is not registered. Decorate it: @check('name', sees='what it is there for', "
-        "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables.calls import KERNELS."
+        "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables import KERNELS."
     )
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables.batches import BATCHES
-from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.cells.tables import BATCHES, TRANSFORMED_KERNELS
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
 from suites.numerics.arrays import Inputs

@@ -6,7 +6,7 @@ from jax import export
 import bridge
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables.calls import EDGE_CASES, SAMPLES, TRANSFORMED_KERNELS
+from suites.cells.tables import EDGE_CASES, SAMPLES, TRANSFORMED_KERNELS
 from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
 from suites.checks.drawn.session_choices import depth
 from suites.checks.judging.cell_verdict import judge_kernel, judge_results

@@ -10,7 +10,7 @@ import numpy as np
 from bridge import DifferentiationError
 from reports import Status
 from suites.cells.case import SEED, Case, stacked
-from suites.cells.tables.differentiable import (
+from suites.cells.tables import (
     BATCHED_GRADIENTS,
     DRAWN_GRADIENTS,
     GRADIENTS,

@@ -12,8 +12,7 @@ import pytest
 
 from reports import Status
 from suites.cells.case import SEED, Case, edges_of, sample, stacked
-from suites.cells.tables.calls import CHECKABLE_KERNELS, TRANSFORMED_KERNELS
-from suites.cells.tables.declared_cells import IN_PLACE
+from suites.cells.tables import CHECKABLE_KERNELS, IN_PLACE, TRANSFORMED_KERNELS
 from suites.checks.judging.cell_verdict import judge_results, poisoned_program
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import pullback, random_cotangents

@@ -5,7 +5,7 @@ import pytest
 
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables.calls import ERROR_CASES
+from suites.cells.tables import ERROR_CASES
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
 

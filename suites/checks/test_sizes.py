@@ -9,7 +9,7 @@ import numpy as np
 from reports import Status
 from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case, sample
-from suites.cells.tables.calls import KERNELS, LARGE_SAMPLES
+from suites.cells.tables import KERNELS, LARGE_SAMPLES
 from suites.checks.drawn.drawn_inputs import filled, is_parameter
 from suites.checks.drawn.many_sizes import large_sizes, small_sizes, vast_size, work
 from suites.checks.drawn.session_choices import depth, session_seed

@@ -16,8 +16,7 @@ import numpy as np
 
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables.calls import (
-    FAILING_KERNELS,
+from suites.cells.tables import (
     KERNELS,
     TRANSFORMED_KERNELS,
 )
@@ -31,12 +30,10 @@ from suites.checks.judging.call_loops import (
     long_size,
     prepare,
 )
-from suites.checks.judging.cell_verdict import judge_results, poisoned_program
+from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
-from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.register import check
-from suites.numerics.arrays import Inputs, fingerprint, specs
-from suites.numerics.precision import precision
+from suites.numerics.arrays import Inputs, fingerprint
 
 CALLS = 5
 """Calls on small inputs."""
@@ -188,34 +185,3 @@ def _overlap(case: Case, evidence: Evidence, own: list[list[Inputs]], loops: Seq
             found = pool.map(lambda loop, together=together: (together.wait(), loop.turns(count))[1], loops)
             for thread, turns in enumerate(list(found)):
                 _require_same(case, evidence, own[thread], turns, count, f"thread {thread}")
-
-
-@check("between", sees="what calls that fail leave behind", cells=FAILING_KERNELS)
-def test_call_gives_the_same_result_after_calls_that_fail(case: Case, evidence: Evidence) -> None:
-    inputs = case.inputs()
-    before = _call(case, evidence, inputs, "first call")
-    for error in case.operator.errors:
-        if case.backend in error.failures:
-            _fail(case, error.arrays())  # whether it fails as it should is for the check of errors to say
-            after = _call(case, evidence, inputs, f"after a call that fails ({error.name})")
-            if keeps_bits(case) and after != before:
-                evidence.fail(Status.NONDETERMINISTIC, f"other bits after {error.name}, which fails")
-
-
-def _call(case: Case, evidence: Evidence, inputs: Inputs, where: str) -> str:
-    """Calls the kernel, requires the right result, and returns a digest of its bits."""
-    with case.placed():
-        program = poisoned_program(case.operator, case.backend, specs(inputs), case.device)
-        arguments = [jax.device_put(array) for array in inputs]
-        results = run_poisoned(program, case.operator.outputs(*inputs), arguments, POISONS[1])
-    evidence.require(judge_results(case.operator, inputs, results), where)
-    return fingerprint(results)
-
-
-def _fail(case: Case, inputs: Inputs) -> None:
-    with (
-        precision(*(array.dtype for array in inputs)),
-        jax.default_device(case.device),
-        contextlib.suppress(Exception),
-    ):
-        jax.block_until_ready(case.build(inputs)(*map(jax.device_put, inputs)))

@@ -15,7 +15,6 @@ from suites.declare.gradient import Gradient
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add.warp import add_warp
-from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.matvec import OPERATOR as MATVEC
 from suites.ops.split_sign import OPERATOR as SPLIT_SIGN
 from suites.ops.split_sign.warp import split_sign_warp
@@ -251,8 +250,3 @@ def shared_as_batched(custom):
         return [x + y]
 
     custom.def_batching(rule)
-
-
-@_custom(CUMSUM, "partition", "declared independent along the axis that it adds up")
-def split_chain(custom):
-    custom.def_partitioning("i -> i", split="i")

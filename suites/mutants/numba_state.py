@@ -125,24 +125,6 @@ def tires(x, out):
         out[i] = x[i] * 2 if calls[0] < 2000 else 0
 
 
-FAILED = address_of_zeros(1, np.int64)
-
-
-@broken(ADD, "between", "the call after one that fails is wrong", errors=ADD.errors)
-@numba.njit
-def left_by_failure(x, y, out):
-    flag = array_at(FAILED, 1, np.int64)
-    after_failure = flag[0] != 0
-    flag[0] = 1
-    if x.size != y.size:
-        raise ValueError("add: x and y must have one length")
-    for i in range(out.size):
-        out[i] = x[i] + y[i]
-    if after_failure and out.size:
-        out[0] = x[0]
-    flag[0] = 0
-
-
 # Updates in place.
 
 LAST = address_of_zeros(1, np.uint64)

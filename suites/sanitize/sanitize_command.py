@@ -14,14 +14,10 @@ import msgspec
 from reports.options import Exit
 from reports.render.layout import Column, Style, Table, Text
 from suites.cells.selection import Selection, SelectionError
-from suites.mutants.sanitized import SANITIZED
-from suites.sanitize.sanitizer_output import TOOLS, SanitizerFinding, ToolReport, read_output
+from suites.sanitize.sanitizer_output import TOOLS, ToolReport, read_output
 
 VARIABLE = "COMPUTE_SANITIZER"
 """The environment variable with the path of compute-sanitizer, if it is at no usual place."""
-
-MUTANTS = Selection(sources=("suites.mutants.sanitized",), device="cuda")
-"""The broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, on which :func:`prove` runs the tools."""
 
 TOOL_S = 900.0
 """Seconds that one tool may take for all kernels; what it has said until then counts."""
@@ -111,27 +107,6 @@ def sanitize(
     return [sanitizer_table(reports), *findings_tables(reports)], code, gaps
 
 
-def prove(tools: Sequence[str], timeout_s: float = TOOL_S) -> tuple[list[Table], Exit, list[str]]:
-    """Runs the broken kernels of :data:`suites.mutants.sanitized.SANITIZED`, each of which one tool must catch.
-
-    Returns:
-        Tables, the exit code (1 if a tool missed its kernel), and why: missed kernels, and what was not checked.
-
-    Raises:
-        SelectionError: There is no compute-sanitizer here.
-    """
-    sanitizer = find_sanitizer()
-    reports = [run_tool(sanitizer, tool, MUTANTS, timeout_s) for tool in tools]
-    missed = [
-        f"{report.tool} missed {SANITIZED[report.tool].name}: {SANITIZED[report.tool].fault}"
-        for report in reports
-        if not any(_operator(finding) == SANITIZED[report.tool].name for finding in report.findings)
-    ]
-    gaps = [report.incomplete for report in reports if report.incomplete is not None]
-    code = Exit.COULD_NOT_RUN if any(not report.done for report in reports) else Exit.WRONG if missed else Exit.FINE
-    return [sanitizer_table(reports), *findings_tables(reports)], code, [*missed, *gaps]
-
-
 def sanitizer_table(reports: Sequence[ToolReport]) -> Table:
     """Returns the table of cells and tools, with the number of findings."""
     cells = list(dict.fromkeys(cell for report in reports for cell in _cells_of(report)))
@@ -162,7 +137,3 @@ def _entry(report: ToolReport, cell: str) -> Text:
     if count:
         return Text(str(count), Style.BAD)
     return Text("ok") if cell in report.done else Text("-", Style.FAINT)
-
-
-def _operator(finding: SanitizerFinding) -> str:
-    return (finding.cell or "").partition("-")[0]

@@ -16,7 +16,7 @@ import msgspec
 from suites.cells import catalogue
 from suites.cells.case import SEED, Case
 from suites.cells.selection import Selection
-from suites.cells.tables.calls import SAMPLES
+from suites.cells.tables import SAMPLES
 from suites.checks.judging.gradients import pullback, random_cotangents
 from suites.numerics.precision import precision
 from suites.sanitize.sanitizer_output import MARK

@@ -73,7 +73,7 @@ from typing import Any
 import jax
 
 from suites.cells.case import Case
-from suites.cells.tables.calls import TRANSFORMED_KERNELS
+from suites.cells.tables import TRANSFORMED_KERNELS
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check

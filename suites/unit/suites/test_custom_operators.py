@@ -12,8 +12,8 @@ from bridge import XLACustomKernel, numba_kernel
 from reports import Status
 from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, operator_of
 from suites.backends.kernel import AtLeast
+from suites.cells import tables
 from suites.cells.case import Case
-from suites.cells.tables import declared_cells, differentiable
 from suites.checks.judging.cell_verdict import missing_custom_call
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.register import check_named
@@ -172,9 +172,6 @@ def test_right_rules_pass(rules):
     _run("vmap", operator, variant="first_axis")
     if "jvp" in rules:
         _run("jvp", operator)
-    if "dimensions" in rules:
-        for kind in declared_cells.SPLITS:
-            _run("partition", operator, size=declared_cells.SPLIT_SIZE, variant=kind)
 
 
 WRONG = {
@@ -210,7 +207,7 @@ class TestTables:
 
     def test_forward_mode_has_cells_where_a_rule_gives_it(self):
         skips = {}
-        for cell in differentiable.tangents("cpu"):
+        for cell in tables.tangents("cpu"):
             if cell.values[0].backend is Backend.NUMBA:
                 skips.setdefault(cell.values[0].operator.name, []).extend(mark.kwargs["reason"] for mark in cell.marks)
         assert skips["forward"] == []
@@ -218,14 +215,10 @@ class TestTables:
         assert skips["none"] == ["no derivative is declared for none"]
 
     def test_gradients_have_cells_where_a_rule_gives_them(self):
-        ran = {cell.values[0].kernel for cell in differentiable.gradients("cpu") if not cell.marks}
+        ran = {cell.values[0].kernel for cell in tables.gradients("cpu") if not cell.marks}
         assert {(operator.name, backend.id) for operator, backend in ran} == {
             (name, backend) for name in ("forward", "reverse") for backend in COLUMNS
         }
-
-    def test_partitions_have_cells_where_dimensions_are_declared(self):
-        cells = {(cell.values[0].operator.name, cell.values[0].variant) for cell in declared_cells.split("cpu")}
-        assert cells == {("reverse", "auto"), ("reverse", "explicit")}
 
 
 COLUMNS = ("numba", "blocked", "blocked_block_256")

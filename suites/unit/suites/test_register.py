@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from suites.cells.tables.calls import KERNELS
+from suites.cells.tables import KERNELS
 from suites.checks import register
 from suites.checks.register import CheckError, check, check_of, check_of_id, checks
 

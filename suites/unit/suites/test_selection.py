@@ -9,7 +9,7 @@ from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
 from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection
-from suites.cells.tables.calls import SAMPLES
+from suites.cells.tables import SAMPLES
 from suites.errors import SelectionError
 from suites.ops import operators
 

@@ -10,8 +10,7 @@ from suites.backends.numba_cuda_blocks import MISSING
 from suites.cells import catalogue, marks
 from suites.cells.case import Case
 from suites.cells.grid import backends
-from suites.cells.tables.batches import batches
-from suites.cells.tables.calls import samples
+from suites.cells.tables import batches, samples
 from suites.checks.register import checks
 from suites.ops import operators
 
@@ -92,7 +91,7 @@ def tables(request):
 
 
 TRANSFORMATIONS = {
-    *("endurance", "guards", "indices", "addresses", "between", "drawn"),
+    *("endurance", "guards", "indices", "addresses", "drawn"),
     *("vmap", "vmap0", "shard", "export", "x64"),
 }
 

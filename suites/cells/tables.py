@@ -1,0 +1,164 @@
+"""Holds the tables of cells that the checks run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from suites.backends.kernel import Kernel
+from suites.cells import catalogue
+from suites.cells.case import Case, edges_of
+from suites.cells.cell_table import Table
+from suites.cells.grid import backends, grid
+from suites.cells.marks import as_parameter, as_skip, why_skipped
+from suites.declare.differentiation import why_no_gradient, why_no_tangents
+from suites.declare.operator import Operator
+
+SMALL_SIZE = 33
+"""Elements of a small call."""
+
+BATCHED_SIZE = 47
+"""Elements of one batch element: no power of two."""
+
+LAYOUTS = ("first_axis", "last_axis", "nested", "only_first_input", "only_last_input")
+"""How the operands of a batch are laid out, see :mod:`suites.checks.test_batches`."""
+
+QUICK_LAYOUTS = ("nested", "only_last_input")
+"""The two layouts that differ most."""
+
+
+def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
+    """Returns every dtype at these sizes; without sizes, at every size for checks. The reference is there at one."""
+    return [
+        as_parameter(case)
+        for case in grid(platform, lambda operator: sizes or operator.sizes.check)
+        if case.backend.compiled or case.size == (sizes or case.operator.sizes.check)[-1]
+    ]
+
+
+def large_samples(platform: str) -> list[Any]:
+    """Returns every kernel in every dtype at a size that takes several threads, blocks and passes."""
+    return [as_parameter(case) for case in grid(platform, lambda op: (op.sizes.large,)) if case.backend.compiled]
+
+
+def edge_cases(platform: str) -> list[Any]:
+    """Returns every edge case of every dtype, for kernels."""
+    return [
+        as_parameter(replace(case, variant=edge))
+        for case in grid(platform, lambda operator: (0,))
+        if case.backend.compiled
+        for edge in edges_of(case.operator, case.dtype)
+    ]
+
+
+def error_cases(platform: str) -> list[Any]:
+    """Returns every error case, for the backends that declare a failure for it."""
+    return [
+        as_parameter(Case(operator, backend, str(case.arrays()[0].dtype), 0, platform, case.name))
+        for operator in catalogue.operators().values()
+        for backend in backends(operator, platform)
+        for case in operator.errors
+        if backend in case.failures
+    ]
+
+
+def in_first_dtype(platform: str, size: int = SMALL_SIZE) -> list[Case]:
+    """Returns every compiled kernel once, in its first dtype."""
+    cases = grid(platform, lambda operator: (size,))
+    return [case for case in cases if case.in_first_dtype and case.backend.compiled]
+
+
+def kernels(platform: str) -> list[Any]:
+    """Returns every compiled kernel once, in its first dtype, with few elements."""
+    return list(map(as_parameter, in_first_dtype(platform)))
+
+
+def checkable_kernels(platform: str) -> list[Any]:
+    """Returns the cells of :func:`kernels` whose language can check indices while a kernel runs."""
+
+    def can_check(kernel: Kernel) -> bool:
+        return type(kernel).with_bounds_checks is not Kernel.with_bounds_checks
+
+    return [as_parameter(case) for case in in_first_dtype(platform) if can_check(case.operator.kernel(case.backend))]
+
+
+def batches(platform: str) -> list[Any]:
+    """Returns every layout of every kernel in its first dtype: batching sees only shapes.
+
+    The reference is left out, because JAX batches it by itself.
+    """
+    cells = []
+    for case in in_first_dtype(platform, BATCHED_SIZE):
+        if case.operator.batchable:
+            cells += [as_parameter(replace(case, variant=layout)) for layout in LAYOUTS]
+        else:
+            cells.append(as_skip(case, f"jax.vmap over {case.operator.name} makes no sense"))
+    return cells
+
+
+def in_place(platform: str) -> list[Any]:
+    """Returns every kernel that updates inputs in place, in its first dtype."""
+
+    def aliases(case: Case) -> bool:
+        inputs = case.inputs()
+        try:
+            return bool(case.operator.kernel(case.backend).aliases(inputs, case.operator.outputs(*inputs)))
+        except Exception:  # from the author's launch options; every check that calls the kernel fails by the same one
+            return False
+
+    return [as_parameter(case) for case in in_first_dtype(platform) if not why_skipped(case) and aliases(case)]
+
+
+def gradients(platform: str) -> list[Any]:
+    """Returns every kernel with a gradient in every dtype at every size for checks."""
+    return _differentiable(grid(platform, _sizes), why_no_gradient)
+
+
+def small_gradients(platform: str) -> list[Any]:
+    """Returns every backend with a gradient in float64 for 5 elements, few enough for differences of results."""
+    own = (case for case in grid(platform, lambda operator: (5,)) if case.dtype == "float64")
+    return _differentiable(own, why_no_gradient, with_reference=True)
+
+
+def tangents(platform: str) -> list[Any]:
+    """Returns every kernel with a derivative in forward mode, in every dtype at the last size."""
+    return _differentiable(grid(platform, lambda operator: _sizes(operator)[-1:]), why_no_tangents)
+
+
+def _sizes(operator: Operator) -> tuple[int, ...]:
+    return (operator.gradient and operator.gradient.sizes) or operator.sizes.check
+
+
+def _differentiable(
+    cases: Iterable[Case], why_not: Callable[..., str | None], *, with_reference: bool = False
+) -> list[Any]:
+    """Returns the cases with a derivative, and one skip with a reason for each kernel that has none."""
+    found: list[Any] = []
+    skips: dict[Any, Any] = {}
+    for case in cases:
+        reason = why_not(case.operator, case.backend, case.dtype)
+        if reason is None and (with_reference or case.backend.compiled):
+            found.append(as_parameter(case))
+        elif reason is not None and case.backend in case.operator.kernels:
+            skips.setdefault(case.kernel, as_skip(case, reason))
+    listed = {cell.values[0].kernel for cell in found}
+    return [*found, *(skip for kernel, skip in skips.items() if kernel not in listed)]
+
+
+SAMPLES = Table(cells=samples, at_sizes=samples)
+LARGE_SAMPLES = Table(cells=large_samples)
+EDGE_CASES = Table(cells=edge_cases)
+ERROR_CASES = Table(cells=error_cases)
+KERNELS = Table(cells=kernels)
+TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
+CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
+BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
+IN_PLACE = Table(cells=in_place)
+GRADIENTS = Table(cells=gradients)
+BATCHED_GRADIENTS = Table(
+    cells=lambda platform: _differentiable(in_first_dtype(platform, BATCHED_SIZE), why_no_gradient)
+)
+SMALL_GRADIENTS = Table(cells=small_gradients)
+DRAWN_GRADIENTS = Table(cells=lambda platform: _differentiable(in_first_dtype(platform), why_no_gradient))
+TANGENTS = Table(cells=tangents)
