@@ -24,7 +24,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +194,25 @@ def numbered_steps() -> Iterator[None]:
         yield
     finally:
         _numbers.reset(token)
+
+
+def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> Estimate:
+    """The estimate of a result whose elements are those of several sources, in the order that ``join`` gives them."""
+
+    def each(arrays: list[Any]) -> Array:
+        shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]
+        return np.asarray(join(shaped))
+
+    steps = functools.reduce(operator.or_, (source.steps for source in sources), 0)
+    return Estimate(
+        each([source.value for source in sources]),
+        None if all(source.own is None for source in sources) else each([source.owns for source in sources]),
+        sources[0].dtype,
+        None if all(source.size is None for source in sources) else each([source.sizes for source in sources]),
+        each([source.terms_quanta for source in sources]) if steps else None,
+        steps,
+        each([source.is_exact for source in sources]) if steps else None,
+    )
 
 
 def steps_of(operands: list[Estimate], new: int = 1) -> int:

@@ -6,8 +6,6 @@ positions, and the result says which element goes where. So JAX need not support
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, in_double, selected
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, in_double, joined, selected
 from suites.numerics.derived.rules import Operands, Params, Rule
 from suites.numerics.derived.sums import summed
 
@@ -48,21 +46,7 @@ def _keep(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _taken(sources: Operands, positions: Array) -> Estimate:
     """The elements at these positions of the sources, which are laid one after the other."""
-
-    def taken(arrays: list[Any]) -> Array:
-        shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]
-        return np.concatenate([array.reshape(-1) for array in shaped])[positions]
-
-    exact, steps = all(source.own is None for source in sources), any(source.steps for source in sources)
-    return Estimate(
-        taken([source.value for source in sources]),
-        None if exact else taken([source.owns for source in sources]),
-        sources[0].dtype,
-        None if all(source.size is None for source in sources) else taken([source.sizes for source in sources]),
-        taken([source.terms_quanta for source in sources]) if steps else None,
-        functools.reduce(operator.or_, (source.steps for source in sources), 0),
-        taken([source.is_exact for source in sources]) if steps else None,
-    )
+    return joined(sources, lambda arrays: np.concatenate([array.reshape(-1) for array in arrays])[positions])
 
 
 def _positions(sources: Operands) -> list[Array]:

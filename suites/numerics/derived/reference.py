@@ -11,7 +11,6 @@ tolerance that :func:`suites.derived_truth` documents.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from suites.numerics.derived.estimate import (
     Underivable,
     by_jax,
     in_double,
+    joined,
     numbered_steps,
     of_constant,
     of_input,
@@ -301,7 +301,9 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     return [
         *carry,
         *(
-            _stacked(stack[::-1] if params["reverse"] else stack, aval)
+            joined(stack[::-1] if params["reverse"] else stack, np.stack)
+            if stack
+            else of_input(np.zeros((0, *aval.shape), aval.dtype))
             for stack, aval in zip(stacks, avals, strict=True)
         ),
     ]
@@ -313,29 +315,6 @@ def _limited(carried: Estimate, peak: Array) -> Estimate:
         return carried
     most = np.where(np.isinf(carried.size), np.inf, np.maximum(GROWTH * peak, np.abs(carried.value)))
     return dataclasses.replace(carried, size=np.fmin(carried.size, most))
-
-
-def _stacked(estimates: list[Estimate], aval: Any) -> Estimate:
-    if not estimates:
-        return of_input(np.zeros((0, *aval.shape), aval.dtype))
-    value = np.stack([estimate.value for estimate in estimates])
-    shape = value.shape[1:]
-
-    def stacked(arrays: list[Any]) -> Array:
-        return np.stack([np.broadcast_to(array, shape) for array in arrays])
-
-    inexact = any(estimate.own is not None for estimate in estimates)
-    sized = any(estimate.size is not None for estimate in estimates)
-    steps = functools.reduce(operator.or_, (estimate.steps for estimate in estimates))
-    return Estimate(
-        value,
-        stacked([estimate.owns for estimate in estimates]) if inexact else None,
-        estimates[0].dtype,
-        stacked([estimate.sizes for estimate in estimates]) if sized else None,
-        stacked([estimate.terms_quanta for estimate in estimates]) if steps else None,
-        steps,
-        stacked([estimate.is_exact for estimate in estimates]) if steps else None,
-    )
 
 
 _IN_DOUBLE = {"f": np.float64, "V": np.float64, "c": np.complex128}

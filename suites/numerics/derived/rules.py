@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +15,7 @@ from suites.numerics.derived.estimate import (
     Underivable,
     fits,
     in_any_order,
+    joined,
     rounded,
     selected,
     unknown,
@@ -412,28 +411,17 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
             return np.where(index == 1, arrays[1], arrays[0])
         return np.asarray(np.take_along_axis(np.stack(arrays), index[None], 0)[0])
 
-    value = chosen([case.value for case in cases])
-    error, size, steps = None, None, 0
-    if any(case.own is not None for case in cases):
-        error = chosen([case.owns for case in cases])
-    if any(case.size is not None for case in cases):
-        size = chosen([case.sizes for case in cases])
-    quanta, exact = None, None
-    if any(case.steps for case in cases):
-        steps = functools.reduce(operator.or_, (case.steps for case in cases))
-        quanta, exact = (
-            chosen([np.broadcast_to(each, value.shape) for each in several])
-            for several in zip(*((case.terms_quanta, case.is_exact) for case in cases), strict=True)
-        )
-    if which.error is not None:
-        farthest: Any = 0.0
-        for case in cases:
-            equal = (case.value == value) | (case.value != case.value) & (value != value)
-            distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
-            farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
-        error = np.where(which.error > 0, farthest, 0 if error is None else error)
-        exact = None if exact is None else exact & (which.error == 0)
-    return [Estimate(value, error, outs[0].dtype, size, quanta, steps, exact)]
+    found = joined(cases, chosen)
+    if which.error is None:
+        return [found]
+    value, farthest = found.value, np.zeros(())
+    for case in cases:
+        equal = (case.value == value) | (case.value != case.value) & (value != value)
+        distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
+        farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
+    error = np.where(which.error > 0, farthest, found.owns)
+    exact = None if found.exact is None else found.exact & (which.error == 0)
+    return [dataclasses.replace(found, own=error, exact=exact)]
 
 
 FOR_COMPLEX = {
