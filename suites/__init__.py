@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from suites.declare.gradient import Gradient
     from suites.declare.operator import Operator
     from suites.declare.sizes import Sizes
-    from suites.declare.work_answers import total_bytes
     from suites.errors import CatalogueError, OperatorError
+    from suites.numerics.arrays import total_bytes
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
     from suites.numerics.error_model import Expected, Truth, exact
@@ -50,7 +50,7 @@ _MODULES = {
     "declare.gathers": ("Gathers",),
     "declare.operator": ("Operator",),
     "declare.sizes": ("Sizes",),
-    "declare.work_answers": ("total_bytes",),
+    "numerics.arrays": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
     "numerics.edges": ("values", "vectors"),
     "numerics.sparse": ("EDGE_ROWS", "csr", "csr_sample", "special_csr"),

@@ -26,9 +26,8 @@ from suites.cells.selection import Selection
 from suites.checks.judging.gradients import random_cotangents, true_cotangents
 from suites.declare.differentiation import function_of
 from suites.declare.operator import Operator
-from suites.declare.work_answers import total_bytes
 from suites.errors import OperatorError
-from suites.numerics.arrays import Array, Inputs
+from suites.numerics.arrays import Array, Inputs, total_bytes
 from suites.numerics.error_model import Truth
 
 MODE = "forward+backward"

@@ -17,8 +17,7 @@ from suites.cells.tables import (
     SMALL_GRADIENTS,
     TANGENTS,
 )
-from suites.checks.drawn.decided import Judged, Undecided
-from suites.checks.drawn.decided_gradients import gradient_battery, judged_gradient
+from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judged_gradient
 from suites.checks.drawn.many_sizes import MOST_WORK, work
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
 from suites.checks.drawn.shrinking import shrunk

@@ -18,18 +18,15 @@ from suites.backends.jnp import JaxFunction
 from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, takes
+from suites.declare.answers import BytesRead, BytesWritten, Edges, Flops, Outputs, Reference, Sample, TruthOf
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
-from suites.declare.domain import Domain
+from suites.declare.domain import Domain, guessed
 from suites.declare.error_case import ErrorCase
 from suites.declare.gathers import Gathers
 from suites.declare.gradient import Gradient
-from suites.declare.guessed_domain import guessed
-from suites.declare.input_answers import Edges, Sample
 from suites.declare.input_names import input_names
-from suites.declare.result_answers import Outputs, Reference, TruthOf
 from suites.declare.shapes import domain_of, shapes_of
 from suites.declare.sizes import Sizes
-from suites.declare.work_answers import BytesRead, BytesWritten, Flops
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
 from suites.numerics.error_model import Truth
@@ -78,7 +75,7 @@ class Operator:
             :mod:`suites.declare.shapes`. The default is one axis for each input.
         domains: The values that an input may take, by its name or index: a :class:`suites.Domain`. Checks draw any of
             them. The default is any value of the dtype; integers of a declared sample that look like indices stay below
-            an extent, see :mod:`suites.declare.guessed_domain`.
+            an extent, see :mod:`suites.declare.domain`.
         edges: Takes the name of a dtype. Returns inputs by the name of the edge case. A declared sample has none by
             default. The default sample has empty vectors.
         errors: Inputs that must be refused.

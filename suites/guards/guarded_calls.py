@@ -24,7 +24,7 @@ from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults
 from suites.guards.filled_heap import FILLS, ZEROS, filled_heap
-from suites.guards.guarded_region import GuardedRegion
+from suites.guards.page_faults import GuardedRegion
 
 ZEROED = 2
 """The number of a third run, which only shows whether a kernel takes the memory that it allocates to be zero."""

@@ -20,6 +20,11 @@ def specs(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
     return tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
 
 
+def total_bytes(*arrays: Any) -> int:
+    """The bytes of all arrays together, from their shapes and dtypes."""
+    return sum(int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize for array in arrays)
+
+
 def fingerprint(arrays: Sequence[Array]) -> str:
     """Returns a digest that is equal for equal bits, shapes and dtypes: NaN equals itself, -0.0 differs from 0.0."""
     digest = hashlib.sha256()

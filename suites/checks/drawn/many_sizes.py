@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.checks.drawn.constants import whole_constants
+from suites.checks.drawn.drawn_inputs import whole_constants
 from suites.checks.drawn.session_choices import seeds_of
 from suites.declare.operator import Operator
 from suites.numerics.derived.reference import elements

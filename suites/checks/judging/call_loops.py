@@ -24,8 +24,7 @@ import numpy as np
 from suites.backends.backend import Backend
 from suites.cells.case import Case
 from suites.declare.operator import Operator
-from suites.declare.work_answers import total_bytes
-from suites.numerics.arrays import Array, Inputs, specs
+from suites.numerics.arrays import Array, Inputs, specs, total_bytes
 from suites.numerics.error_model import Truth
 
 LONG_CALL_S = 4e-3

@@ -29,11 +29,10 @@ from suites.checks.judging.memory import (
     zeroed_run,
 )
 from suites.checks.judging.reasons import described, status_of, with_inputs
-from suites.declare.input_answers import default_hint
+from suites.declare.answers import default_hint
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
-from suites.declare.work_answers import total_bytes
-from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
+from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.declare import input_answers, result_answers
+from suites.declare import answers
 from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
@@ -103,7 +103,7 @@ _SUITES = _NUMERICS.parent
 _CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "sessions"))
 _KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.parent / "bridge")
 _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
-_ANSWERS = tuple(Path(str(module.__file__)) for module in (input_answers, result_answers))
+_ANSWERS = tuple(Path(str(module.__file__)) for module in (answers,))
 
 _MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
 """Words in an error of XLA that says that memory is missing; it has both where CUDA's driver refuses to load code."""
