@@ -93,7 +93,7 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
             evidence.seen()  # it says which kernel has no second derivative, and what to do
             return
     truth = true_second(operator, inputs, cotangents, directions)
-    evidence.require(judge_derivative(operator, [np.asarray(each) for each in found], truth))
+    evidence.require(judge_derivative([np.asarray(each) for each in found], truth))
 
 
 @check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS)

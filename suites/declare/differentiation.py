@@ -76,8 +76,6 @@ def _derivatives(operator: Any) -> list[Derivative | None]:
 def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
     gradient = operator.gradient
     assert gradient is not None
-    if gradient.backends is not None:
-        return None if backend in gradient.backends else f"its derivative is not declared for {backend.id}"
     own = _derivative(operator, operator.kernels[backend], dtype)
     if own is None and gradient.inputs is not None and backend.has_adjoints:
         return None  # only its author knows of the adjoints of a function around kernels

@@ -19,14 +19,12 @@ class Gradient:
     Attributes:
         inputs: The indices of the inputs that have a derivative. By default all inputs of real floats in which the
             kernels can be differentiated. A function around Warp kernels has a derivative only if they are given.
-        backends: The backends whose kernels have an adjoint, or their names; None for all whose language generates one.
         dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
         sizes: Nominal sizes for checks; None for the operator's sizes.
         is_assumed: Whether it stands for a field that the author left out.
     """
 
     inputs: Sequence[int] | None = None
-    backends: Sequence[Any] | None = None
     dtypes: Sequence[Any] | None = None
     sizes: tuple[int, ...] | None = None
     is_assumed: bool = field(default=False, init=False)
@@ -34,7 +32,7 @@ class Gradient:
     def __post_init__(self) -> None:
         if self.inputs is not None:
             self._check_inputs()
-        optional = {"backends": fields.backends, "dtypes": fields.dtypes, "sizes": fields.sizes}
+        optional = {"dtypes": fields.dtypes, "sizes": fields.sizes}
         for name, normal in optional.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))

@@ -39,6 +39,14 @@ DTYPES = ("float32", "float64")
 MOST_TOLERANCE = 0.1
 """The largest tolerance: with more, results that have not one right digit would pass."""
 
+_KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("sizes", Sizes, "suites.Sizes(...)"),
+    ("gradient", Gradient | None, "suites.Gradient(...)"),
+    ("gathers", Gathers | None, "suites.Gathers(reads, table)"),
+    ("remarks", str, "a text"),
+    ("domains", Mapping, "a dict by the name or index of an input, such as {'x': suites.Domain(finite=True)}"),
+)
+
 _DEFAULT: Any = None
 """The value of a field that the operator fills in by itself."""
 
@@ -186,19 +194,12 @@ class Operator:
 
     def _check_others(self) -> None:
         fields.whole_number(f"{self.name}: version", self.version)
-        if not isinstance(self.sizes, Sizes):
-            raise OperatorError(f"{self.name}: sizes is {self.sizes!r}, expected suites.Sizes(...).")
-        if not isinstance(self.gradient, Gradient | None):
-            raise OperatorError(f"{self.name}: gradient is {self.gradient!r}, expected suites.Gradient(...).")
-        if not isinstance(self.domains, Mapping) or not all(isinstance(d, Domain) for d in self.domains.values()):
-            raise OperatorError(
-                f"{self.name}: domains is {self.domains!r}, expected a dict by the name or index of an input, such as "
-                "{'x': suites.Domain(finite=True)}."
-            )
-        if not isinstance(self.gathers, Gathers | None):
-            raise OperatorError(f"{self.name}: gathers is {self.gathers!r}, expected suites.Gathers(reads, table).")
-        if not isinstance(self.remarks, str):
-            raise OperatorError(f"{self.name}: remarks is {self.remarks!r}, expected a text.")
+        for name, kind, expected in _KINDS:
+            if not isinstance(getattr(self, name), kind):
+                raise OperatorError(f"{self.name}: {name} is {getattr(self, name)!r}, expected {expected}.")
+        for domain in self.domains.values():
+            if not isinstance(domain, Domain):
+                raise OperatorError(f"{self.name}: domains has {domain!r}, expected suites.Domain(...).")
         if self.tolerance is not None:
             if not isinstance(self.tolerance, int | float) or not 0 < self.tolerance <= MOST_TOLERANCE:
                 raise OperatorError(

@@ -8,6 +8,7 @@ depends on how it is computed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,17 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
     first = _comparisons(results, truth)
     worst = max(range(len(first)), key=lambda index: _severity(first[index]), default=0)
     return _verdict(worst, results, truth, first)
+
+
+def judge_where(known: Sequence[Array], results: list[Array], truth: Truth) -> Verdict:
+    """Compares results with truth where ``known`` is True; the other elements may be anything."""
+    if _declared(results, truth.outputs) is None:
+        with np.errstate(all="ignore"):
+            results = [
+                got if where.all() else np.where(where, got, expected.value.astype(got.dtype))
+                for where, got, expected in zip(known, results, truth.outputs, strict=True)
+            ]
+    return judge(results, truth)
 
 
 def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:

@@ -41,7 +41,7 @@ from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
 from suites.numerics.undefined_integers import may_be_undefined, with_other_integers
-from suites.numerics.verdict import Verdict, judge, wrong_elements
+from suites.numerics.verdict import Verdict, judge_where, wrong_elements
 from suites.numerics.zero_signs import keeps_zero_signs
 
 SEEDS = (20_260,)
@@ -76,18 +76,7 @@ class Judged:
 
     def judge(self, results: list[Array]) -> Verdict:
         """Judges results by the elements that are decided."""
-        outputs = self.truth.outputs
-        fits = len(results) == len(outputs) and all(
-            got.shape == expected.value.shape and got.dtype == expected.dtype
-            for got, expected in zip(results, outputs, strict=True)
-        )
-        if fits:
-            with np.errstate(all="ignore"):
-                results = [
-                    got if decided.all() else np.where(decided, got, expected.value.astype(got.dtype))
-                    for got, decided, expected in zip(results, self.decided, outputs, strict=True)
-                ]
-        return judge(results, self.truth)
+        return judge_where(self.decided, results, self.truth)
 
 
 def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:

@@ -101,7 +101,7 @@ def _sorted(sizes: Sequence[Any]) -> list[int]:
     return sorted({int(size) for size in sizes})
 
 
-SIZE = 2**29 + 9
+VAST = 2**29 + 9
 """A byte offset of float32 beyond it is negative in 32 bits."""
 
 COPIES = 5
@@ -109,7 +109,7 @@ COPIES = 5
 
 
 def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:
-    """Returns :data:`SIZE` for an elementwise operator whose arrays fit the memory, else None.
+    """Returns :data:`VAST` for an elementwise operator whose arrays fit the memory of GPU and machine, else None.
 
     Only samples of elementwise operators repeat themselves, so that their truth is cheap.
     """
@@ -117,18 +117,6 @@ def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:
         return None
     inputs = operator.sample(dtype, 64, 0)
     arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
-    needed = COPIES * sum(SIZE * np.dtype(each.dtype).itemsize for each in arrays if int(np.prod(each.shape)) > 1)
-    return SIZE if needed < min(_free_bytes(), _device_bytes(device)) else None
-
-
-def _free_bytes() -> float:
-    """Memory that programs may still take, or 0 where the system does not say."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):
-        return 0.0
-
-
-def _device_bytes(device: jax.Device) -> float:
-    statistics = device.memory_stats() if device.platform != "cpu" else None
-    return float(statistics["bytes_limit"]) if statistics else float("inf")
+    needed = COPIES * sum(VAST * np.dtype(each.dtype).itemsize for each in arrays if int(np.prod(each.shape)) > 1)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return VAST if needed < min(free, device.memory_stats()["bytes_limit"]) else None

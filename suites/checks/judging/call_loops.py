@@ -23,21 +23,18 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.cells.case import Case
+from suites.checks.drawn.many_sizes import work
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs, total_bytes
 from suites.numerics.error_model import Truth
 
-LONG_CALL_S = 4e-3
-"""How long a call takes that shows races between the threads of a kernel."""
-
 _MOST_BYTES = 32 << 20
 """Inputs of a call take at most so much memory."""
 
-_MOST_TRUTH_S = 0.1
-"""How long truth may take at a size, for a larger one to be tried."""
+_MOST_LONG = 1 << 22
+"""Elements that the reference computes at most for a call that shows races between the threads of a kernel."""
 
 _GROWTH = 4
-_TRIALS = 3
 
 
 @dataclass(frozen=True)
@@ -135,34 +132,14 @@ def large_size(case: Case) -> int:
 
 
 def long_size(case: Case) -> int:
-    """Returns a size at which a call takes :data:`LONG_CALL_S`: the large one, or a larger one.
+    """Returns the large size, or a larger one at which truth does not take long.
 
-    A parallel loop that ends before its second thread has begun shows no race. Sizes at which inputs take much memory,
-    or truth takes long, are left out.
+    A parallel loop that ends before its second thread has begun shows no race.
     """
-    operator, size = case.operator, large_size(case)
-    inputs = operator.sample(case.dtype, size, 0)
-    while _seconds_of(case, inputs) < LONG_CALL_S:
-        start = time.perf_counter()
-        operator.truth(*inputs)
-        longer = operator.sample(case.dtype, _GROWTH * size, 0)
-        if time.perf_counter() - start > _MOST_TRUTH_S or total_bytes(*longer) > _MOST_BYTES:
-            break
-        size, inputs = _GROWTH * size, longer
+    size = large_size(case)
+    while work(case.operator, case.dtype, _GROWTH * size) <= _MOST_LONG:
+        size *= _GROWTH
     return size
-
-
-def _seconds_of(case: Case, inputs: Inputs) -> float:
-    """How long the fastest of a few calls takes."""
-    call = jax.jit(case.operator.build(case.backend, inputs))
-    arguments = [jax.device_put(array) for array in inputs]
-    jax.block_until_ready(call(*arguments))
-    seconds = []
-    for _ in range(_TRIALS):
-        start = time.perf_counter()
-        jax.block_until_ready(call(*arguments))
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 @functools.lru_cache(maxsize=16)

@@ -19,7 +19,6 @@ from suites.backends.kernel import AtLeast
 from suites.cells import repeated_inputs
 from suites.checks.judging.memory import (
     POISONS,
-    GuardedRuns,
     WrittenBeyond,
     compile_poisoned,
     disagreement,
@@ -91,7 +90,7 @@ def judge_kernel(
         try:
             guarded = None
             if not why_unguarded(backend, platform) and size_bytes <= MOST_GUARDED_BYTES:
-                guarded = _guarded(operator, backend, program, arguments, inputs)
+                guarded = run_guarded(lambda number: run_poisoned(program, outs, arguments, POISONS[number]))
                 if guarded.fault:
                     return with_inputs(guarded.fault, operator, inputs)
             more = REPETITIONS[platform] if size_bytes <= MOST_REPEATED_BYTES else 0
@@ -131,16 +130,6 @@ def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge)
         return verdict
     found = judged(again)
     return found if found.status.wrong else verdict
-
-
-def _guarded(operator: Operator, backend: Backend, program: Any, arguments: Any, inputs: Inputs) -> GuardedRuns:
-    is_direct = getattr(operator.kernels.get(backend), "direct", False)
-    names = input_names(operator.reference, len(inputs)) if is_direct else []
-    outs = operator.outputs(*inputs)
-    return run_guarded(
-        lambda number: run_poisoned(program, outs, arguments, POISONS[number]),
-        {f"input {index}": f"input {index} ({name})" for index, name in enumerate(names) if not name.isdigit()},
-    )
 
 
 def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:

@@ -23,7 +23,7 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
-from suites.numerics.verdict import Verdict, judge
+from suites.numerics.verdict import Verdict, judge_where
 
 SLACK = 4
 """How many times the bound of JAX's formulas a derivative by other formulas may be off."""
@@ -76,20 +76,25 @@ def pullback(call: Callable[..., Any], operator: Operator) -> Callable[..., Any]
 
 def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[Any], found: Sequence[Any]) -> Verdict:
     """Judges the cotangents of the inputs that have a derivative."""
-    return judge_derivative(operator, list(map(np.asarray, found)), true_cotangents(operator, inputs, cotangents))
+    return judge_derivative(list(map(np.asarray, found)), true_cotangents(operator, inputs, cotangents))
 
 
 def judge_tangents(operator: Operator, inputs: Inputs, tangents: list[Array], found: list[Array]) -> Verdict:
     """Judges the tangents of the outputs of real floats."""
-    return judge_derivative(operator, found, true_tangents(operator, inputs, tangents))
+    return judge_derivative(found, true_tangents(operator, inputs, tangents))
 
 
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
     """The cotangents of the inputs that have one, with derived error bounds."""
     indices = tuple(operator.differentiated(inputs))
-    real = tuple(array.dtype.kind == "f" for array in cotangents)
-    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    real, given = _real(cotangents)
     return _with_slack(derived_truth(_pulled(operator, indices, real, len(inputs)), (*inputs, *given)))
+
+
+def _real(cotangents: Sequence[Array]) -> tuple[tuple[bool, ...], list[Array]]:
+    """Which cotangents belong to outputs of floats, and these."""
+    real = tuple(array.dtype.kind == "f" for array in cotangents)
+    return real, [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
 
 
 def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequence[Array]) -> Truth:
@@ -116,20 +121,16 @@ def true_second(
         directions: Cotangents of the cotangents of the inputs that have one.
     """
     indices = tuple(operator.differentiated(inputs))
-    real = tuple(array.dtype.kind == "f" for array in cotangents)
-    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    real, given = _real(cotangents)
     twice = _pulled_twice(operator, indices, real, len(inputs))
     return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
 
 
-def judge_derivative(operator: Operator, found: list[Array], truth: Truth) -> Verdict:
+def judge_derivative(found: list[Array], truth: Truth) -> Verdict:
     """Judges cotangents or tangents.
 
     Where the true one is infinite or NaN, the derivative is not defined, and any value is accepted.
     """
-    gradient = operator.gradient
-    if gradient is None:
-        return judge(found, truth)
     defined = [np.isfinite(expected.value) for expected in truth.outputs]
     if any(each.size for each in defined) and not any(each.any() for each in defined):
         return Verdict(
@@ -138,15 +139,7 @@ def judge_derivative(operator: Operator, found: list[Array], truth: Truth) -> Ve
             "inputs where it is defined",
             None,
         )
-    same_types = [(each.shape, each.dtype) for each in found] == [
-        (expected.value.shape, expected.dtype) for expected in truth.outputs
-    ]
-    if same_types:
-        found = [
-            np.where(known, own, expected.value.astype(own.dtype))
-            for known, own, expected in zip(defined, found, truth.outputs, strict=True)
-        ]
-    verdict = judge(found, truth)
+    verdict = judge_where(defined, found, truth)
     return replace(verdict, reason=f"{verdict.reason}; {CURE}") if verdict.status is Status.WRONG_VALUE else verdict
 
 
@@ -164,8 +157,7 @@ def _with_slack(truth: Truth) -> Truth:
 
 def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """The values of :func:`true_cotangents` alone, in float64."""
-    real = tuple(array.dtype.kind == "f" for array in cotangents)
-    given = [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    real, given = _real(cotangents)
     with jax.enable_x64(True):
         compiled = _compiled(operator, tuple(operator.differentiated(inputs)), real, len(inputs))
         return list(map(np.asarray, compiled(*map(_wide, (*inputs, *given)))))

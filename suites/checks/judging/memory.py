@@ -6,7 +6,7 @@ import contextlib
 import functools
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -130,12 +130,11 @@ def why_unguarded(backend: Backend, platform: str) -> str | None:
     return page_faults.MISSING
 
 
-def run_guarded(run: Callable[[int], Any], names: Mapping[str, str] | None = None) -> GuardedRuns:
+def run_guarded(run: Callable[[int], Any]) -> GuardedRuns:
     """Runs a program twice under guards, once for each end of the arrays.
 
     Args:
         run: Runs the program and waits for its end. It gets the number of the run.
-        names: What the reason of a failure calls ``input 0``.
 
     Raises:
         Exception: Whatever ``run`` raises, unless the guards have noted a fault, which then explains it.
@@ -153,7 +152,7 @@ def run_guarded(run: Callable[[int], Any], names: Mapping[str, str] | None = Non
             return GuardedRuns(results, None, 0, str(raised))
         calls += guards.calls
         if guards.findings:
-            return GuardedRuns(results, _fault(guards.findings, names or {}), calls)
+            return GuardedRuns(results, _fault(guards.findings), calls)
         if error is not None:
             raise error
     return GuardedRuns(results, None, calls)
@@ -165,12 +164,11 @@ def zeroed_run(run: Callable[[], Any]) -> Any:
         return run()
 
 
-def _fault(findings: Sequence[Trespass], names: Mapping[str, str]) -> Verdict:
+def _fault(findings: Sequence[Trespass]) -> Verdict:
     """The verdict on accesses: the first to each array, the nearest to it."""
     firsts = list({each.array: each for each in reversed(findings)}.values())[::-1]
     outside = not all(each.is_inside for each in findings)
-    told = [str(replace(each, array=names.get(each.array, each.array))) for each in firsts[:_MOST_TOLD]]
-    reason = f"the kernel {', and '.join(told)}"
+    reason = f"the kernel {', and '.join(map(str, firsts[:_MOST_TOLD]))}"
     return Verdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)
 
 

@@ -173,10 +173,6 @@ RETURNED = {
         {"edges": lambda dtype: (X,)},
         r"copy: edges\('float32'\) returned .*, expected a dict of inputs",
     ),
-    "gradient_of_no_input": (
-        {"gradient": Gradient(inputs=(1,))},
-        r"copy: gradient.inputs has input 1, expected .*floats: \[0\]",
-    ),
 }
 
 
