@@ -108,14 +108,9 @@ def sizes(where: str, given: Any) -> tuple[int, ...]:
 
 
 def size(where: str, given: Any) -> int:
-    """Returns a nominal size."""
-    return whole_number(where, given, " Declare empty inputs as edges.")
-
-
-def whole_number(where: str, given: Any, cure: str = "") -> int:
-    """Returns a positive integer."""
+    """Returns a nominal size: a positive integer."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise OperatorError(f"{where}: got {given!r}, expected an integer from 1 on.{cure}")
+        raise OperatorError(f"{where}: got {given!r}, expected an integer from 1 on. Declare empty inputs as edges.")
     return int(given)
 
 

@@ -153,44 +153,12 @@ def _decades(dtype: np.dtype[Any]) -> float:
     return float(np.floor(0.8 * np.log10(float(finfo(dtype).max))))
 
 
-def _signs(size: int, random: Random) -> Array:
-    return random.choice(np.array([-1.0, 1.0]), size)
-
-
 def _alternating(*values: Any) -> Pattern:
     return lambda dtype, size, random: np.resize(np.array(values, np.float64), size)
 
 
-def _one_hot(background: Any, value: Any) -> Pattern:
-    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-        result = np.full(size, background)
-        if size:
-            result[random.integers(size)] = value
-        return result
-
-    return fill
-
-
-def _whole(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Small whole numbers, whose sums are exact in any order."""
-    return random.integers(-8, 9, size)
-
-
-def _zero_to_ten(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Quarters from 0 to 10, so that limits such as 5 or 6 are met, passed and just missed."""
-    return random.integers(0, 41, size) / 4
-
-
-def _hundreds(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return random.standard_normal(size) * 100
-
-
 def _ascending(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return np.sort(random.standard_normal(size) * 4)
-
-
-def _far(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return 1000 + random.standard_normal(size)
 
 
 def _cancelling(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -202,22 +170,18 @@ def _cancelling(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return result
 
 
-def _magnitudes(share: float = 1.0) -> Pattern:
+def _of(*values: Any) -> Pattern:
+    return lambda dtype, size, random: random.choice(np.array(values), size)
+
+
+def _magnitudes(least: float, most: float) -> Pattern:
+    """Numbers of either sign whose logarithms are uniform, between these shares of the decades of the dtype."""
+
     def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-        decades = share * _decades(dtype)
-        return _signs(size, random) * 10.0 ** random.uniform(-decades, decades, size)
+        magnitudes: Array = 10.0 ** (random.uniform(least, most, size) * _decades(dtype))
+        return random.choice(np.array([-1.0, 1.0]), size) * magnitudes
 
     return fill
-
-
-def _large(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** _decades(dtype)
-    return _signs(size, random) * magnitudes
-
-
-def _small(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    magnitudes: Array = random.uniform(0.5, 1, size) * 10.0 ** -_decades(dtype)
-    return _signs(size, random) * magnitudes
 
 
 def _special(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -229,10 +193,6 @@ def _special(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return result
 
 
-def _special_only(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return random.choice(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]), size)
-
-
 def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Subnormal numbers, zeros, and the smallest normal numbers."""
     info = finfo(dtype)
@@ -241,13 +201,17 @@ def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return random.choice(np.array(values), size)
 
 
-def _needle(place: int, background: Any, value: Any) -> Pattern:
-    """One value among equal ones, at a place that is counted from either end: a tail or a chunk may lose it."""
+def _needle(place: int | None, background: Any, value: Any) -> Pattern:
+    """One value among equal ones, at a place that is counted from either end: a tail or a chunk may lose it.
+
+    Without a place it is anywhere.
+    """
 
     def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
         result = np.full(size, background, np.float64 if dtype.kind in "fcV" else dtype)
-        if -size <= place < size:
-            result[place] = value
+        where = random.integers(size) if place is None and size else place
+        if where is not None and -size <= where < size:
+            result[where] = value
         return result
 
     return fill
@@ -269,15 +233,10 @@ def _halves(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return np.where(random.random(size) < 0.3, np.nextafter(beside, ends), beside)
 
 
-def _nearly_equal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Numbers around 1 that differ in their last bits alone: a narrower type cannot tell them apart."""
-    return 1 + random.integers(-8, 9, size) * float(finfo(dtype).eps)
-
-
 def _near_overflow(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Numbers whose squares nearly overflow or underflow."""
     magnitudes: Array = 2.0 ** (random.choice([-0.52, -0.49, 0.49, 0.52], size) * np.log2(float(finfo(dtype).max)))
-    return _signs(size, random) * magnitudes * random.uniform(0.5, 1, size)
+    return random.choice(np.array([-1.0, 1.0]), size) * magnitudes * random.uniform(0.5, 1, size)
 
 
 _FLOATS: dict[str, Pattern] = {
@@ -285,30 +244,32 @@ _FLOATS: dict[str, Pattern] = {
     "minus zeros": _alternating(-0.0),
     "both zeros": _alternating(0.0, -0.0, -0.0, 1.0, 0.0),
     "sevens": _alternating(7.0),
-    "whole": _whole,
-    "zero to ten": _zero_to_ten,
-    "hundreds": _hundreds,
-    "one hot": _one_hot(0.0, 1.0),
-    "ties": lambda dtype, size, random: random.choice(np.array([-1.0, 0.0, 1.0, 2.0]), size),
+    "whole": lambda dtype, size, random: random.integers(-8, 9, size),  # their sums are exact in any order
+    # Quarters, so that limits such as 5 or 6 are met, passed and just missed.
+    "zero to ten": lambda dtype, size, random: random.integers(0, 41, size) / 4,
+    "hundreds": lambda dtype, size, random: random.standard_normal(size) * 100,
+    "one hot": _needle(None, 0.0, 1.0),
+    "ties": _of(-1.0, 0.0, 1.0, 2.0),
     "ascending": _ascending,
     "descending": lambda dtype, size, random: _ascending(dtype, size, random)[::-1],
     "negative": lambda dtype, size, random: -np.abs(random.standard_normal(size)) - 0.1,
-    "far from zero": _far,
+    "far from zero": lambda dtype, size, random: 1000 + random.standard_normal(size),
     "cancelling": _cancelling,
-    "magnitudes": _magnitudes(),
-    "some magnitudes": _magnitudes(0.25),
-    "large": _large,
-    "small": _small,
+    "magnitudes": _magnitudes(-1.0, 1.0),
+    "some magnitudes": _magnitudes(-0.25, 0.25),
+    "large": _magnitudes(0.99, 1.0),
+    "small": _magnitudes(-1.0, -0.99),
     "special": _special,
-    "special only": _special_only,
+    "special only": _of(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0),
     "subnormal": _subnormal,
-    "one nan": _one_hot(1.0, np.nan),
-    "one infinity": _one_hot(1.0, np.inf),
-    "one minus infinity": _one_hot(1.0, -np.inf),
+    "one nan": _needle(None, 1.0, np.nan),
+    "one infinity": _needle(None, 1.0, np.inf),
+    "one minus infinity": _needle(None, 1.0, -np.inf),
     "minus infinities": _alternating(-np.inf),
-    "all but one minus infinity": _one_hot(-np.inf, 1.0),
+    "all but one minus infinity": _needle(None, -np.inf, 1.0),
     "halves": _halves,
-    "nearly equal": _nearly_equal,
+    # Around 1, apart in their last bits alone: a narrower type cannot tell them apart.
+    "nearly equal": lambda dtype, size, random: 1 + random.integers(-8, 9, size) * float(finfo(dtype).eps),
     "near overflow": _near_overflow,
     **_needles(0.0, 1.0),
 }
@@ -329,14 +290,6 @@ def _extremes(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     limits = np.iinfo(dtype)
     values = [limits.min, limits.max, 0, 1, limits.max - 1, limits.min + 1]
     return random.choice(np.array(values, dtype), size)
-
-
-def _constant_integer(which: str) -> Pattern:
-    return lambda dtype, size, random: np.full(size, getattr(np.iinfo(dtype), which), dtype)
-
-
-def _few_integers(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    return random.integers(-10 if dtype.kind == "i" else 0, 11, size).astype(dtype)
 
 
 def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -366,30 +319,27 @@ def _beyond_floats(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return np.asarray(drawn | dtype.type(1))
 
 
-def _overflowing(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Large numbers of one sign, whose sum passes the range."""
-    info = np.iinfo(dtype)
-    return random.integers(info.max // 8, info.max // 4, size, dtype=dtype)
-
-
 _INTEGERS: dict[str, Pattern] = {
     "zeros": lambda dtype, size, random: np.zeros(size, dtype),
     "sevens": lambda dtype, size, random: np.full(size, 7, dtype),
-    "largest": _constant_integer("max"),
-    "least": _constant_integer("min"),
-    "few": _few_integers,
+    "largest": lambda dtype, size, random: np.full(size, np.iinfo(dtype).max, dtype),
+    "least": lambda dtype, size, random: np.full(size, np.iinfo(dtype).min, dtype),
+    "few": lambda dtype, size, random: random.integers(-10 if dtype.kind == "i" else 0, 11, size).astype(dtype),
     "zero to ten": lambda dtype, size, random: random.integers(0, 11, size).astype(dtype),
     "full range": _full_range,
     "extremes": _extremes,
     "upper half": _upper_half,
     "powers of two": _powers_of_two,
-    "one hot": _one_hot(0, 1),
+    "one hot": _needle(None, 0, 1),
     "ties": lambda dtype, size, random: random.integers(0, 3, size).astype(dtype),
     "ascending": lambda dtype, size, random: np.sort(_full_range(dtype, size, random)),
     "descending": lambda dtype, size, random: np.sort(_full_range(dtype, size, random))[::-1],
     "shifts": _shifts,
     "beyond floats": _beyond_floats,
-    "overflowing": _overflowing,
+    # Large numbers of one sign, whose sum passes the range.
+    "overflowing": lambda dtype, size, random: random.integers(
+        np.iinfo(dtype).max // 8, np.iinfo(dtype).max // 4, size, dtype=dtype
+    ),
     **_needles(0, 1),
 }
 
@@ -398,8 +348,8 @@ _BOOLEANS: dict[str, Pattern] = {
     "ones": lambda dtype, size, random: np.ones(size, bool),
     "mixed": lambda dtype, size, random: random.random(size) < 0.5,
     "rare": lambda dtype, size, random: random.random(size) < 0.1,
-    "one hot": _one_hot(False, True),
-    "one cold": _one_hot(True, False),
+    "one hot": _needle(None, False, True),
+    "one cold": _needle(None, True, False),
     "alternating": lambda dtype, size, random: np.resize(np.array([False, True]), size),
     **_needles(False, True),
     **{f"gap at {place}": _needle(place, True, False) for place in NEEDLES},
@@ -438,9 +388,10 @@ _NUMBERS = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][+-]?\d+)?|\
 @functools.lru_cache(maxsize=64)
 def constants(operator: Operator) -> tuple[float, ...]:
     """Returns the numbers in an operator's reference and in its kernels, without the trivial ones, in a fixed order."""
+    seen: set[int] = set()
     found = [*_of_reference(operator)]
     for kernel in operator.kernels.values():
-        found += _of_code(kernel, set(), 0)
+        found += _of_code(kernel, seen)
     numbers = dict.fromkeys(each for each in found if each not in _TRIVIAL and abs(each) < 1e300)
     return tuple(numbers)[:MOST]
 
@@ -473,12 +424,12 @@ def _of_reference(operator: Operator) -> Iterator[float]:
         closed = traced(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
     except Exception:  # a reference that cannot be traced
         return
+    values = []
     for equation in equations(closed.jaxpr):
-        inner = [constant for each in jaxprs(equation.params.values()) for constant in getattr(each, "consts", ())]
-        for value in (*inner, *(atom.val for atom in equation.invars if isinstance(atom, core.Literal))):
-            yield from _of_value(value)
-    for constant in closed.consts:
-        yield from _of_value(constant)
+        values += [constant for each in jaxprs(equation.params.values()) for constant in getattr(each, "consts", ())]
+        values += [atom.val for atom in equation.invars if isinstance(atom, core.Literal)]
+    for value in (*values, *closed.consts):
+        yield from _of_value(value)
 
 
 def _of_value(value: Any) -> Iterator[float]:
@@ -499,42 +450,30 @@ def _of_value(value: Any) -> Iterator[float]:
                     yield each
 
 
-def _of_code(thing: Any, seen: set[int], depth: int) -> Iterator[float]:
+def _of_code(thing: Any, seen: set[int], depth: int = 0) -> Iterator[float]:
     """Yields the numbers in a kernel: in the Python functions that it holds or calls, and in texts of C++."""
     if id(thing) in seen or depth > MOST_DEPTH:
         return
     seen.add(id(thing))
+    inner: list[Any] = []
     if isinstance(thing, str):
-        if "{" in thing and ";" in thing:
-            for match in _NUMBERS.findall(thing):
-                yield int(match, 0) if re.fullmatch(r"0[xX].*|[1-9]\d*|0", match) else float(match)
-        return
-    if isinstance(thing, types.FunctionType):
+        for match in _NUMBERS.findall(thing) if "{" in thing and ";" in thing else ():
+            yield int(match, 0) if re.fullmatch(r"0[xX].*|[1-9]\d*|0", match) else float(match)
+    elif isinstance(thing, types.FunctionType):
         if not _is_library(thing):
-            yield from _of_function(thing, seen, depth)
-        return
-    if isinstance(thing, types.CodeType):
-        for each in thing.co_consts:
-            yield from _of_code(each, seen, depth) if isinstance(each, types.CodeType) else _of_value(each)
-        return
-    for name in ("py_func", "func", "__wrapped__"):  # of Numba, of Warp and functools.partial, of decorators
-        inner = getattr(thing, name, None)
-        if isinstance(inner, types.FunctionType):
-            yield from _of_code(inner, seen, depth + 1)
-    if isinstance(thing, Kernel):
-        for inner in vars(thing).values():
-            yield from _of_code(inner, seen, depth + 1)
-
-
-def _of_function(function: types.FunctionType, seen: set[int], depth: int) -> Iterator[float]:
-    yield from _of_code(function.__code__, seen, depth)
-    named = [function.__globals__.get(name) for name in function.__code__.co_names]
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    for each in [*named, *cells]:
-        if callable(each) or isinstance(each, str):
-            yield from _of_code(each, seen, depth + 1)
-        else:
-            yield from _of_value(each)
+            named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
+            inner = [thing.__code__, *named, *(cell.cell_contents for cell in thing.__closure__ or ())]
+    elif isinstance(thing, types.CodeType):
+        inner = list(thing.co_consts)
+    elif isinstance(thing, Kernel):
+        inner = list(vars(thing).values())
+    elif callable(thing):  # of Numba, of Warp and functools.partial, of decorators
+        inner = [getattr(thing, name, None) for name in ("py_func", "func", "__wrapped__")]
+        inner = [each for each in inner if isinstance(each, types.FunctionType)]
+    else:
+        yield from _of_value(thing)
+    for each in inner:
+        yield from _of_code(each, seen, depth + 1)
 
 
 def _is_library(function: types.FunctionType) -> bool:
