@@ -106,11 +106,6 @@ class CustomKernel(Kernel):
         return AtLeast(least, 0 if replaced else least)
 
     @property
-    def direct(self) -> bool:
-        """It is a function around the operator."""
-        return False
-
-    @property
     def returns_list(self) -> bool:
         """The function returns one."""
         return True

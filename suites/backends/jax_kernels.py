@@ -48,11 +48,6 @@ class JaxKernel(Kernel):
         return AtLeast(1, 0) if self.calls is None else self.calls
 
     @property
-    def direct(self) -> bool:
-        """It is a function around calls of the bridge."""
-        return False
-
-    @property
     def returns_list(self) -> bool:
         """The compiled function returns one."""
         return True

@@ -86,11 +86,6 @@ class Kernel(ABC):
         return None
 
     @property
-    def direct(self) -> bool:
-        """Whether the callable is the bridge's own, rather than a function around it."""
-        return True
-
-    @property
     def adds_atomically(self) -> bool:
         """Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits."""
         return False

@@ -110,11 +110,6 @@ class WarpKernel(Kernel):
         return has_atomics(_inside(self.kernel), warp=True) if self.atomic is None else self.atomic
 
     @property
-    def direct(self) -> bool:
-        """Whether there are no initial values to be made."""
-        return self.initial is None
-
-    @property
     def returns_list(self) -> bool:
         """Warp's callables return one."""
         return True
@@ -198,11 +193,6 @@ class WarpCallable(Kernel):
     def returns_list(self) -> bool:
         """The compiled function returns one."""
         return True
-
-    @property
-    def direct(self) -> bool:
-        """It is a function around calls of the bridge."""
-        return False
 
 
 @functools.lru_cache(maxsize=1024)

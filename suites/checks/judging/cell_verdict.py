@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import msgspec
@@ -171,7 +170,7 @@ def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verd
     """Adds the error of XLA's own implementation on the same inputs to a verdict."""
     if verdict.accuracy is None:
         return verdict
-    share = _reference_budget(operator, inputs)
+    share = _reference_budget(_call(operator, inputs))
     return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
 
 
@@ -210,39 +209,31 @@ def missing_custom_call(program: str, backend: Backend, platform: str, expected:
     return None
 
 
-T = TypeVar("T")
+@dataclass(frozen=True)
+class _Call:
+    """A call of an operator. It equals another one whose inputs have the same bits."""
+
+    operator: Operator
+    digest: str
+    x64: bool
+    inputs: Inputs = field(compare=False)
 
 
-class Remembered(Generic[T]):
-    """The latest results of a function of an operator and its inputs, by the digest of the inputs.
-
-    Args:
-        compute: The function. JAX's switch for 64 bits may change its results.
-        most: How many results are kept.
-    """
-
-    def __init__(self, compute: Callable[[Operator, Inputs], T], most: int):
-        self._compute, self._most = compute, most
-        self._known: OrderedDict[Hashable, T] = OrderedDict()
-
-    def __call__(self, operator: Operator, inputs: Inputs) -> T:
-        """Returns the result, which is computed only if it is not known."""
-        key = operator, fingerprint(inputs), jax.dtypes.canonicalize_dtype("float64").name
-        if key not in self._known:
-            self._known[key] = self._compute(operator, inputs)
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return self._known[key]
+def _call(operator: Operator, inputs: Inputs) -> _Call:
+    return _Call(operator, fingerprint(inputs), jax.dtypes.canonicalize_dtype("float64") == np.float64, inputs)
 
 
-truth: Remembered[Truth] = Remembered(lambda operator, inputs: operator.truth(*inputs), most=4)
-"""The truth of an operator for inputs. All backends and checks have the same; for large inputs it takes seconds."""
+def truth(operator: Operator, inputs: Inputs) -> Truth:
+    """Returns the truth for inputs, computed once for all backends and checks: for large inputs it takes seconds."""
+    return _truth(_call(operator, inputs))
 
 
-def _reference_share(operator: Operator, inputs: Inputs) -> float | None:
-    verdict = judge_kernel(operator, Backend.JNP, inputs)
-    return verdict.accuracy.budget_used if verdict.accuracy else None
+@functools.lru_cache(maxsize=4)
+def _truth(call: _Call) -> Truth:
+    return call.operator.truth(*call.inputs)
 
 
-_reference_budget = Remembered(_reference_share, most=64)
+@functools.lru_cache(maxsize=4)
+def _reference_budget(call: _Call) -> float | None:
+    accuracy = judge_kernel(call.operator, Backend.JNP, call.inputs).accuracy
+    return accuracy.budget_used if accuracy else None
