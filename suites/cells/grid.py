@@ -1,8 +1,16 @@
-"""Spans the full matrix of cases: every operator in use, backend, dtype and size."""
+"""Spans the full matrix of cases: every operator in use, backend, dtype and size.
+
+A case that cannot run stays in its table as a skip with its reason.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import pytest
 
 from suites.backends.backend import Backend
 from suites.cells import catalogue
@@ -35,3 +43,34 @@ def grid(
             for dtype in operator.dtypes:
                 for size in sizes(operator):
                     yield Case(operator, backend, dtype, size, platform)
+
+
+def as_parameter(case: Case) -> Any:
+    """Returns the pytest parameter of a case."""
+    reason = why_skipped(case)
+    return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)] if reason else [])
+
+
+def as_skip(case: Case, reason: str) -> Any:
+    """Returns the parameter of a case that cannot exist anywhere: a skip with the reason."""
+    return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=why_skipped(case) or reason)])
+
+
+def why_skipped(case: Case) -> str | None:
+    """Returns why a case cannot run here, or None if it can."""
+    return case.operator.unsupported(case.backend, case.platform, case.dtype) or missing_device(case.platform)
+
+
+@functools.cache
+def missing_device(platform: str) -> str | None:
+    """Returns why JAX has no device of a platform here, in one line, or None if it has one."""
+    try:
+        return None if jax.devices(platform) else f"no {platform} device"
+    except RuntimeError as error:
+        return no_device(platform, error)
+
+
+def no_device(platform: str, error: Exception) -> str:
+    """Says in one line that JAX has no device of a platform, and what to do."""
+    cure = "the extras cuda12 and cuda13 install JAX for it" if platform == "cuda" else "choose another --device"
+    return f"no {platform} device: {str(error).splitlines()[0]} ({cure})"

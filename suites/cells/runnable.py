@@ -8,8 +8,7 @@ from reports.records.cell import short_dtype
 from suites.backends.backend import Backend
 from suites.cells import catalogue
 from suites.cells.case import Case
-from suites.cells.grid import backends
-from suites.cells.marks import missing_device, why_skipped
+from suites.cells.grid import backends, missing_device, why_skipped
 from suites.cells.selection import Selection
 from suites.declare import fields
 from suites.errors import SelectionError

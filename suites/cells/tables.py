@@ -10,8 +10,7 @@ from suites.backends.kernel import Kernel
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
 from suites.cells.cell_table import Table
-from suites.cells.grid import backends, grid
-from suites.cells.marks import as_parameter, as_skip, why_skipped
+from suites.cells.grid import as_parameter, as_skip, backends, grid, why_skipped
 from suites.declare.differentiation import why_no_gradient, why_no_tangents
 from suites.declare.operator import Operator
 
@@ -88,13 +87,8 @@ def batches(platform: str) -> list[Any]:
 
     The reference is left out, because JAX batches it by itself.
     """
-    cells = []
-    for case in in_first_dtype(platform, BATCHED_SIZE):
-        if case.operator.batchable:
-            cells += [as_parameter(replace(case, variant=layout)) for layout in LAYOUTS]
-        else:
-            cells.append(as_skip(case, f"jax.vmap over {case.operator.name} makes no sense"))
-    return cells
+    cases = in_first_dtype(platform, BATCHED_SIZE)
+    return [as_parameter(replace(case, variant=layout)) for case in cases for layout in LAYOUTS]
 
 
 def in_place(platform: str) -> list[Any]:

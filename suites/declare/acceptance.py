@@ -35,11 +35,6 @@ def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
         raise OperatorError(f"{where}: {error}") from error
     if isinstance(found, Kernel):
         return found
-    if found is not None:
-        raise OperatorError(
-            f"{where}: accept of the backend {backend.id!r} returned {found!r}, expected a suites.Kernel, or None for "
-            "what is no kernel. Wrap the kernel in a class with a method build."
-        )
     cure, others = backend.cure, _accepting(kernel)
     # A function without a decorator says nothing of its language.
     if others and not others[0].shares_language(backend) and not isinstance(kernel, FunctionType):

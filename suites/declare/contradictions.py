@@ -71,13 +71,7 @@ def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
             "Change one of them, or leave outputs out to have those of the reference."
         )
     with _telling(operator, "truth"):
-        expected = operator.truth(*inputs).outputs
-    true = [jax.ShapeDtypeStruct(each.value.shape, each.dtype) for each in expected]
-    if _types(true) != _types(declared):
-        raise OperatorError(
-            f"{operator.name}: truth has {_listed(true)}, expected {_listed(declared)} as in outputs. The dtype that "
-            "suites.Expected gets is that of the output."
-        )
+        operator.truth(*inputs)
 
 
 def _refuse_default_inputs(operator: Operator, platform: str) -> None:

@@ -97,7 +97,6 @@ class Operator:
         gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
             undefined or zero everywhere. By default the rules that an author writes for a kernel must give the
             derivative of the reference; an adjoint that Warp generates is checked only if this is declared.
-        batchable: Whether ``jax.vmap`` over it makes sense.
         elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
             inputs. Large inputs of such an operator may repeat, see :mod:`suites.cells.repeated_inputs`.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
@@ -130,7 +129,6 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     gradient: Gradient | None = field(default_factory=Gradient.assumed)
-    batchable: bool = True
     elementwise: bool = False
     tested: Sequence[Any] | None = None
     peers: Mapping[Any, Any] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,7 +37,6 @@ _HARMLESS = re.compile(
     r"This tool|Saved|\d+ errors were skipped|No CUDA-MEMCHECK|Program hit|$"
 )
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY")
-_KERNEL = re.compile(r"\b(?:at|in) (?:0x[0-9a-f]+ in )?(?:\S*:\d+:)?(?:void )?([A-Za-z_$][^\s+(]*)(?:\+0x|\()")
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,17 @@ class SanitizerFinding:
 
     Attributes:
         what: Its first line, such as ``Invalid __global__ read of size 4 bytes``.
-        kernel: The function of the kernel, as the compiler named it; empty if the tool does not say.
         cell: Id of the cell that ran; None outside of cells.
         count: How often it came, in all threads.
     """
 
     what: str
-    kernel: str
     cell: str | None
     count: int = 1
 
     def __str__(self) -> str:
         """Says it in one line."""
-        where = f" in {self.kernel}" if self.kernel else ""
-        return f"{self.what}{where}{f' ({self.count} times)' if self.count > 1 else ''}"
+        return f"{self.what}{f' ({self.count} times)' if self.count > 1 else ''}"
 
 
 @dataclass
@@ -108,21 +105,12 @@ def read_output(tool: str, lines: Iterable[str]) -> ToolReport:
         lines: What the tool and the process under test printed, in order.
     """
     report = ToolReport(tool)
-    counts: dict[tuple[str, str, str | None], int] = {}
+    counts: Counter[tuple[str, str | None]] = Counter()
     cell: str | None = None
-    block: list[str] = []
-
-    def close() -> None:
-        if block:
-            found = _KERNEL.search(" ".join(block))
-            key = (block[0].strip().removeprefix("Error: "), found[1] if found else "", cell)
-            counts[key] = counts.get(key, 0) + 1
-            block.clear()
-
     for line in lines:
         mark = _MARK_LINE.search(line)
+        own = _TOOL_LINE.match(line.rstrip("\r\n"))
         if mark is not None:
-            close()
             kind, text = mark[1], json.loads(mark[2])
             if kind == "begin":
                 cell = text
@@ -132,22 +120,13 @@ def read_output(tool: str, lines: Iterable[str]) -> ToolReport:
                 else:
                     report.failed[cell] = text
                 cell = None
-            continue
-        own = _TOOL_LINE.match(line.rstrip("\r\n"))
-        if own is None:
-            continue
-        text = own[1] or ""
-        report.begun |= "COMPUTE-SANITIZER" in text
-        report.ended |= _SUMMARY.match(text) is not None
-        if text.startswith(" ") and block:
-            block.append(text)
-        elif _FINDING.match(text):
-            close()
-            block.append(text)
-        else:
-            close()
-            if not text.startswith(" ") and not _HARMLESS.match(text):
+        elif own is not None and not (own[1] or "").startswith(" "):
+            text = own[1] or ""
+            report.begun |= "COMPUTE-SANITIZER" in text
+            report.ended |= _SUMMARY.match(text) is not None
+            if _FINDING.match(text):
+                counts[text.strip().removeprefix("Error: "), cell] += 1
+            elif not _HARMLESS.match(text):
                 report.unknown.append(text)
-    close()
     report.findings = [SanitizerFinding(*key, count) for key, count in counts.items()]
     return report

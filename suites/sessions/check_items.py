@@ -10,7 +10,7 @@ import pytest
 
 from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
-from suites.cells.marks import as_parameter
+from suites.cells.grid import as_parameter
 from suites.cells.parts import share
 from suites.cells.selection import Selection
 from suites.checks import register

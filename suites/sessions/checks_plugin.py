@@ -27,11 +27,11 @@ from reports.render.visible import visible
 from suites.backends.backend import Backend
 from suites.bench import run_header
 from suites.cells.case import SEED
-from suites.cells.marks import no_device, why_skipped
+from suites.cells.grid import no_device, why_skipped
 from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
-from suites.checks.judging.one_line import kernel_lines
+from suites.checks.judging.reasons import kernel_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.sessions.finding import Finding, cell_of, worst
 from suites.sessions.preflight import usage_errors

@@ -17,7 +17,7 @@ from suites.bench import run_header
 from suites.bench.timed_process import TimedProcess
 from suites.bench.timed_selection import timed_cells
 from suites.cells.case import SEED, Case
-from suites.cells.marks import why_skipped
+from suites.cells.grid import why_skipped
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection
 from suites.errors import SelectionError

@@ -18,6 +18,7 @@ are moved by a few roundings and the derivative changes much.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -40,9 +41,8 @@ from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
-from suites.numerics.undefined_integers import may_be_undefined, with_other_integers
+from suites.numerics.traced import keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.verdict import Verdict, judge_where, wrong_elements
-from suites.numerics.zero_signs import keeps_zero_signs
 
 SEEDS = (20_260,)
 """Seeds of the batteries, which are the same in every session."""
@@ -79,24 +79,31 @@ class Judged:
         return judge_where(self.decided, results, self.truth)
 
 
+@contextlib.contextmanager
+def _undecided(what: str, name: str) -> Iterator[None]:
+    """Makes an exception of the author's functions on drawn inputs one that says what to declare."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except Exception as error:
+        said = (str(error).strip() or "without a message").splitlines()[0]
+        raise Undecided(
+            f"{what} raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare the values that inputs "
+            "may take: domains={...}."
+        ) from error
+
+
 def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
     """Computes the truth of drawn inputs, and which elements are decided.
 
     Raises:
         Undecided: The operator's truth raises on these inputs.
     """
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            truth = _truth(operator, inputs)
-            flushed = _flushed(inputs)
-            other = None if flushed is None else _truth(operator, flushed)
-    except Exception as error:
-        said = (str(error).strip() or "without a message").splitlines()[0]
-        raise Undecided(
-            f"truth raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare the values that inputs "
-            "may take: domains={...}."
-        ) from error
+    with _undecided("truth", name):
+        truth = _truth(operator, inputs)
+        flushed = _flushed(inputs)
+        other = None if flushed is None else _truth(operator, flushed)
     with np.errstate(all="ignore"):
         decided = [_has_bound(expected) for expected in truth.outputs]
         others = [] if other is None else [[each.value.astype(each.dtype) for each in other.outputs]]
@@ -113,9 +120,7 @@ def judged_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, .
     Raises:
         Undecided: The operator's truth raises on drawn inputs.
     """
-    sample = operator.sample(dtype, size, SEEDS[0])
-    names = input_names(operator.reference, len(sample))
-    return tuple(judged(operator, each.name, each.inputs) for each in battery(operator, sample, SEEDS, names))
+    return tuple(judged(operator, each.name, each.inputs) for each in battery(operator, dtype, size, SEEDS))
 
 
 def _truth(operator: Operator, inputs: Inputs) -> Truth:
@@ -248,20 +253,12 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
         Undecided: The derivative of the reference raises on these inputs.
     """
     cotangents, others = (random_cotangents(operator, inputs, seed) for seed in (SEEDS[0], SEEDS[0] + 1))
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            truth = true_cotangents(operator, inputs, cotangents)
-            # By chance, the derivatives on both sides of a kink may be nearly equal for one set of cotangents.
-            spreads, more = (_spreads(operator, inputs, given) for given in (cotangents, others))
-            with precision(*(array.dtype for array in inputs)), jax.default_device(jax.local_devices(backend="cpu")[0]):
-                xla = [np.asarray(each) for each in _pullback_by_xla(operator, specs(inputs))(inputs, cotangents)[1]]
-    except Exception as error:
-        said = (str(error).strip() or "without a message").splitlines()[0]
-        raise Undecided(
-            f"the derivative of the reference raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare "
-            "the values that inputs may take: domains={...}."
-        ) from error
+    with _undecided("the derivative of the reference", name):
+        truth = true_cotangents(operator, inputs, cotangents)
+        # By chance, the derivatives on both sides of a kink may be nearly equal for one set of cotangents.
+        spreads, more = (_spreads(operator, inputs, given) for given in (cotangents, others))
+        with precision(*(array.dtype for array in inputs)), jax.default_device(jax.local_devices(backend="cpu")[0]):
+            xla = [np.asarray(each) for each in _pullback_by_xla(operator, specs(inputs))(inputs, cotangents)[1]]
     outputs, decided = [], []
     with np.errstate(all="ignore"):
         for expected, (size, spread), (other_size, other) in zip(truth.outputs, spreads, more, strict=True):
@@ -287,9 +284,7 @@ def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[l
     Raises:
         Undecided: The derivative of the reference raises on drawn inputs.
     """
-    sample = operator.sample(dtype, size, SEEDS[0])
-    names = input_names(operator.reference, len(sample))
-    drawn = battery(operator, sample, SEEDS, names, smooth=True)
+    drawn = battery(operator, dtype, size, SEEDS, smooth=True)
     return tuple(judged_gradient(operator, each.name, each.inputs) for each in drawn)
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from jax.extend import core
 
 from suites.backends.kernel import Kernel
+from suites.declare.input_names import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo
@@ -52,18 +53,19 @@ class Drawn:
 
 
 def battery(
-    operator: Operator, sample: Inputs, seeds: Sequence[int], names: Sequence[str], *, smooth: bool = False
+    operator: Operator, dtype: str, size: int, seeds: Sequence[int], *, smooth: bool = False
 ) -> Iterator[Drawn]:
     """Yields inputs in the shapes of a sample, each different from the others.
 
     Args:
         operator: The operator.
-        sample: A sample of it.
-        seeds: What the patterns leave open follows from these.
-        names: The names of the inputs.
+        dtype: The dtype of the sample.
+        size: Its nominal size.
+        seeds: What the patterns leave open, and the sample, follow from these.
         smooth: Whether derivatives are judged there: only finite numbers of moderate size.
     """
-    seen = set()
+    seen, sample = set(), operator.sample(dtype, size, seeds[0])
+    names = input_names(operator.reference, len(sample))
     for place, (label, chosen) in enumerate(_choices(operator, sample, names, smooth)):
         inputs = filled(operator, sample, chosen, np.random.default_rng([*seeds, place]))
         key = tuple(array.tobytes() for array in inputs)

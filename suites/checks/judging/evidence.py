@@ -137,7 +137,4 @@ def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status
         return error.verdict.status, error.verdict.reason
     if isinstance(error, pytest.skip.Exception):
         return Status.SKIPPED, str(error)
-    if isinstance(error, pytest.FixtureLookupError):
-        known = "expected case, evidence or a fixture of a conftest.py"
-        return Status.UNCHECKED, f"the check asks for {error.argname!r}, which pytest does not know; {known}"
     return status_of(error), described(error)

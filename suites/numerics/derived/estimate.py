@@ -19,7 +19,6 @@ kernel moves terms through an exponential. A product ``x y`` has ``S = S_x |y| +
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import itertools
 import math
@@ -183,17 +182,13 @@ class Estimate:
         return Estimate(self.value, self.error, self.dtype, size)
 
 
-_numbers: contextvars.ContextVar[Iterator[int]] = contextvars.ContextVar("_numbers")
+_numbers = itertools.count()
 
 
-@contextlib.contextmanager
-def numbered_steps() -> Iterator[None]:
-    """Numbers the steps of one reference from zero, so that few bits hold them."""
-    token = _numbers.set(itertools.count())
-    try:
-        yield
-    finally:
-        _numbers.reset(token)
+def number_steps() -> None:
+    """Numbers the steps of a reference from zero, so that few bits hold them."""
+    global _numbers
+    _numbers = itertools.count()
 
 
 def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> Estimate:
@@ -221,7 +216,7 @@ def steps_of(operands: list[Estimate], new: int = 1) -> int:
     for operand in operands:
         steps |= operand.steps
     for _ in range(new):
-        steps |= 1 << next(_numbers.get())
+        steps |= 1 << next(_numbers)
     return steps
 
 

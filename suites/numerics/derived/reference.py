@@ -29,7 +29,7 @@ from suites.numerics.derived.estimate import (
     by_jax,
     in_double,
     joined,
-    numbered_steps,
+    number_steps,
     of_constant,
     of_input,
 )
@@ -116,7 +116,8 @@ def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = Fals
         raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
     if elements(closed.jaxpr) > MOST_ELEMENTS:
         raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
-    with np.errstate(all="ignore"), numbered_steps():
+    number_steps()
+    with np.errstate(all="ignore"):
         results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
         return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 

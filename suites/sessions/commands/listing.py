@@ -9,8 +9,7 @@ from reports.render.layout import Column, Row, Style, Table, Text
 from suites.backends.backend import Backend
 from suites.cells.case import SEED, Case
 from suites.cells.catalogue import operators
-from suites.cells.grid import backends
-from suites.cells.marks import why_skipped
+from suites.cells.grid import backends, why_skipped
 from suites.cells.selection import Selection
 from suites.declare.domain import Domain
 from suites.declare.input_names import input_names

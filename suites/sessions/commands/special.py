@@ -18,8 +18,7 @@ from reports.render.layout import Column, Row, Table, Text
 from suites.backends.backend import Backend
 from suites.cells.case import Case
 from suites.cells.catalogue import operators
-from suites.cells.grid import backends
-from suites.cells.marks import why_skipped
+from suites.cells.grid import backends, why_skipped
 from suites.cells.selection import Selection, SelectionError
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from suites.cells.marks import missing_device
+from suites.cells.grid import missing_device
 from suites.checks.judging.memory import MULTIPLE, WrittenBeyond, _behind, filled_gpu_memory
 
 PROGRAM = jax.jit(lambda x: x)

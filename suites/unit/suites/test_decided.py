@@ -13,7 +13,7 @@ from suites.backends.backend import Backend
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
 from suites.checks.drawn.many_sizes import large_sizes, small_sizes, work
-from suites.numerics.zero_signs import keeps_zero_signs
+from suites.numerics.traced import keeps_zero_signs
 from suites.ops import operators
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import bridge
 from reports import Status, load_run
-from suites.cells.marks import missing_device
+from suites.cells.grid import missing_device
 from suites.unit.processes import run
 
 MISSING = missing_device("cuda")

@@ -9,7 +9,7 @@ from reports import Accuracy, Cell, Status
 from suites import Operator
 from suites.backends.backend import Backend
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.one_line import kernel_lines
+from suites.checks.judging.reasons import kernel_lines
 from suites.numerics.traced import formula
 from suites.sessions.finding import Finding
 

@@ -10,7 +10,7 @@ from suites import Backend, ops
 from suites.backends import cupy_library
 from suites.bench.timed_cell import judge_library, library_programs
 from suites.cells.case import Case
-from suites.cells.marks import missing_device
+from suites.cells.grid import missing_device
 from suites.numerics.precision import precision
 
 MISSING = missing_device("cuda")

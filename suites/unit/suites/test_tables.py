@@ -1,16 +1,15 @@
 """The matrix of cells: complete, named so that it reads aloud, nothing left out in silence."""
 
-import dataclasses
 import re
 
 import pytest
 
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda_blocks import MISSING
-from suites.cells import catalogue, marks
+from suites.cells import grid
 from suites.cells.case import Case
 from suites.cells.grid import backends
-from suites.cells.tables import batches, samples
+from suites.cells.tables import samples
 from suites.checks.register import checks
 from suites.ops import operators
 
@@ -56,17 +55,9 @@ def test_nothing_is_skipped_on_the_cpu():
     assert not _marked("cpu")
 
 
-def test_what_cannot_be_batched_is_listed_with_the_reason(monkeypatch):
-    single = dataclasses.replace(operators()["add"], name="single", batchable=False)
-    monkeypatch.setattr(catalogue, "operators", lambda: {"single": single})
-    reasons = {param.values[0].backend: param.marks[0].kwargs["reason"] for param in batches("cpu")}
-    assert set(reasons) == {backend for backend in single.kernels if "cpu" in backend.platforms}
-    assert set(reasons.values()) == {"jax.vmap over single makes no sense"}
-
-
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(marks, "missing_device", lambda platform: None)
+    monkeypatch.setattr(grid, "missing_device", lambda platform: None)
     assert {(case.backend, case.dtype) for _, case in _marked("cuda")} == {
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),

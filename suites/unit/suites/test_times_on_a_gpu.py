@@ -12,7 +12,7 @@ from suites.bench.cuda_measurement import CudaMeasurement
 from suites.bench.device_clock import cupti_trace, device_clock, spin, split
 from suites.bench.instruments import PREFIX
 from suites.bench.resources import resources
-from suites.cells.marks import missing_device
+from suites.cells.grid import missing_device
 
 MISSING = missing_device("cuda")
 PLATFORM = "cpu" if MISSING is not None else "cuda"
