@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from suites.declare.custom_operators import operator_of
     from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure, value_errors
-    from suites.declare.gathers import Gathers
-    from suites.declare.gradient import Gradient
     from suites.declare.operator import Operator
-    from suites.declare.sizes import Sizes
+    from suites.declare.parts import Gathers, Gradient, Sizes
     from suites.errors import CatalogueError, OperatorError
     from suites.numerics.arrays import total_bytes
     from suites.numerics.derived import derived_truth
@@ -46,10 +44,8 @@ _MODULES = {
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure", "value_errors"),
-    "declare.gradient": ("Gradient",),
-    "declare.gathers": ("Gathers",),
     "declare.operator": ("Operator",),
-    "declare.sizes": ("Sizes",),
+    "declare.parts": ("Gathers", "Gradient", "Sizes"),
     "numerics.arrays": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
     "numerics.edges": ("values", "vectors"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from suites.declare.operator import Operator
-from suites.declare.sizes import Sizes
+from suites.declare.parts import Sizes
 from suites.numerics.arrays import Array
 from suites.numerics.sparse import csr
 from suites.ops import operators

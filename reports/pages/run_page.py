@@ -30,7 +30,7 @@ def list_page(
     records: Sequence[Record], sort: str | None = None, only: Collection[str] = (), doubts: Sequence[str] = (),
     *, details: bool = False,
 ) -> Page:  # fmt: skip
-    """Returns the page of one run as a list of cells, see `reports.pages.run_cells.cell_table`."""
+    """Returns the page of one run as a list of cells, see `reports.pages.run_cells.tables`."""
     parts = by_run_and_platform(cell_rows(records))
     tables = [cell_table(every, sort, only, details=details) for every in parts]
     shown = [row for every in parts for row in arranged(every, sort, only)]

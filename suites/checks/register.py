@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from suites.cells.case import Case
-from suites.cells.cell_table import Table
 from suites.cells.selection import Selection
+from suites.cells.tables import Table
 from suites.errors import SelectionError
 
 Test = TypeVar("Test", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.declare import fields
-from suites.declare.given_inputs import described, inputs_of, inputs_of_dtype
+from suites.declare.given_inputs import inputs_of, inputs_of_dtype
 from suites.declare.shapes import InputShape, example, sample_of, shapes_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs, total_bytes
@@ -79,7 +79,7 @@ class Reference(Answer):
             return jnp.asarray(leaf)
         except TypeError:
             raise OperatorError(
-                f"{self.where} returned {described(leaf)}, expected arrays: one, or a tuple or list of them."
+                f"{self.where} returned {fields.shown(leaf)}, expected arrays: one, or a tuple or list of them."
             ) from None
 
 
@@ -128,7 +128,7 @@ class TruthOf(Answer):
         truth = found if isinstance(found, Truth) else Truth((found,))
         if not truth.outputs or not all(isinstance(each, Expected) for each in truth.outputs):
             raise OperatorError(
-                f"{self.where} returned {described(found)}, expected suites.exact(value) or suites.Expected(value, "
+                f"{self.where} returned {fields.shown(found)}, expected suites.exact(value) or suites.Expected(value, "
                 "dtype, margin), several of them in a suites.Truth. Leave it out to have it derived from the reference."
             )
         return truth
@@ -180,7 +180,7 @@ class Edges(Answer):
             cases = self.given(dtype)
         if not isinstance(cases, Mapping):
             raise OperatorError(
-                f"{call} returned {described(cases)}, expected a dict of inputs by the name of the case."
+                f"{call} returned {fields.shown(cases)}, expected a dict of inputs by the name of the case."
             )
         return {
             fields.name(f"{call}: the name of a case", name): inputs_of_dtype(
@@ -251,7 +251,7 @@ class Flops(Answer):
             return None
         is_number = isinstance(found, int | float | np.integer | np.floating) and not isinstance(found, bool)
         if not is_number or not math.isfinite(found) or found < 0:
-            raise OperatorError(f"{self.where} returned {described(found)}, expected how many there are in one call.")
+            raise OperatorError(f"{self.where} returned {fields.shown(found)}, expected how many a call has.")
         return math.ceil(float(found))
 
 

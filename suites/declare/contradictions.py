@@ -12,7 +12,7 @@ import numpy as np
 
 from bridge import SignatureError
 from suites.declare.answers import default_hint
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from bridge.languages.numba_cpu.njit import DTYPES as DTYPES
@@ -49,7 +50,7 @@ def function(where: str, given: Any, takes: str) -> Callable[..., Any]:
     if callable(given) and not isinstance(given, type):
         result: Callable[..., Any] = given
         return result
-    raise OperatorError(f"{where} is {_shown(given)}, expected a function of {takes}.")
+    raise OperatorError(f"{where} is {shown(given)}, expected a function of {takes}.")
 
 
 def dtypes(where: str, given: Any) -> tuple[str, ...]:
@@ -91,7 +92,7 @@ def backends(where: str, given: Any) -> tuple[Backend, ...]:
 def by_backend(where: str, given: Any) -> dict[Backend, Any]:
     """Returns a dict by backend, from a mapping by backend or by name."""
     if not isinstance(given, Mapping):
-        raise OperatorError(f"{where} is {_shown(given)}, expected a dict by backend, such as {{'numba': ...}}.")
+        raise OperatorError(f"{where} is {shown(given)}, expected a dict by backend, such as {{'numba': ...}}.")
     found: dict[Backend, Any] = {}
     for key, value in given.items():
         member = backend(where, key)
@@ -114,18 +115,9 @@ def size(where: str, given: Any) -> int:
     return int(given)
 
 
-def instances(where: str, given: Any, kind: type) -> tuple[Any, ...]:
-    """Returns objects of one class, from several or a single one."""
-    several = (given,) if isinstance(given, kind) else _sequence(where, given, f"{kind.__name__}s")
-    for each in several:
-        if not isinstance(each, kind):
-            raise OperatorError(f"{where} has {_shown(each)}, expected suites.{kind.__name__}(...).")
-    return tuple(several)
-
-
 def _sequence(where: str, given: Any, of: str) -> tuple[Any, ...]:
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
-        raise OperatorError(f"{where} is {_shown(given)}, expected a tuple of {of}.")
+        raise OperatorError(f"{where} is {shown(given)}, expected a tuple of {of}.")
     return tuple(given)
 
 
@@ -144,8 +136,10 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return (f" Did you mean {near[0]!r}?" if near else "") + f" Known are {', '.join(known)}."
 
 
-def _shown(value: Any) -> str:
-    """A value in an error: its text, cut if it is long, and its type."""
+def shown(value: Any) -> str:
+    """Returns a value as an error shows it: its text, cut if it is long, and its type."""
+    if isinstance(value, np.ndarray | jax.Array):
+        return f"an array of {value.dtype}"
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return text if value is None else f"{text} (of type {type(value).__name__})"

@@ -1,7 +1,9 @@
-"""Brings the inputs that an author's functions return into one form: a tuple of NumPy arrays of known dtypes."""
+"""Names inputs, and brings those that an author's functions return into one form: NumPy arrays of known dtypes."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,11 +31,11 @@ def inputs_of(where: str, found: Any) -> Inputs:
 
 def _input(where: str, given: Any) -> Array:
     if not isinstance(given, np.ndarray | np.generic | jax.Array):
-        raise OperatorError(f"{where} is {described(given)}, expected an array. Make it with np.asarray(..., dtype).")
+        raise OperatorError(f"{where} is {fields.shown(given)}, expected an array, as of np.asarray(..., dtype).")
     array = np.asarray(given)
     if array.dtype.name not in fields.DTYPES:
         known = ", ".join(fields.DTYPES)
-        raise OperatorError(f"{where} is {described(array)}, expected one of {known}. Make it with .astype(dtype).")
+        raise OperatorError(f"{where} is {fields.shown(array)}, expected one of {known}. Make it with .astype(dtype).")
     return array
 
 
@@ -69,9 +71,22 @@ def _narrow(where: str, array: Array) -> Array:
         return array.astype(narrow)
 
 
-def described(value: Any) -> str:
-    """A value in an error: its type, and its text where that is short."""
-    if isinstance(value, np.ndarray | jax.Array):
-        return f"an array of {value.dtype}"
-    text = repr(value)
-    return f"{type(value).__name__} {text}" if len(text) < 60 else f"a {type(value).__name__}"
+def input_names(reference: Callable[..., Any], count: int) -> list[str]:
+    """Returns a name for each of ``count`` inputs: the reference's parameters, or ``x0``, ``x1``, ... if they differ.
+
+    Args:
+        reference: An operator's reference, or the function that its author gave.
+        count: How many inputs there are.
+    """
+    try:
+        # An operator's reference takes any number of inputs; the function that its author gave has names for them.
+        parameters = inspect.signature(getattr(reference, "given", reference)).parameters.values()
+    except (TypeError, ValueError):
+        return [f"x{index}" for index in range(count)]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    open_ended = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    for found in (names, needed):
+        if len(found) == count and not open_ended:
+            return found
+    return [f"x{index}" for index in range(count)]

@@ -22,11 +22,9 @@ from suites.declare.answers import BytesRead, BytesWritten, Edges, Flops, Output
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain, guessed
 from suites.declare.error_case import ErrorCase
-from suites.declare.gathers import Gathers
-from suites.declare.gradient import Gradient
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
+from suites.declare.parts import Gathers, Gradient, Sizes
 from suites.declare.shapes import domain_of, shapes_of
-from suites.declare.sizes import Sizes
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
 from suites.numerics.error_model import Truth
@@ -138,7 +136,9 @@ class Operator:
         kernels = self._accepted_kernels()
         self._set(peers=self._accepted_peers())
         self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self._default_dtypes()))
-        self._set(errors=fields.instances(f"{self.name}: errors", self.errors, ErrorCase))
+        for case in self.errors:
+            if not isinstance(case, ErrorCase):
+                raise OperatorError(f"{self.name}: errors has {fields.shown(case)}, expected suites.ErrorCase(...).")
         names = [case.name for case in self.errors]
         if len(set(names)) < len(names):
             raise OperatorError(f"{self.name}: errors has two cases of one name: {', '.join(names)}. Rename one.")

@@ -60,19 +60,6 @@ class Trespass:
         return f"{what}, {where} (it has {self.elements} element{'' if self.elements == 1 else 's'})"
 
 
-class Guards:
-    """Holds what the guards of a ``with`` block have seen.
-
-    Attributes:
-        calls: Calls of kernels that went through guards.
-        findings: The accesses that a kernel must not make, in the order of calls.
-    """
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.findings: list[Trespass] = []
-
-
 @contextlib.contextmanager
 def guarded_calls(run: int) -> Iterator[Guards]:
     """Guards all calls of kernels on the CPU inside the ``with`` block, which waits for its programs by itself.
@@ -87,15 +74,24 @@ def guarded_calls(run: int) -> Iterator[Guards]:
     """
     global _session
     with _one_at_a_time, page_faults.noted(), CPU.replaced_by(c_function(_ROUTE)) as handler:
-        session = _session = _Session(handler, run)
-        yield session.guards
+        session = _session = Guards(handler, run)
+        yield session
     if session.error is not None:
         raise session.error
 
 
-class _Session:
+class Guards:
+    """What the guards of a ``with`` block have seen.
+
+    Attributes:
+        calls: Calls of kernels that went through guards.
+        findings: The accesses that a kernel must not make, in the order of calls.
+        error: Why a call went without guards; None if none did.
+    """
+
     def __init__(self, handler: int, run: int):
-        self.guards = Guards()
+        self.calls = 0
+        self.findings: list[Trespass] = []
         self.error: Exception | None = None
         self._handler = _HANDLER(handler)
         self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], (*FILLS, ZEROS)[run]
@@ -114,8 +110,8 @@ class _Session:
         with filled_heap(self._heap_byte):
             result = int(self._handler(arrays.frame_address))
         with self._lock:
-            self.guards.calls += 1
-            self.guards.findings += arrays.close()
+            self.calls += 1
+            self.findings += arrays.close()
         return result
 
 
@@ -217,7 +213,7 @@ _ITEM_BYTES = {
 }
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
-_session: _Session | None = None
+_session: Guards | None = None
 """The session that gets the calls. It stays when its block ends: a program that nobody waited for may still call."""
 
 _one_at_a_time = threading.Lock()

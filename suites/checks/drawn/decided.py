@@ -35,7 +35,7 @@ from suites.checks.drawn.shrinking import cure, shrunk
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.gradients import cotangent_values, pullback, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth

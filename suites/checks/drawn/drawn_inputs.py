@@ -28,7 +28,7 @@ import numpy as np
 from jax.extend import core
 
 from suites.backends.kernel import Kernel
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo

@@ -28,7 +28,7 @@ from suites.checks.judging.memory import (
 )
 from suites.checks.judging.reasons import described, status_of, with_inputs
 from suites.declare.answers import default_hint
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth

@@ -20,7 +20,7 @@ import numpy as np
 
 from reports import Status
 from suites.declare import answers
-from suites.declare.input_names import input_names
+from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs

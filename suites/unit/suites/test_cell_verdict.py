@@ -191,7 +191,7 @@ def test_a_kernel_that_leaves_its_memory_is_told_where(kernel, status, reason):
 def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
     @contextlib.contextmanager
     def blind(run):
-        yield Guards()
+        yield Guards(0, 0)
 
     monkeypatch.setattr(memory, "guarded_calls", blind)
     operator = Operator(name="copy", reference=lambda x: x, kernels={"numba": copy})

@@ -145,7 +145,7 @@ X = np.ones(3, np.float32)
 RETURNED = {
     "sample_of_none": (
         _sampled(lambda *_: None),
-        r"copy: sample\('float32', 1, 0\): input 0 is NoneType None, expected an",
+        r"copy: sample\('float32', 1, 0\): input 0 is None, expected an",
     ),
     "sample_of_another_dtype": (
         {"dtypes": ("float16",), **_sampled(lambda d, n, s: np.ones(n))},

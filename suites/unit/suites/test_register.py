@@ -24,15 +24,9 @@ def test_checks_are_known_by_name_and_by_test_in_the_order_of_tables():
     assert check_of_id("suites/unit/suites/test_ptx.py::test_kernel_compiles[add]") is None
 
 
-def test_a_name_is_taken_once_and_a_check_takes_a_case():
+def test_a_name_is_taken_once():
     with pytest.raises(CheckError, match=r"'vmap' is the name of test_each_element_of_a_batch_is_right .*Rename one"):
 
         @check("vmap", sees="nothing new", cells=KERNELS)
         def test_other(case):
-            pass
-
-    with pytest.raises(CheckError, match="test_without_a_case: has no parameter 'case'"):
-
-        @check("caseless", sees="nothing", cells=KERNELS)
-        def test_without_a_case():
             pass

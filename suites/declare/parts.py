@@ -1,0 +1,121 @@
+"""Declares parts of an operator: the sizes that it is checked and timed at, its derivative, and its scattered reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from suites.declare import fields
+from suites.errors import OperatorError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Nominal sizes, for correctness and for the two timing profiles of CPUs and of GPUs.
+
+    2**26 float32 are 256 MiB per array, far beyond any cache.
+
+    Attributes:
+        check: Small sizes that every check runs at; odd ones find errors at the ends of blocks.
+        large: A size at which kernels use all their threads and passes.
+        quick: Sizes of the quick timing profile on a CPU.
+        full: Sizes of the full timing profile on a CPU.
+        cuda_quick: Sizes of the quick timing profile on a GPU.
+        cuda_full: Sizes of the full timing profile on a GPU.
+        quick_by_name: Whether the quick timing profile times the operator only where it is named, because another one
+            resembles it.
+    """
+
+    check: tuple[int, ...] = (1, 257, 2100)
+    large: int = 100_003
+    quick: tuple[int, ...] = (4096, 2**20)
+    full: tuple[int, ...] = (1024, 4096, 2**16, 2**20, 2**22, 2**24)
+    cuda_quick: tuple[int, ...] = (4096, 2**20, 2**26)
+    cuda_full: tuple[int, ...] = (4096, 2**16, 2**20, 2**22, 2**24, 2**26)
+    quick_by_name: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "large", fields.size("Sizes: large", self.large))
+        for name in ("check", "quick", "full", "cuda_quick", "cuda_full"):
+            object.__setattr__(self, name, fields.sizes(f"Sizes: {name}", getattr(self, name)))
+
+    def of(self, platform: str, profile: str) -> tuple[int, ...]:
+        """The sizes of a timing profile (``quick`` or ``full``) on a platform."""
+        sizes: tuple[int, ...] = getattr(self, profile if platform == "cpu" else f"{platform}_{profile}")
+        return sizes
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Says that an operator has the derivative of its reference, at its samples.
+
+    How exact it must be follows from the derivative of the reference, as :func:`suites.derived_truth` does it.
+
+    Attributes:
+        inputs: The indices of the inputs that have a derivative. By default all inputs of real floats in which the
+            kernels can be differentiated. A function around Warp kernels has a derivative only if they are given.
+        dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
+        sizes: Nominal sizes for checks; None for the operator's sizes.
+        is_assumed: Whether it stands for a field that the author left out.
+    """
+
+    inputs: Sequence[int] | None = None
+    dtypes: Sequence[Any] | None = None
+    sizes: tuple[int, ...] | None = None
+    is_assumed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.inputs is not None:
+            self._check_inputs()
+        optional = {"dtypes": fields.dtypes, "sizes": fields.sizes}
+        for name, normal in optional.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))
+
+    @classmethod
+    def assumed(cls) -> Gradient:
+        """The gradient of an operator that declares none: a rule of its author must be right, by derived bounds."""
+        made = cls()
+        object.__setattr__(made, "is_assumed", True)
+        return made
+
+    def _check_inputs(self) -> None:
+        several = (self.inputs,) if isinstance(self.inputs, int) else tuple(self.inputs or ())
+        if not several or not all(isinstance(index, int) and index >= 0 for index in several):
+            raise OperatorError(f"Gradient: inputs is {self.inputs!r}, expected indices of inputs, such as (0, 2).")
+        object.__setattr__(self, "inputs", tuple(sorted(set(several))))
+
+
+class ScatteredReads(NamedTuple):
+    """The scattered reads of one call: how many, and from how large an array of what elements, in bytes."""
+
+    reads: int
+    table_bytes: int
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class Gathers:
+    """Says that a call reads single elements at places that its inputs name, as a sparse product does.
+
+    A GPU moves at least 32 bytes for each of them. So the rate of such reads, which ``bench`` measures for an array of
+    this size, limits the call, and not the bandwidth.
+
+    Attributes:
+        reads: Takes inputs. Returns how many elements a call reads so.
+        table: Takes inputs. Returns the array that they are read from.
+    """
+
+    reads: Callable[..., int]
+    table: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        for name in ("reads", "table"):
+            if not callable(getattr(self, name)):
+                raise OperatorError(f"Gathers: {name} is {getattr(self, name)!r}, expected a function of the inputs.")
+
+    def of(self, *inputs: Any) -> ScatteredReads:
+        """The scattered reads of a call with these inputs."""
+        table = self.table(*inputs)
+        return ScatteredReads(int(self.reads(*inputs)), int(table.nbytes), int(table.dtype.itemsize))
