@@ -139,7 +139,7 @@ class TestCheck:
 
     def test_what_a_function_returns_is_looked_at(self, tmp_path):
         self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", sample=lambda *_: None,'))
-        with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is NoneType None"):
+        with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is None"):
             catalogue.check("cpu")
         catalogue.check("cpu", ["another"])  # the one at fault is not chosen
 
