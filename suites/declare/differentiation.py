@@ -40,13 +40,10 @@ def why_no_tangents(operator: Any, backend: Backend, dtype: str) -> str | None:
     if operator.gradient is None or kernel is None or np.dtype(dtype).kind != "f":
         return why_no_gradient(operator, backend, dtype) or "the reference has XLA's own derivative"
     own = _derivative(operator, kernel, dtype)
-    if own is None or not own.forward:
-        reverse = own is not None and own.reverse
-        return (
-            f"{backend.id} has a derivative in reverse mode alone (def_jvp or def_transpose gives both)"
-            if reverse
-            else _no_derivative(backend)
-        )
+    if own is None or not (own.forward or own.reverse):
+        return _no_derivative(backend)
+    if not own.forward:
+        return f"{backend.id} has a derivative in reverse mode alone (def_jvp or def_transpose gives both)"
     return _underivable(operator, dtype)
 
 

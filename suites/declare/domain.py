@@ -153,16 +153,6 @@ SEEDS = (0, 1, 2)
 """Seeds of the samples that a guess is made from."""
 
 
-@dataclass(frozen=True)
-class AfterLargest:
-    """Returns one more than the largest value of an input: a ``below`` of a domain."""
-
-    index: int
-
-    def __call__(self, *inputs: Any) -> int:
-        return int(inputs[self.index].max(initial=0)) + 1
-
-
 def guessed(
     index: int, sample: Callable[[str, int, int], Inputs], outputs: Callable[..., Any], dtype: str, sizes: Sequence[int]
 ) -> Domain:
@@ -184,4 +174,4 @@ def guessed(
         return Domain(fixed=True)
     longest = [max(max(array.shape, default=0) for array in (*inputs, *outputs(*inputs))) for inputs in calls]
     are_indices = all(each.max(initial=0) < most for each, most in zip(values, longest, strict=True))
-    return Domain(below=AfterLargest(index)) if are_indices else Domain()
+    return Domain(below=lambda *inputs: int(inputs[index].max(initial=0)) + 1) if are_indices else Domain()

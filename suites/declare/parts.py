@@ -110,11 +110,6 @@ class Gathers:
     reads: Callable[..., int]
     table: Callable[..., Any]
 
-    def __post_init__(self) -> None:
-        for name in ("reads", "table"):
-            if not callable(getattr(self, name)):
-                raise OperatorError(f"Gathers: {name} is {getattr(self, name)!r}, expected a function of the inputs.")
-
     def of(self, *inputs: Any) -> ScatteredReads:
         """The scattered reads of a call with these inputs."""
         table = self.table(*inputs)

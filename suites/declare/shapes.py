@@ -47,17 +47,6 @@ class InputShape:
     most: int | None = None
 
 
-@dataclass(frozen=True)
-class Extent:
-    """The extent of a named axis of a call: a ``below`` of a domain."""
-
-    input: int
-    axis: int
-
-    def __call__(self, *inputs: Any) -> int:
-        return int(inputs[self.input].shape[self.axis])
-
-
 def shapes_of(where: str, given: Any) -> tuple[InputShape, ...]:
     """Returns the shapes that an author declares, one text for each input.
 
@@ -130,10 +119,10 @@ def domain_of(shapes: Sequence[InputShape], index: int) -> Domain:
         return Domain(least=shape.least, most=shape.most)
     if shape.below.isdigit():
         return Domain(below=int(shape.below))
-    places = (
-        (i, axis) for i, other in enumerate(shapes) for axis, name in enumerate(other.axes) if name == shape.below
+    place, axis = next(
+        (i, other.axes.index(shape.below)) for i, other in enumerate(shapes) if shape.below in other.axes
     )
-    return Domain(below=Extent(*next(places)))
+    return Domain(below=lambda *inputs: int(inputs[place].shape[axis]))
 
 
 def example(count: int) -> str:

@@ -63,31 +63,6 @@ class _Action(ctypes.Structure):
     )
 
 
-class Watched:
-    """A range of addresses whose faults are noted, until :meth:`release`.
-
-    Args:
-        start: The first address, at the beginning of a page.
-        size: Bytes, a multiple of the size of a page.
-
-    Raises:
-        MemoryError: Too many ranges are watched already.
-    """
-
-    def __init__(self, start: int, size: int):
-        self._notes = np.zeros((size // PAGE_BYTES, _NOTE_WORDS), np.int64)
-        self._slot = _take_slot(start, start + size, int(self._notes.ctypes.data))
-
-    def notes(self) -> list[tuple[str, int]]:
-        """Returns the first access to each page: its kind in words, and its address."""
-        pages = np.flatnonzero(self._notes[:, _KIND])
-        return [(KINDS[self._notes[page, _KIND]], int(self._notes[page, _ADDRESS])) for page in pages]
-
-    def release(self) -> None:
-        """Forgets the range."""
-        _free_slot(self._slot)
-
-
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
     """Handles the faults of this process inside the ``with`` block, on every thread.
@@ -196,13 +171,17 @@ class GuardedRegion:
 
     def __init__(self, size: int, *, at_end: bool):
         self.size = size
-        self._body_bytes = _whole_pages(size)
+        self._body_bytes = -(-size // PAGE_BYTES) * PAGE_BYTES
         guard = min(max(_LEAST_GUARD_BYTES, self._body_bytes), _MOST_GUARD_BYTES)
         self._reserved_bytes = self._body_bytes + 2 * guard
-        self._start = _reserve(self._reserved_bytes)
+        flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
+        self._start = _libc.mmap(None, self._reserved_bytes, NO_ACCESS, flags, -1, 0)
+        if self._start in (None, _MAP_FAILED):
+            raise MemoryError(f"mmap: the operating system gives no {self._reserved_bytes} bytes of addresses")
         self._body = self._start + guard
         self.address = self._body + (self._body_bytes - size if at_end else 0)
-        self._watched = Watched(self._start, self._reserved_bytes)
+        self._notes = np.zeros((self._reserved_bytes // PAGE_BYTES, _NOTE_WORDS), np.int64)
+        self._slot = _take_slot(self._start, self._start + self._reserved_bytes, int(self._notes.ctypes.data))
         self._protect(READ_WRITE)
 
     def fill(self, byte: int) -> None:
@@ -222,34 +201,19 @@ class GuardedRegion:
         self._protect(READ_ONLY)
 
     def accesses(self) -> list[tuple[str, int]]:
-        """Returns the accesses that were noted: the kind, and the bytes from the beginning of the array."""
-        return [(kind, address - self.address) for kind, address in self._watched.notes()]
+        """Returns the first access to each page: its kind, and the bytes from the beginning of the array."""
+        pages = np.flatnonzero(self._notes[:, _KIND])
+        return [(KINDS[self._notes[page, _KIND]], int(self._notes[page, _ADDRESS]) - self.address) for page in pages]
 
     def release(self) -> None:
         """Gives the memory back."""
-        self._watched.release()
+        _free_slot(self._slot)
         _libc.munmap(self._start, self._reserved_bytes)
 
     def _protect(self, protection: int) -> None:
-        if self._body_bytes:
-            _mprotect(self._body, self._body_bytes, protection)
-
-
-def _whole_pages(size: int) -> int:
-    return -(-size // PAGE_BYTES) * PAGE_BYTES
+        if self._body_bytes and _libc.mprotect(self._body, self._body_bytes, protection):
+            raise MemoryError(f"mprotect: the operating system does not change {self._body_bytes} bytes")
 
 
 _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE = 0x02, 0x20, 0x4000
 _MAP_FAILED = ctypes.c_void_p(-1).value
-
-
-def _reserve(size: int) -> int:
-    address = _libc.mmap(None, size, NO_ACCESS, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE, -1, 0)
-    if address in (None, _MAP_FAILED):
-        raise MemoryError(f"mmap: the operating system gives no {size} bytes of addresses")
-    return int(address)
-
-
-def _mprotect(address: int, size: int, protection: int) -> None:
-    if _libc.mprotect(address, size, protection):
-        raise MemoryError(f"mprotect: the operating system does not change {size} bytes to protection {protection}")

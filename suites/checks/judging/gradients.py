@@ -79,11 +79,6 @@ def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[An
     return judge_derivative(list(map(np.asarray, found)), true_cotangents(operator, inputs, cotangents))
 
 
-def judge_tangents(operator: Operator, inputs: Inputs, tangents: list[Array], found: list[Array]) -> Verdict:
-    """Judges the tangents of the outputs of real floats."""
-    return judge_derivative(found, true_tangents(operator, inputs, tangents))
-
-
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
     """The cotangents of the inputs that have one, with derived error bounds."""
     indices = tuple(operator.differentiated(inputs))
