@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.warp import WarpCallable, WarpKernel
+    from suites.declare.aspects import Gathers, Gradient, Sizes
     from suites.declare.custom_operators import operator_of
     from suites.declare.domain import Domain
     from suites.declare.error_case import ErrorCase, Failure, value_errors
     from suites.declare.operator import Operator
-    from suites.declare.parts import Gathers, Gradient, Sizes
     from suites.errors import CatalogueError, OperatorError
     from suites.numerics.arrays import total_bytes
     from suites.numerics.derived import derived_truth
@@ -45,7 +45,7 @@ _MODULES = {
     "declare.custom_operators": ("operator_of",),
     "declare.error_case": ("ErrorCase", "Failure", "value_errors"),
     "declare.operator": ("Operator",),
-    "declare.parts": ("Gathers", "Gradient", "Sizes"),
+    "declare.aspects": ("Gathers", "Gradient", "Sizes"),
     "numerics.arrays": ("total_bytes",),
     "errors": ("CatalogueError", "OperatorError"),
     "numerics.edges": ("values", "vectors"),

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from suites.declare.aspects import Sizes
 from suites.declare.operator import Operator
-from suites.declare.parts import Sizes
 from suites.numerics.arrays import Array
 from suites.numerics.sparse import csr
 from suites.ops import operators

@@ -29,8 +29,8 @@ from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
 from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
-from suites.declare.parts import ScatteredReads
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
 from suites.numerics.verdict import Verdict
 

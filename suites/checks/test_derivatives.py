@@ -18,9 +18,10 @@ from suites.cells.tables import (
     TANGENTS,
 )
 from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judged_gradient
-from suites.checks.drawn.many_sizes import MOST_WORK, work
+from suites.checks.drawn.many_sizes import MOST_WORK
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
 from suites.checks.drawn.shrinking import shrunk
+from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import (

@@ -11,8 +11,9 @@ from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case, sample
 from suites.cells.tables import KERNELS, LARGE_SAMPLES
 from suites.checks.drawn.drawn_inputs import filled, is_parameter
-from suites.checks.drawn.many_sizes import large_sizes, small_sizes, vast_size, work
+from suites.checks.drawn.many_sizes import large_sizes, small_sizes, vast_size
 from suites.checks.drawn.session_choices import depth, session_seed
+from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_kernel, poisoned_program
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.memory import POISONS, run_poisoned

@@ -88,7 +88,7 @@ def _repeat_large(case: Case, evidence: Evidence, size: int) -> None:
     for threads in _thread_counts(case):
         with _threads(threads):
             turns = _until_concurrent(loop, count)
-        where = f"size {size} with {threads} threads" if threads else f"size {size}"
+        where = f"size {size} with {threads} threads"
         _require_same(case, evidence, sets, turns, count, where)
 
 
@@ -118,11 +118,9 @@ def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], turns:
 
 
 def _thread_counts(case: Case) -> tuple[int, ...]:
-    """Returns the numbers of threads to try; one 0, for the number as it is, if the kernel has no parallel loop."""
+    """Returns the numbers of threads to try: the most, for a kernel without parallel loops."""
     most = int(numba.config.NUMBA_NUM_THREADS)
-    if not _is_parallel(case):
-        return (0,)
-    return (most,) if depth() == 0 else tuple(sorted({1, min(3, most), most}))
+    return (most,) if depth() == 0 or not _is_parallel(case) else tuple(sorted({1, min(3, most), most}))
 
 
 def _is_parallel(case: Case) -> bool:
@@ -131,15 +129,13 @@ def _is_parallel(case: Case) -> bool:
 
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Gives the parallel loops that this thread starts ``count`` threads; 0 changes nothing."""
-    before = numba.get_num_threads() if count else 0
-    if count:
-        numba.set_num_threads(count)
+    """Gives the parallel loops that this thread starts ``count`` threads."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(count)
     try:
         yield
     finally:
-        if count:
-            numba.set_num_threads(before)
+        numba.set_num_threads(before)
 
 
 @check(

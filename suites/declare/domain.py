@@ -52,12 +52,6 @@ class Domain:
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("least", "most"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number)):
-                raise OperatorError(f"Domain: {name} is {value!r}, expected a number.")
-        if self.below is not None and not callable(self.below) and not isinstance(self.below, int | np.integer):
-            raise OperatorError(f"Domain: below is {self.below!r}, expected an integer or a function of the inputs.")
         if self.least is not None and self.most is not None and not self.least <= self.most:
             raise OperatorError(f"Domain: least is {self.least} and most is {self.most}, which leaves no value.")
 

@@ -19,11 +19,11 @@ from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, takes
 from suites.declare.answers import BytesRead, BytesWritten, Edges, Flops, Outputs, Reference, Sample, TruthOf
+from suites.declare.aspects import Gathers, Gradient, Sizes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain, guessed
 from suites.declare.error_case import ErrorCase
 from suites.declare.given_inputs import input_names
-from suites.declare.parts import Gathers, Gradient, Sizes
 from suites.declare.shapes import domain_of, shapes_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
@@ -153,28 +153,32 @@ class Operator:
 
     def _accepted_kernels(self) -> dict[Backend, Kernel]:
         where = f"{self.name}: kernels"
-        kernels = fields.by_backend(where, self.kernels)
-        if not kernels:
+        if not (kernels := self._accepted("kernels")):
             raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
-        if Backend.JNP in kernels:
-            raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
         library = next((each for each in kernels if each.library is not None), None)
         if library is not None:
             raise OperatorError(
                 f"{where} has {library.id!r}, which is a library, not a kernel language. Pass it in peers=."
             )
-        return {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in kernels.items()}
+        return kernels
 
     def _accepted_peers(self) -> dict[Backend, Kernel]:
-        where = f"{self.name}: peers"
-        peers = fields.by_backend(where, self.peers)
-        for each in peers:
-            if each.library is None:
-                known = ", ".join(backend.id for backend in Backend if backend.library is not None)
-                raise OperatorError(
-                    f"{where} has {each.id!r}, which is no library, expected one of {known}. Pass kernels in kernels=."
-                )
-        return {each: accepted(f"{where}[{each.id!r}]", each, call) for each, call in peers.items()}
+        peers = self._accepted("peers")
+        other = next((each for each in peers if each.library is None), None)
+        if other is not None:
+            known = ", ".join(each.id for each in Backend if each.library is not None)
+            raise OperatorError(
+                f"{self.name}: peers has {other.id!r}, which is no library, expected one of {known}. Pass kernels in "
+                "kernels=."
+            )
+        return peers
+
+    def _accepted(self, name: str) -> dict[Backend, Kernel]:
+        where = f"{self.name}: {name}"
+        given = fields.by_backend(where, getattr(self, name))
+        if Backend.JNP in given:
+            raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
+        return {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in given.items()}
 
     def _default_dtypes(self) -> Any:
         """The declared dtypes; without them, those that shapes names for each input, or the two floats of JAX."""

@@ -11,7 +11,7 @@ from bridge import XLACustomKernel, numba_kernel
 from suites.backends.backend import Backend
 from suites.backends.custom_kernel import CustomKernel
 from suites.backends.warp import WarpCallable, scalar, wp
-from suites.declare.parts import Gradient
+from suites.declare.aspects import Gradient
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add.warp import add_warp

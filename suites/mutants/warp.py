@@ -5,7 +5,7 @@ from jax import numpy as jnp
 from suites.backends.backend import Backend
 from suites.backends.warp import LANES, WarpKernel, scalar, wp
 from suites.backends.warp_rows import rows_of
-from suites.declare.parts import Gradient
+from suites.declare.aspects import Gradient
 from suites.mutants.mutant import table
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
 from suites.ops.csr_matvec.warp import csr_matvec_warp

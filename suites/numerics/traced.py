@@ -11,7 +11,7 @@ result that changes depends on one of them, so that no language gives the right 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -64,6 +64,18 @@ def jaxprs(values: Iterable[Any]) -> list[Any]:
     return [each for each in flat if hasattr(each, "eqns") or hasattr(each, "jaxpr")]
 
 
+CALLS = {
+    *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_lin"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+}
+"""Primitives that only call a function."""
+
+
+def called(params: Mapping[str, Any]) -> Any:
+    """Returns the jaxpr that an equation of :data:`CALLS` calls."""
+    return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+
+
 def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
     """Returns the names of the primitives that a reference applies, in order; none if it cannot be traced."""
     try:
@@ -98,7 +110,6 @@ _OTHER_BITS = 0x55
 
 _SHIFTS = ("shift_left", "shift_right_logical", "shift_right_arithmetic")
 _UNDEFINED = {"div", "rem", "convert_element_type", *_SHIFTS}
-_CALLS = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat2"}
 
 
 def may_be_undefined(reference: Callable[..., Any], inputs: Inputs) -> bool:
@@ -135,8 +146,8 @@ def _evaluated(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]) -> list
 
 def _applied(equation: Any, operands: Sequence[Any]) -> list[Any]:
     primitive, params = equation.primitive, equation.params
-    if primitive.name in _CALLS:
-        inner = next(params[key] for key in ("jaxpr", "call_jaxpr") if key in params)
+    if primitive.name in CALLS:
+        inner = called(params)
         return _evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands)
     found = primitive.get_bind_params(params)  # older releases of JAX also return functions
     functions, bound = found if isinstance(found, tuple) else ((), found)

@@ -37,10 +37,11 @@ def find_sanitizer() -> str:
         if shutil.which(named) is None:
             raise SelectionError(f"{VARIABLE} is {named!r}, which is no program. Give the path of {_NAME}.")
         return named
-    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders = [Path(toolkit, inner) for toolkit in toolkits if toolkit for inner in ("bin", _NAME)]
-    wheels = [wheel for entry in sys.path if entry for wheel in Path(entry, "nvidia").glob("*")]
-    folders += [wheel / inner for wheel in wheels for inner in ("bin", _NAME)]
+    toolkits = (os.environ.get("CUDA_HOME") or "/usr/local/cuda", *sys.path)
+    folders = [Path(toolkit, inner) for toolkit in toolkits for inner in ("bin", _NAME)]
+    folders += [
+        wheel / inner for entry in sys.path for wheel in Path(entry, "nvidia").glob("*") for inner in ("bin", _NAME)
+    ]
     for folder in (None, *map(str, folders)):
         found = shutil.which(_NAME, path=folder)
         if found:
@@ -81,11 +82,7 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
         output = ended.stdout
     except subprocess.TimeoutExpired as error:
         output = error.stdout or b""
-    report = read_output(tool, output.decode(errors="replace").splitlines())
-    if not report.begun:
-        last = [line for line in output.decode(errors="replace").splitlines() if line.strip()][-1:]
-        report.unknown += last
-    return report
+    return read_output(tool, output.decode(errors="replace").splitlines())
 
 
 def sanitize(
@@ -109,11 +106,18 @@ def sanitize(
 
 def sanitizer_table(reports: Sequence[ToolReport]) -> Table:
     """Returns the table of cells and tools, with the number of findings."""
-    cells = list(dict.fromkeys(cell for report in reports for cell in _cells_of(report)))
+    cells = [cell for report in reports for cell in (*report.done, *report.failed, *(f.cell for f in report.findings))]
     columns = (Column("cell", align="left"), *(Column(report.tool, note=TOOLS[report.tool]) for report in reports))
-    rows = [(Text(cell), *(_entry(report, cell) for report in reports)) for cell in cells]
+    rows = [(Text(cell), *(_entry(report, cell) for report in reports)) for cell in dict.fromkeys(cells) if cell]
     notes = ("ok: the tool found nothing; a number: findings; -: not checked",)
     return Table("Findings of compute-sanitizer", columns, tuple(rows), notes)
+
+
+def _entry(report: ToolReport, cell: str) -> Text:
+    count = sum(finding.count for finding in report.findings if finding.cell == cell)
+    if count:
+        return Text(str(count), Style.BAD)
+    return Text("ok") if cell in report.done else Text("-", Style.FAINT)
 
 
 def findings_tables(reports: Sequence[ToolReport]) -> list[Table]:
@@ -123,17 +127,5 @@ def findings_tables(reports: Sequence[ToolReport]) -> list[Table]:
         for report in reports
         for finding in report.findings
     ]
-    columns = (Column("cell", align="left"), Column("tool", align="left"), Column("finding", align="left"))
+    columns = tuple(Column(name, align="left") for name in ("cell", "tool", "finding"))
     return [Table("What was found", columns, tuple(rows))] if rows else []
-
-
-def _cells_of(report: ToolReport) -> list[str]:
-    found = [finding.cell for finding in report.findings if finding.cell is not None]
-    return [*report.done, *report.failed, *found]
-
-
-def _entry(report: ToolReport, cell: str) -> Text:
-    count = sum(finding.count for finding in report.findings if finding.cell == cell)
-    if count:
-        return Text(str(count), Style.BAD)
-    return Text("ok") if cell in report.done else Text("-", Style.FAINT)

@@ -33,7 +33,7 @@ from suites.backends.backend import Backend
 from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.drawn.shrinking import cure, shrunk
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.gradients import cotangent_values, pullback, random_cotangents, true_cotangents
+from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
@@ -257,8 +257,8 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
         truth = true_cotangents(operator, inputs, cotangents)
         # By chance, the derivatives on both sides of a kink may be nearly equal for one set of cotangents.
         spreads, more = (_spreads(operator, inputs, given) for given in (cotangents, others))
-        with precision(*(array.dtype for array in inputs)), jax.default_device(jax.local_devices(backend="cpu")[0]):
-            xla = [np.asarray(each) for each in _pullback_by_xla(operator, specs(inputs))(inputs, cotangents)[1]]
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            xla = cotangent_values(operator, inputs, cotangents, wide=False)
     outputs, decided = [], []
     with np.errstate(all="ignore"):
         for expected, (size, spread), (other_size, other) in zip(truth.outputs, spreads, more, strict=True):
@@ -286,11 +286,6 @@ def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[l
     """
     drawn = battery(operator, dtype, size, SEEDS, smooth=True)
     return tuple(judged_gradient(operator, each.name, each.inputs) for each in drawn)
-
-
-@functools.lru_cache(maxsize=64)
-def _pullback_by_xla(operator: Operator, inputs: Sequence[Any]) -> Callable[..., Any]:
-    return jax.jit(pullback(operator.build(Backend.JNP, inputs), operator))
 
 
 def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:

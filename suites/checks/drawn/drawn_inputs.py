@@ -8,8 +8,8 @@ which flush subnormal numbers to zero. No value is so near to the largest number
 overflows.
 
 A threshold, a table's length or a magic number is where kernels differ from their reference. So the numbers in the
-reference and in the code of kernels are drawn as well, with their neighbours: the literals of the reference's jaxpr,
-those of Python functions and of what they call, and those in CUDA sources.
+reference and in the code of kernels are drawn as well, with their neighbours: literals of the reference's jaxpr,
+of Python functions and what these call, and of CUDA sources.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _choices(
     """Yields labels, each with a pattern for each input; parameters keep their samples unless they are alone."""
     more = (CONSTANTS,) if constants(operator) and not smooth else ()
     own = [
-        tuple(name for name in pattern_names(array.dtype) if not (smooth and name in _NOT_SMOOTH))
+        tuple(name for name in pattern_names(array.dtype) if not (smooth and name in _SPECIAL))
         + (more if array.dtype.kind in "iuf" else ())
         for array in sample
     ]
@@ -241,10 +241,8 @@ def _near_overflow(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return random.choice(np.array([-1.0, 1.0]), size) * magnitudes * random.uniform(0.5, 1, size)
 
 
-_FLOATS: dict[str, Pattern] = {
+_SMOOTH: dict[str, Pattern] = {
     "zeros": _alternating(0.0),
-    "minus zeros": _alternating(-0.0),
-    "both zeros": _alternating(0.0, -0.0, -0.0, 1.0, 0.0),
     "sevens": _alternating(7.0),
     "whole": lambda dtype, size, random: random.integers(-8, 9, size),  # their sums are exact in any order
     # Quarters, so that limits such as 5 or 6 are met, passed and just missed.
@@ -257,8 +255,13 @@ _FLOATS: dict[str, Pattern] = {
     "negative": lambda dtype, size, random: -np.abs(random.standard_normal(size)) - 0.1,
     "far from zero": lambda dtype, size, random: 1000 + random.standard_normal(size),
     "cancelling": _cancelling,
-    "magnitudes": _magnitudes(-1.0, 1.0),
     "some magnitudes": _magnitudes(-0.25, 0.25),
+}
+
+_SPECIAL: dict[str, Pattern] = {
+    "minus zeros": _alternating(-0.0),
+    "both zeros": _alternating(0.0, -0.0, -0.0, 1.0, 0.0),
+    "magnitudes": _magnitudes(-1.0, 1.0),
     "large": _magnitudes(0.99, 1.0),
     "small": _magnitudes(-1.0, -0.99),
     "special": _special,
@@ -275,12 +278,9 @@ _FLOATS: dict[str, Pattern] = {
     "near overflow": _near_overflow,
     **_needles(0.0, 1.0),
 }
+"""Patterns at which derivatives are not judged."""
 
-_NOT_SMOOTH = {
-    *("magnitudes", "large", "small", "special", "special only", "subnormal"),
-    *("one nan", "one infinity", "one minus infinity", "minus zeros", "both zeros"),
-    *("minus infinities", "all but one minus infinity", "halves", "nearly equal", "near overflow", *_needles(0, 1)),
-}
+_FLOATS = _SMOOTH | _SPECIAL
 
 
 def _full_range(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -371,7 +371,7 @@ def _of_parts(pattern: Pattern) -> Pattern:
 
 # C leaves open what complex arithmetic makes of NaN and infinities.
 _ALSO_COMPLEX = ("both zeros", "large", "small", "near overflow", "nearly equal")
-_COMPLEX = {name: _of_parts(_FLOATS[name]) for name in _FLOATS if name not in _NOT_SMOOTH or name in _ALSO_COMPLEX}
+_COMPLEX = {name: _of_parts(_FLOATS[name]) for name in (*_SMOOTH, *_ALSO_COMPLEX)}
 
 
 MOST = 16

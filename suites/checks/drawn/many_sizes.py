@@ -6,7 +6,6 @@ so an operator whose work grows with the square of its size is not tried at larg
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +15,8 @@ import numpy as np
 
 from suites.checks.drawn.drawn_inputs import whole_constants
 from suites.checks.drawn.session_choices import seeds_of
+from suites.checks.judging.call_loops import work
 from suites.declare.operator import Operator
-from suites.numerics.derived.reference import elements
-from suites.numerics.traced import traced
 
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 """Extents of blocks of threads."""
@@ -36,9 +34,6 @@ LARGE = (2**16, 2**20, 2**22)
 
 MOST_WORK = (2**25, 2**27)
 """Elements of all arrays in the reference at which a size is too large, by the depth of the session."""
-
-_MEASURED = (256, 1024)
-"""Sizes whose work shows how it grows."""
 
 
 def small_sizes(operator: Operator, depth: int) -> list[int]:
@@ -74,27 +69,6 @@ def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     ends = list(zip((MOST_SMALL, *bases), bases, strict=False))[: 1 if depth == 0 else None]
     sizes += [int(np.exp(random.uniform(np.log(low), np.log(high)))) for low, high in ends]
     return [size for size in _sorted(sizes) if work(operator, dtype, size) <= MOST_WORK[depth]]
-
-
-def work(operator: Operator, dtype: str, size: int) -> float:
-    """Returns about how many elements the inputs and all results in the reference have at a nominal size.
-
-    It follows from the shapes at two small sizes, so that nothing large is made.
-    """
-    few, more = (_work(operator, dtype, each) for each in _MEASURED)
-    power = np.log(max(more, 1) / max(few, 1)) / np.log(_MEASURED[1] / _MEASURED[0])
-    # A part that does not grow hides how the rest grows; no array of this size has fewer elements than it.
-    return float(more * (size / _MEASURED[1]) ** max(power, 1.0))
-
-
-@functools.lru_cache(maxsize=256)
-def _work(operator: Operator, dtype: str, size: int) -> int:
-    inputs = operator.sample(dtype, size, 0)
-    held = sum(array.size for array in inputs)
-    try:
-        return held + elements(traced(operator.reference, inputs).jaxpr)
-    except Exception:  # a reference that cannot be traced
-        return held + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
 
 
 def _sorted(sizes: Sequence[Any]) -> list[int]:

@@ -23,10 +23,11 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.cells.case import Case
-from suites.checks.drawn.many_sizes import work
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs, total_bytes
+from suites.numerics.derived.reference import elements
 from suites.numerics.error_model import Truth
+from suites.numerics.traced import traced
 
 _MOST_BYTES = 32 << 20
 """Inputs of a call take at most so much memory."""
@@ -35,6 +36,9 @@ _MOST_LONG = 1 << 22
 """Elements that the reference computes at most for a call that shows races between the threads of a kernel."""
 
 _GROWTH = 4
+
+_MEASURED = (256, 1024)
+"""Sizes whose work shows how it grows."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,27 @@ def long_size(case: Case) -> int:
     while work(case.operator, case.dtype, _GROWTH * size) <= _MOST_LONG:
         size *= _GROWTH
     return size
+
+
+def work(operator: Operator, dtype: str, size: int) -> float:
+    """Returns about how many elements the inputs and all results in the reference have at a nominal size.
+
+    It follows from the shapes at two small sizes, so that nothing large is made.
+    """
+    few, more = (_work(operator, dtype, each) for each in _MEASURED)
+    power = np.log(max(more, 1) / max(few, 1)) / np.log(_MEASURED[1] / _MEASURED[0])
+    # A part that does not grow hides how the rest grows; no array of this size has fewer elements than it.
+    return float(more * (size / _MEASURED[1]) ** max(power, 1.0))
+
+
+@functools.lru_cache(maxsize=256)
+def _work(operator: Operator, dtype: str, size: int) -> int:
+    inputs = operator.sample(dtype, size, 0)
+    held = sum(array.size for array in inputs)
+    try:
+        return held + elements(traced(operator.reference, inputs).jaxpr)
+    except Exception:  # a reference that cannot be traced
+        return held + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
 
 
 @functools.lru_cache(maxsize=16)

@@ -23,6 +23,7 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict, judge_where
 
 SLACK = 4
@@ -150,12 +151,15 @@ def _with_slack(truth: Truth) -> Truth:
     return Truth(tuple(map(wider, truth.outputs)))
 
 
-def cotangent_values(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-    """The values of :func:`true_cotangents` alone, in float64."""
+def cotangent_values(
+    operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], *, wide: bool = True
+) -> list[Array]:
+    """The values of :func:`true_cotangents` alone, as XLA computes them: in float64, or in the dtypes of the inputs."""
     real, given = _real(cotangents)
-    with jax.enable_x64(True):
+    arrays = [*inputs, *given]
+    with jax.enable_x64(True) if wide else precision(*(array.dtype for array in inputs)):
         compiled = _compiled(operator, tuple(operator.differentiated(inputs)), real, len(inputs))
-        return list(map(np.asarray, compiled(*map(_wide, (*inputs, *given)))))
+        return list(map(np.asarray, compiled(*(map(_wide, arrays) if wide else arrays))))
 
 
 @functools.lru_cache(maxsize=64)

@@ -192,7 +192,7 @@ def number_steps() -> None:
 
 
 def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> Estimate:
-    """The estimate of a result whose elements are those of several sources, in the order that ``join`` gives them."""
+    """The estimate of a result that ``join`` puts together from the elements of several sources."""
 
     def each(arrays: list[Any]) -> Array:
         shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]

@@ -35,7 +35,7 @@ from suites.numerics.derived.estimate import (
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
-from suites.numerics.traced import jaxprs, traced
+from suites.numerics.traced import CALLS, called, jaxprs, traced
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -188,8 +188,8 @@ def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
     """The results of one equation."""
     primitive, params = equation.primitive, equation.params
     outs = [variable.aval for variable in equation.outvars]
-    if primitive.name in _CALLS:
-        return _call(params, operands)
+    if primitive.name in CALLS:
+        return _inside(called(params), operands)
     if primitive.name == "scan":
         return _scan(params, operands)
     if primitive.name == "cond":
@@ -251,21 +251,12 @@ _FOR_COMPLEX = rules.FOR_COMPLEX | sums.FOR_COMPLEX | moves.FOR_COMPLEX | set(mo
 
 _FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
 
-_CALLS = {
-    *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_lin"),
-    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
-}
-
 
 def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
     """Whether JAX itself can compute the result: it wraps, shifts and divides exact integers as kernels do."""
     return all(np.dtype(out.dtype).kind in "iub" for out in outs) and not any(
         operand.is_float or operand.error is not None for operand in operands
     )
-
-
-def _call(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
-    return _inside(next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), operands)
 
 
 def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:

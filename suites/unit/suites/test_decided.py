@@ -12,7 +12,8 @@ from suites import Gradient, Operator
 from suites.backends.backend import Backend
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
-from suites.checks.drawn.many_sizes import large_sizes, small_sizes, work
+from suites.checks.drawn.many_sizes import large_sizes, small_sizes
+from suites.checks.judging.call_loops import work
 from suites.numerics.traced import keeps_zero_signs
 from suites.ops import operators
 
