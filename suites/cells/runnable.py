@@ -65,11 +65,7 @@ def _available(selection: Selection) -> str:
     known = catalogue.operators()
     name = next(name for name in known if name in (selection.operators or known))
     found = ", ".join(backend.id for backend in backends(known[name], selection.device))
-    libraries = [each.id for each in Backend if each.library is not None and each.id in selection.backends]
-    cure = f" {libraries[0]} is a library: bench times it with --peers." if libraries and not selection.peers else ""
-    return (
-        f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}.{cure}"
-    )
+    return f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}."
 
 
 def _require_known(option: str, given: Sequence[str], known: Iterable[str], shown: Iterable[str] | None = None) -> None:

@@ -59,15 +59,11 @@ def differentiated_inputs(operator: Any, inputs: Sequence[Any]) -> list[int]:
         return []
     floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
     found = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
-    for own in _derivatives(operator):
+    for kernel in operator.kernels.values():
+        own = _derivative(operator, kernel, operator.dtypes[0])  # the inputs that it has one in are the same in all
         if own is not None and own.inputs:
             found = [index for index in found if index in own.inputs]
     return found
-
-
-def _derivatives(operator: Any) -> list[Derivative | None]:
-    """The derivatives of all kernels, in the first dtype: the inputs that they have one in are the same in all."""
-    return [_derivative(operator, kernel, operator.dtypes[0]) for kernel in operator.kernels.values()]
 
 
 def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
@@ -110,7 +106,8 @@ def _underivable(operator: Any, dtype: str) -> str | None:
     def pulled(arrays: Sequence[Any]) -> Any:
         function, floats = function_of(operator.reference, arrays, indices)
         outs, vjp = jax.vjp(function, *floats)
-        return vjp([jax.numpy.ones_like(out) if np.dtype(out.dtype).kind == "f" else _none(out) for out in outs])
+        kinds = [out.dtype if np.dtype(out.dtype).kind == "f" else jax.dtypes.float0 for out in outs]
+        return vjp([np.zeros(out.shape, kind) for out, kind in zip(outs, kinds, strict=True)])
 
     try:
         with precision(dtype):
@@ -131,7 +128,3 @@ def function_of(call: Any, inputs: Sequence[Any], indices: Sequence[int]) -> tup
         return call(*map(jax.numpy.asarray, arguments))
 
     return function, [inputs[index] for index in indices]
-
-
-def _none(out: Any) -> Any:
-    return np.zeros(out.shape, jax.dtypes.float0)

@@ -8,7 +8,7 @@ taken for indices. All other values of the dtype are drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -52,21 +52,20 @@ class Domain:
     fixed: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("least", "most"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number)):
+                raise OperatorError(f"Domain: {name} is {value!r}, expected a number.")
+        if self.below is not None and not callable(self.below) and not isinstance(self.below, int | np.integer):
+            raise OperatorError(f"Domain: below is {self.below!r}, expected an integer or a function of the inputs.")
         if self.least is not None and self.most is not None and not self.least <= self.most:
             raise OperatorError(f"Domain: least is {self.least} and most is {self.most}, which leaves no value.")
 
     def __str__(self) -> str:
-        """Returns the domain in a few words, such as ``from 0 to 9, ascending``."""
-        if self.fixed:
-            return "fixed"
-        words = []
-        if self.least is not None or self.most is not None:
-            least = "" if self.least is None else f"from {self.least:g} "
-            words.append((least + ("" if self.most is None else f"to {self.most:g}")).strip())
-        if self.below is not None:
-            words.append("an index of another input" if callable(self.below) else f"below {self.below}")
-        words += [] if self.zero else ["not 0"]
-        words += [name for name in ("finite", "normal", "ascending") if getattr(self, name)]
+        """Returns what is declared, such as ``least=0, most=9, ascending=True``; ``any`` if nothing is."""
+        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
+        words = [f"{name}={value}" for name, value, default in given if value != default and not callable(value)]
+        words += ["below a limit by other inputs"] if callable(self.below) else []
         return ", ".join(words) or "any"
 
     def limits(self, dtype: np.dtype[Any], inputs: Sequence[Any]) -> tuple[Any, Any]:

@@ -26,8 +26,6 @@ from bridge.ffi.native.words import call, call3, load, store
 FILLS = (0x01, 0x5A)
 """Bytes for freed memory. Fresh memory gets 0xFE or 0xA5. As floats, 0xFE and 0x5A are large."""
 
-ZEROS = 0xFF
-"""With this byte, fresh memory is zero, as in a new process."""
 
 _libc = ctypes.CDLL(None)
 
@@ -48,7 +46,7 @@ def filled_heap(byte: int) -> Iterator[None]:
     """Fills what this process allocates inside the ``with`` block; does nothing where :data:`MISSING` says why.
 
     Args:
-        byte: One of :data:`FILLS`, or :data:`ZEROS`; all blocks that overlap have the same.
+        byte: One of :data:`FILLS`; all blocks that overlap have the same.
     """
     if MISSING is not None:
         yield

@@ -23,11 +23,8 @@ from bridge.ffi.native.addresses import c_function, words_at
 from bridge.ffi.plans import poison
 from bridge.ffi.target import CPU
 from suites.guards import page_faults
-from suites.guards.filled_heap import FILLS, ZEROS, filled_heap
+from suites.guards.filled_heap import FILLS, filled_heap
 from suites.guards.page_faults import GuardedRegion
-
-ZEROED = 2
-"""The number of a third run, which only shows whether a kernel takes the memory that it allocates to be zero."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def guarded_calls(run: int) -> Iterator[Guards]:
     """Guards all calls of kernels on the CPU inside the ``with`` block, which waits for its programs by itself.
 
     Args:
-        run: 0 or 1: two runs are needed; or :data:`ZEROED`. In run 0 each array ends where a guard page begins, in run
+        run: 0 or 1: two runs are needed. In run 0 each array ends where a guard page begins, in run
             1 it begins where one ends. Outputs, also those that the program uses only inside, and the heap are filled
             with other bytes in each run.
 
@@ -94,7 +91,7 @@ class Guards:
         self.findings: list[Trespass] = []
         self.error: Exception | None = None
         self._handler = _HANDLER(handler)
-        self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], (*FILLS, ZEROS)[run]
+        self._at_end, self._byte, self._heap_byte = run % 2 == 0, poison.PATTERNS[run % 2], FILLS[run % 2]
         self._lock = threading.Lock()
 
     def call(self, address: int) -> int:

@@ -43,7 +43,7 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
     mismatch = _declared(results, truth.outputs)
     if mismatch:
         return mismatch
-    first = _comparisons(results, truth)
+    first = list(map(_compare, results, truth.outputs))
     worst = max(range(len(first)), key=lambda index: _severity(first[index]), default=0)
     return _verdict(worst, results, truth, first)
 
@@ -63,7 +63,7 @@ def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
     """Returns for each output where its elements are wrong: everywhere if shapes or dtypes are."""
     if _declared(results, truth.outputs):
         return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
-    return [comparison.problem > 0 for comparison in _comparisons(results, truth)]
+    return [_compare(got, expected).problem > 0 for got, expected in zip(results, truth.outputs, strict=True)]
 
 
 OUTSIDE = 1
@@ -100,10 +100,6 @@ def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | 
         if got.dtype != expected.dtype:
             return Verdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
     return None
-
-
-def _comparisons(results: list[Array], truth: Truth) -> list[_Comparison]:
-    return [_compare(got, expected) for got, expected in zip(results, truth.outputs, strict=True)]
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:

@@ -24,7 +24,6 @@ from suites.checks.judging.memory import (
     run_guarded,
     run_poisoned,
     why_unguarded,
-    zeroed_run,
 )
 from suites.checks.judging.reasons import described, status_of, with_inputs
 from suites.declare.answers import default_hint
@@ -44,9 +43,6 @@ looks for races."""
 
 MOST_REPEATED_BYTES = 1 << 22
 """Calls with more bytes of arrays are not run again: copying their results takes long, and enough threads meet."""
-
-ONLY_WITH_ZEROS = "right only where the memory that the kernel allocates is zero"
-"""Precedes the reason of a failure that another content of the heap makes."""
 
 Judge = Callable[[list[Array]], Verdict]
 
@@ -114,11 +110,7 @@ def judge_kernel(
         if guarded:
             for again in guarded.results:
                 verdict = _also(again, runs[0], verdict, judged)
-            if verdict.status in (Status.WRONG_VALUE, Status.NONDETERMINISTIC):
-                results = zeroed_run(lambda: run_poisoned(program, outs, arguments, POISONS[0]))
-                if not judged(results).status.failed:
-                    verdict = replace(verdict, reason=f"{ONLY_WITH_ZEROS}; {verdict.reason}")
-            elif not verdict.status.failed and calls and not guarded.calls:
+            if not verdict.status.failed and calls and not guarded.calls:
                 verdict = guarded.unseen
         return with_inputs(verdict, operator, inputs)
 

@@ -18,7 +18,7 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda_blocks import MISSING, cuda
 from suites.guards import page_faults
-from suites.guards.guarded_calls import ZEROED, Trespass, guarded_calls
+from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.verdict import Verdict
 
@@ -156,12 +156,6 @@ def run_guarded(run: Callable[[int], Any]) -> GuardedRuns:
         if error is not None:
             raise error
     return GuardedRuns(results, None, calls)
-
-
-def zeroed_run(run: Callable[[], Any]) -> Any:
-    """Runs a program once more with zeros in the memory that kernels allocate; returns what it returned."""
-    with guarded_calls(ZEROED):
-        return run()
 
 
 def _fault(findings: Sequence[Trespass]) -> Verdict:
