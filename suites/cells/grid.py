@@ -45,15 +45,10 @@ def grid(
                     yield Case(operator, backend, dtype, size, platform)
 
 
-def as_parameter(case: Case) -> Any:
-    """Returns the pytest parameter of a case."""
-    reason = why_skipped(case)
+def as_parameter(case: Case, reason: str | None = None) -> Any:
+    """Returns the pytest parameter of a case: a skip where it cannot run here, or for a reason that holds anywhere."""
+    reason = why_skipped(case) or reason
     return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)] if reason else [])
-
-
-def as_skip(case: Case, reason: str) -> Any:
-    """Returns the parameter of a case that cannot exist anywhere: a skip with the reason."""
-    return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=why_skipped(case) or reason)])
 
 
 def why_skipped(case: Case) -> str | None:

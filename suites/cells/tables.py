@@ -10,7 +10,7 @@ from suites.backends.backend import Backend
 from suites.backends.kernel import Kernel
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
-from suites.cells.grid import as_parameter, as_skip, backends, grid, why_skipped
+from suites.cells.grid import as_parameter, backends, grid, why_skipped
 from suites.cells.selection import Selection
 from suites.declare.differentiation import why_no_gradient, why_no_tangents
 from suites.declare.operator import Operator
@@ -185,7 +185,7 @@ def _differentiable(
         if reason is None and (with_reference or case.backend.compiled):
             found.append(as_parameter(case))
         elif reason is not None and case.backend in case.operator.kernels:
-            skips.setdefault(case.kernel, as_skip(case, reason))
+            skips.setdefault(case.kernel, as_parameter(case, reason))
     listed = {cell.values[0].kernel for cell in found}
     return [*found, *(skip for kernel, skip in skips.items() if kernel not in listed)]
 

@@ -25,12 +25,12 @@ from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import (
-    judge_cotangents,
     judge_derivative,
     pullback,
     random_cotangents,
     random_directions,
     real_outputs,
+    true_cotangents,
     true_second,
     true_tangents,
     with_floats,
@@ -57,7 +57,7 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
         outs, found = program(jax.device_put(inputs), jax.device_put(cotangents))
     evidence.require_calls(program, case, times=2)  # each kernel and its adjoint
     evidence.require(judge_results(operator, inputs, outs), "value", whole=True)
-    evidence.require(judge_cotangents(operator, inputs, cotangents, found), "derivative", whole=True)
+    evidence.require(judge_derivative(found, true_cotangents(operator, inputs, cotangents)), "derivative", whole=True)
 
 
 @check("vmap grad", sees="batches of derivatives: the rule of the adjoint", cells=BATCHED_GRADIENTS)
@@ -68,9 +68,8 @@ def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
         batched = jax.vmap(pullback(case.build(elements[0]), case.operator))
         _, found = jax.jit(batched)(stacked(elements), stacked(cotangents))
     for index, (inputs, given) in enumerate(zip(elements, cotangents, strict=True)):
-        evidence.require(
-            judge_cotangents(case.operator, inputs, given, [leaf[index] for leaf in found]), f"element {index}"
-        )
+        truth = true_cotangents(case.operator, inputs, given)
+        evidence.require(judge_derivative([leaf[index] for leaf in found], truth), f"element {index}")
 
 
 @check(
@@ -94,7 +93,7 @@ def test_second_derivative_is_right_or_refused(case: Case, evidence: Evidence) -
             evidence.seen()  # it says which kernel has no second derivative, and what to do
             return
     truth = true_second(operator, inputs, cotangents, directions)
-    evidence.require(judge_derivative([np.asarray(each) for each in found], truth))
+    evidence.require(judge_derivative(found, truth))
 
 
 @check("grad diff", sees="a reference whose own derivative is wrong", cells=SMALL_GRADIENTS)
@@ -119,7 +118,7 @@ def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
         floats, given = list(map(jax.device_put, floats)), list(map(jax.device_put, tangents))
         outs, pushed = jax.jit(lambda floats, given: jax.jvp(function, floats, given))(floats, given)
     evidence.require(judge_results(operator, inputs, outs), "value")
-    real = [np.asarray(pushed[index]) for index in real_outputs(operator, inputs)]
+    real = [pushed[index] for index in real_outputs(operator, inputs)]
     evidence.require(judge_derivative(real, true_tangents(operator, inputs, tangents)), "tangent")
 
 

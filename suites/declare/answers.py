@@ -5,6 +5,7 @@ An error names the operator and the field. It is raised when the function is fir
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from suites.declare import fields
 from suites.declare.given_inputs import inputs_of, inputs_of_dtype
 from suites.declare.shapes import InputShape, example, sample_of, shapes_of
 from suites.errors import OperatorError
-from suites.numerics.arrays import Inputs, total_bytes
+from suites.numerics.arrays import Inputs, specs, total_bytes
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth
 from suites.numerics.precision import precision
@@ -88,16 +89,9 @@ class Outputs(Answer):
 
     field = "outputs"
 
-    def __init__(self, operator: Any, given: Given | None):
-        super().__init__(operator, given)
-        self._known: dict[Any, list[jax.ShapeDtypeStruct]] = {}
-
     def __call__(self, *inputs: Any) -> list[jax.ShapeDtypeStruct]:
         if self.given is None:
-            key = tuple((tuple(array.shape), np.dtype(array.dtype)) for array in inputs)
-            if key not in self._known:
-                self._known[key] = self._of_reference(key)
-            return list(self._known[key])
+            return list(_results_of(self.operator.reference, specs(inputs)))
         leaves = jax.tree.leaves(self.given(*inputs))
         if not leaves or not all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves):
             raise OperatorError(
@@ -106,10 +100,11 @@ class Outputs(Answer):
             )
         return list(map(_struct, leaves))
 
-    def _of_reference(self, key: Any) -> list[jax.ShapeDtypeStruct]:
-        with precision(*(dtype for _, dtype in key)):
-            specs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in key]
-            return list(map(_struct, jax.eval_shape(self.operator.reference, *specs)))
+
+@functools.lru_cache(maxsize=256)
+def _results_of(reference: Reference, inputs: tuple[jax.ShapeDtypeStruct, ...]) -> list[jax.ShapeDtypeStruct]:
+    with precision(*(each.dtype for each in inputs)):
+        return list(map(_struct, jax.eval_shape(reference, *inputs)))
 
 
 def _struct(leaf: Any) -> jax.ShapeDtypeStruct:

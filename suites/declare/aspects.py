@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from suites.declare import fields
@@ -63,28 +63,18 @@ class Gradient:
     inputs: Sequence[int] | None = None
     dtypes: Sequence[Any] | None = None
     sizes: tuple[int, ...] | None = None
-    is_assumed: bool = field(default=False, init=False)
+    is_assumed: bool = False
 
     def __post_init__(self) -> None:
         if self.inputs is not None:
-            self._check_inputs()
-        optional = {"dtypes": fields.dtypes, "sizes": fields.sizes}
-        for name, normal in optional.items():
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, normal(f"Gradient: {name}", getattr(self, name)))
-
-    @classmethod
-    def assumed(cls) -> Gradient:
-        """The gradient of an operator that declares none: a rule of its author must be right, by derived bounds."""
-        made = cls()
-        object.__setattr__(made, "is_assumed", True)
-        return made
-
-    def _check_inputs(self) -> None:
-        several = (self.inputs,) if isinstance(self.inputs, int) else tuple(self.inputs or ())
-        if not several or not all(isinstance(index, int) and index >= 0 for index in several):
-            raise OperatorError(f"Gradient: inputs is {self.inputs!r}, expected indices of inputs, such as (0, 2).")
-        object.__setattr__(self, "inputs", tuple(sorted(set(several))))
+            several = (self.inputs,) if isinstance(self.inputs, int) else tuple(self.inputs)
+            if not several or not all(isinstance(index, int) and index >= 0 for index in several):
+                raise OperatorError(f"Gradient: inputs is {self.inputs!r}, expected indices of inputs, such as (0, 2).")
+            object.__setattr__(self, "inputs", tuple(sorted(set(several))))
+        if self.dtypes is not None:
+            object.__setattr__(self, "dtypes", fields.dtypes("Gradient: dtypes", self.dtypes))
+        if self.sizes is not None:
+            object.__setattr__(self, "sizes", fields.sizes("Gradient: sizes", self.sizes))
 
 
 class ScatteredReads(NamedTuple):

@@ -42,9 +42,6 @@ def verify(operator: Operator, platform: str = "cpu") -> None:
             operator.edges(dtype)
         _check_domains(operator, inputs)
         _compare_outputs(operator, inputs)
-        for work in ("bytes_read", "bytes_written", "flops"):
-            with _telling(operator, work):
-                getattr(operator, work)(*inputs)
     _refuse_default_inputs(operator, platform)
 
 

@@ -82,21 +82,17 @@ def _no_derivative(backend: Backend) -> str:
 
 
 def _derivative(operator: Any, kernel: Kernel, dtype: str) -> Derivative | None:
-    inputs = _smallest(operator, dtype)
+    inputs = operator.sample(dtype, operator.sizes.check[0], 0)
     try:
         return kernel.derivative(inputs, operator.outputs(*inputs))
     except Exception:  # from the author's launch options; every check that calls the kernel fails by the same exception
         return None
 
 
-def _smallest(operator: Any, dtype: str) -> Any:
-    return operator.sample(dtype, operator.sizes.check[0], 0)
-
-
 @functools.lru_cache(maxsize=256)
 def _underivable(operator: Any, dtype: str) -> str | None:
     """Why no derivative of the reference can be taken, or None if one can."""
-    inputs = _smallest(operator, dtype)
+    inputs = operator.sample(dtype, operator.sizes.check[0], 0)
     indices = differentiated_inputs(operator, inputs)
     if not indices:
         return f"{operator.name} has no input of real floats with a derivative"

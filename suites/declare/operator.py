@@ -126,7 +126,7 @@ class Operator:
     remarks: str = ""
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
-    gradient: Gradient | None = field(default_factory=Gradient.assumed)
+    gradient: Gradient | None = field(default_factory=lambda: Gradient(is_assumed=True))
     elementwise: bool = False
     tested: Sequence[Any] | None = None
     peers: Mapping[Any, Any] = field(default_factory=dict)

@@ -105,7 +105,10 @@ def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
         flushed = _flushed(inputs)
         other = None if flushed is None else _truth(operator, flushed)
     with np.errstate(all="ignore"):
-        decided = [_has_bound(expected) for expected in truth.outputs]
+        decided = [
+            np.isfinite(np.broadcast_to(0.0 if each.margin is None else each.margin, each.value.shape))
+            for each in truth.outputs
+        ]
         others = [] if other is None else [[each.value.astype(each.dtype) for each in other.outputs]]
         others += _by_xla(operator, inputs)
         for results in others:
@@ -137,12 +140,6 @@ def _with_zero_signs(expected: Expected) -> Expected:
     if expected.value.dtype.kind != "f" or expected.margin is None:
         return expected
     return replace(expected, signed_zero=(expected.value == 0) & (expected.margin == 0))
-
-
-def _has_bound(expected: Expected) -> Array:
-    if expected.margin is None:
-        return np.ones(expected.value.shape, bool)
-    return np.broadcast_to(np.isfinite(expected.margin), expected.value.shape)
 
 
 def _flushed(inputs: Inputs) -> Inputs | None:

@@ -182,12 +182,13 @@ def _program(
     the results of the first of them, and the results of the last call.
     """
     call, outs = operator.build(backend, inputs), operator.outputs(*inputs)
+    at = functools.partial(jax.lax.dynamic_index_in_dim, keepdims=False)
     Arrays = list[jax.Array]
 
     def run(first: Any, end: Any, stacked: Arrays, expected: Arrays, slack: Arrays) -> Any:
         def body(turn: Any, carried: Any) -> Any:
             differing, first_turn, kept, _ = carried
-            given, wanted, most = ([_at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
+            given, wanted, most = ([at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
             results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*given))]
             most = most or [jnp.zeros(1)] * len(outs)
             same = [_same(*each, exactly=repeats) for each in zip(results, wanted, most, strict=True)]
@@ -234,11 +235,6 @@ def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array, *, exactly: bo
         same = near | (same.all(0) if same.ndim > near.ndim else same)
     all_same: jax.Array = jnp.all(same)
     return all_same
-
-
-def _at(array: jax.Array, turn: Any) -> jax.Array:
-    found: jax.Array = jax.lax.dynamic_index_in_dim(array, turn, keepdims=False)
-    return found
 
 
 def _bits(array: jax.Array) -> jax.Array:

@@ -75,11 +75,6 @@ def pullback(call: Callable[..., Any], operator: Operator) -> Callable[..., Any]
     return function_of_both
 
 
-def judge_cotangents(operator: Operator, inputs: Inputs, cotangents: Sequence[Any], found: Sequence[Any]) -> Verdict:
-    """Judges the cotangents of the inputs that have a derivative."""
-    return judge_derivative(list(map(np.asarray, found)), true_cotangents(operator, inputs, cotangents))
-
-
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
     """The cotangents of the inputs that have one, with derived error bounds."""
     indices = tuple(operator.differentiated(inputs))
@@ -122,7 +117,7 @@ def true_second(
     return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
 
 
-def judge_derivative(found: list[Array], truth: Truth) -> Verdict:
+def judge_derivative(found: Sequence[Any], truth: Truth) -> Verdict:
     """Judges cotangents or tangents.
 
     Where the true one is infinite or NaN, the derivative is not defined, and any value is accepted.
@@ -135,7 +130,7 @@ def judge_derivative(found: list[Array], truth: Truth) -> Verdict:
             "inputs where it is defined",
             None,
         )
-    verdict = judge_where(defined, found, truth)
+    verdict = judge_where(defined, list(map(np.asarray, found)), truth)
     return replace(verdict, reason=f"{verdict.reason}; {CURE}") if verdict.status is Status.WRONG_VALUE else verdict
 
 

@@ -40,10 +40,6 @@ def _broadcast(array: Array, params: Params) -> Array:
     return np.broadcast_to(array.reshape(shape), params["shape"])
 
 
-def _keep(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    return list(operands)
-
-
 def _taken(sources: Operands, positions: Array) -> Estimate:
     """The elements at these positions of the sources, which are laid one after the other."""
     return joined(sources, lambda arrays: np.concatenate([array.reshape(-1) for array in arrays])[positions])
@@ -191,8 +187,10 @@ RULES: dict[str, Rule] = {
     "squeeze": _moved(lambda array, params: array.squeeze(params["dimensions"])),
     "slice": _moved(_slice),
     "rev": _moved(lambda array, params: np.flip(array, params["dimensions"])),
-    **dict.fromkeys(("copy", "copy_p", "stop_gradient", "optimization_barrier"), _keep),
-    **dict.fromkeys(("sharding_constraint", "device_put"), _keep),
+    **dict.fromkeys(
+        ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put"),
+        lambda operands, params, outs: list(operands),
+    ),
     "gather": _gather,
     "sort": _sort,
     "top_k": _top_k,

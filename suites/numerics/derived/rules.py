@@ -134,10 +134,6 @@ def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return [_step(operands, dtype, x.value * y.value, error, size, quanta, reach=reach)]
 
 
-def _square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    return _mul([operands[0], operands[0]], params, outs)
-
-
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x, y), dtype = operands, outs[0].dtype
     if dtype.name not in WIDE:
@@ -242,17 +238,6 @@ def _of_one(name: str) -> Rule:
 # Operations that round nothing. The error does not grow, unless the function jumps.
 
 
-def _same_size(function: Callable[[Array], Array]) -> Rule:
-    """The rule of a negation or a conjugate."""
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        (x,) = operands
-        value = np.asarray(function(x.value))
-        return [dataclasses.replace(x, value=value.astype(x.value.dtype, copy=False))]
-
-    return apply
-
-
 def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     """The rule of a magnitude. That of a complex number is rounded, and its square may be flushed to zero."""
     (x,) = operands
@@ -261,16 +246,6 @@ def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     value = np.abs(x.value)
     lost = np.where(value < 2 * np.sqrt(float(finfo(x.dtype).tiny)), value, 0)
     return [rounded(value, x.errors + lost, outs[0].dtype, HYPOTENUSE, unknown=unknown(x))]
-
-
-def _part(part: Callable[[Array], Array]) -> Rule:
-    """The rule of a part of a complex number, which is at most as far off as the number."""
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        (x,) = operands
-        return [Estimate(np.asarray(part(x.value)), x.error, outs[0].dtype)]
-
-    return apply
 
 
 def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -382,10 +357,6 @@ def _in_wide(value: Array, errors: Array) -> Array:
     return value if value.dtype.kind == "c" else value.astype(errors.dtype)
 
 
-def _is_finite(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    return [_decided(np.isfinite(operands[0].value), unknown(*operands), *operands)]
-
-
 def _logical(function: Any, settling: bool | None) -> Rule:
     """The rule of ``and`` and ``or``. An operand with the value ``settling`` settles the result: False for ``and``."""
 
@@ -436,18 +407,21 @@ RULES: dict[str, Rule] = {
     "add_any": _added(1),
     "sub": _integers(np.subtract, _added(-1)),
     "mul": _integers(np.multiply, _mul),
-    "square": _square,
+    "square": lambda operands, params, outs: _mul([*operands, *operands], params, outs),
     "div": _div,
     "integer_pow": _integer_pow,
     "pow": _pow,
     "atan2": _atan2,
     "rem": _rem,
-    "neg": _same_size(np.negative),
+    "neg": lambda operands, params, outs: [dataclasses.replace(operands[0], value=np.asarray(-operands[0].value))],
     "abs": _abs,
-    "real": _part(np.real),
-    "imag": _part(np.imag),
+    # A part of a complex number is at most as far off as the number.
+    "real": lambda operands, params, outs: [Estimate(operands[0].value.real, operands[0].error, outs[0].dtype)],
+    "imag": lambda operands, params, outs: [Estimate(operands[0].value.imag, operands[0].error, outs[0].dtype)],
     "complex": _complex,
-    "conj": _same_size(np.conj),
+    "conj": lambda operands, params, outs: [
+        dataclasses.replace(operands[0], value=np.asarray(operands[0].value.conj()))
+    ],
     "max": _extreme(np.maximum, 1),
     "min": _extreme(np.minimum, -1),
     "clamp": _clamp,
@@ -462,7 +436,9 @@ RULES: dict[str, Rule] = {
     "le": _comparison(np.less_equal),
     "gt": _comparison(np.greater),
     "ge": _comparison(np.greater_equal),
-    "is_finite": _is_finite,
+    "is_finite": lambda operands, params, outs: [
+        _decided(np.isfinite(operands[0].value), unknown(*operands), *operands)
+    ],
     "and": _logical(np.logical_and, False),
     "or": _logical(np.logical_or, True),
     "xor": _logical(np.logical_xor, None),
