@@ -22,6 +22,9 @@ from suites.sessions.session_end import SessionEnd
 
 _CHECKS = Path(__file__).parents[1] / "checks"
 
+CELLS_OF_WORKER = 40
+"""Cells that are worth the start of a worker, which imports for five seconds."""
+
 MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
 
@@ -31,7 +34,7 @@ class Workers:
     """How the checks are spread.
 
     Attributes:
-        jobs: Worker processes; None for one per core, at most :data:`MOST_JOBS`. 0 runs all cells in this process, and
+        jobs: Worker processes; None for :func:`default_jobs`. 0 runs all cells in this process, and
             a cell that crashes ends it.
         timeout_s: Seconds after which a cell is given up.
     """
@@ -40,10 +43,10 @@ class Workers:
     timeout_s: float = 300.0
 
 
-def default_jobs() -> int:
-    """Returns the number of cores that this process may use, at most :data:`MOST_JOBS`."""
+def default_jobs(cells: int) -> int:
+    """Returns one worker for each :data:`CELLS_OF_WORKER` cells: at least one, at most one for each core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_JOBS, cores)
+    return max(1, min(MOST_JOBS, cores, cells // CELLS_OF_WORKER))
 
 
 def validate(
@@ -73,8 +76,8 @@ def validate(
         SelectionError: The selection names something unknown, or holds no check that can be made here; or ``resume``
             names no run.
     """
-    _require(selection)
-    jobs = default_jobs() if workers.jobs is None else workers.jobs
+    cells = _require(selection)
+    jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
     watcher = _Watcher(shows=quietly)
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
@@ -82,6 +85,9 @@ def validate(
         if jobs:  # Numba, which this process has imported, no longer takes another number
             # Parallel loops have to be right with more than two threads, also on two cores.
             os.environ.setdefault("NUMBA_NUM_THREADS", str(max(4, os.cpu_count() or 1)))
+            # Large arrays come and go. The C library would give their pages back, and fault them in again, each time.
+            for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+                os.environ.setdefault(name, str(1 << 30))
         given = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
         # What other libraries warn of, such as small grids, is no verdict; pytest-benchmark warns of workers.
         given += ["--kb-record", "--benchmark-disable", *selection.arguments()]
@@ -107,16 +113,17 @@ def validate(
     )
 
 
-def _require(selection: Selection) -> None:
-    """Refuses a selection before anything is started for it."""
+def _require(selection: Selection) -> int:
+    """Refuses a selection before anything is started for it; returns the number of its cells."""
     from suites.cells.runnable import require_runnable
-    from suites.checks.register import cases_by_id
+    from suites.checks.register import cases_by_id, cells_of, checks
     from suites.sessions.preflight import require_sound
     from suites.sessions.preparation import make_cpu_devices
 
     make_cpu_devices()
     require_sound(selection)
     require_runnable(selection, cases_by_id(selection).values())
+    return sum(len(cells_of(check, selection)) for check in checks())
 
 
 def _resumed(name: str, scratch: str) -> list[str]:
