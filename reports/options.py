@@ -122,7 +122,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": above_zero(MOST_SECONDS), "default": 300.0, "metavar": "S",
         "help": "seconds for a cell at most (default: 300)",
     },
-    "jobs": {"type": whole(0), "metavar": "N", "help": "worker processes (default: one for 40 cells, at most one a core; 0: none)"},
+    "jobs": {"type": whole(0), "metavar": "N", "help": "worker processes (default: one for 40 cells; 0: none)"},
     "seed": {"type": whole(0), "metavar": "N", "help": "repeat the random choices of a run (default: new ones)"},
     "mode": _names(
         "direction (default: forward; full: both)", metavar="MODE", choices=("forward", "forward+backward")

@@ -64,10 +64,11 @@ def _validate_once(folder):
         return
     summary, junit = folder / "summary.md", folder / "junit.xml"
     (folder / "my_ops.py").write_text(_example(), encoding="utf-8")
-    command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "1", "--timeout", "15"]
+    command = [sys.executable, "-m", "suites", "validate", "my_ops.py", str(OUTSIDE), "--jobs", "2", "--timeout", "8"]
     command += ["--backend", "numba", "--summary", str(summary)]
     command += ["--profile", "quick", "--", f"--junitxml={junit}"]
-    command += ["-k", "cube- or (cube_wrong and compiled) or (cube_worse and (crashes or hangs or concurrent))"]
+    own = "cube- and (compiled or drawn or vmap or export or grad)"
+    command += ["-k", f"({own}) or (cube_wrong and compiled) or (cube_worse and (crashes or hangs or concurrent))"]
     # The folder of this project stays importable where it is not installed.
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
@@ -114,7 +115,7 @@ def test_the_rest_goes_on_after_a_crash_and_each_cell_is_recorded_once(outside):
     keys = [record.cell.key for record in outside.records]
     assert len(keys) == len(set(keys))
     modes = {record.cell.mode for record in outside.records if record.cell.operator == "cube"}
-    assert modes >= {"compiled", "large", "drawn", "vmap", "shard", "export", "threads"}
+    assert modes >= {"compiled", "drawn", "vmap", "export"}
 
 
 def test_evidence_is_recorded_with_the_verdict(outside):
