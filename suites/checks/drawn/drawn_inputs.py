@@ -252,6 +252,7 @@ _SMOOTH: dict[str, Pattern] = {
     "ties": _of(-1.0, 0.0, 1.0, 2.0),
     "ascending": _ascending,
     "descending": lambda dtype, size, random: _ascending(dtype, size, random)[::-1],
+    "ascending below zero": lambda dtype, size, random: np.sort(-np.abs(random.standard_normal(size)) - 0.1),
     "negative": lambda dtype, size, random: -np.abs(random.standard_normal(size)) - 0.1,
     "far from zero": lambda dtype, size, random: 1000 + random.standard_normal(size),
     "cancelling": _cancelling,
