@@ -150,13 +150,8 @@ def test_sums_of_whole_numbers_have_no_margin(name, size):
 
 def test_whole_numbers_are_exact_in_any_order_and_not_beyond_the_significand():
     x = np.random.default_rng(0).integers(-1000, 1000, 10_000).astype(np.float32)
-    truth = derived_truth(jnp.sum, (x,))
-    for order in (x, x[::-1], np.sort(x)):
-        assert _status([np.cumsum(order)[-1]], truth) is Status.PASSED
-    assert _status([np.sum(x[:-1])], truth) is Status.WRONG_VALUE
-    large = x * 4000 + 1
-    (expected,) = derived_truth(jnp.sum, (large,)).outputs
-    assert expected.margin > 0  # partial sums may be larger than 2**24
+    assert derived_truth(jnp.sum, (x,)).outputs[0].margin == 0
+    assert derived_truth(jnp.sum, (x * 4000 + 1,)).outputs[0].margin > 0  # partial sums may be larger than 2**24
 
 
 # Long sums.

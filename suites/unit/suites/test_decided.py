@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
-import warp as wp
 
 from reports import Status
 from suites import Gradient, Operator
@@ -128,11 +127,6 @@ def test_elements_beside_undecided_ones_are_judged():
     assert drawn.judge([np.array([np.inf, 4], np.float32)]).status is Status.WRONG_VALUE
 
 
-def test_results_of_another_shape_are_wrong_shapes():
-    drawn = judged(RIGHT["either zero"], "two", (np.ones(2, np.float32),))
-    assert drawn.judge([np.ones(3, np.float32)]).status is Status.WRONG_SHAPE
-
-
 def test_signs_of_zeros_count_where_all_operations_define_them():
     x = (np.ones(2, np.float32),)
     assert keeps_zero_signs(lambda x: -x * 2, x)
@@ -146,12 +140,6 @@ def test_kinks_are_allowed_for_and_other_derivatives_are_not():
         (expected,) = drawn.truth.outputs
         inside = drawn.judge([np.asarray(expected.value * 0.9, np.float32)]).status is Status.PASSED
         assert inside == (operator.name != "sigmoid")
-
-
-@wp.kernel
-def _squares(x: wp.array(dtype=float), out: wp.array(dtype=float)):
-    i = wp.tid()
-    out[i] = x[i] * x[i]
 
 
 def test_sizes_follow_from_the_seed_and_have_every_kind():
@@ -173,7 +161,7 @@ def test_quadratic_work_keeps_an_operator_from_large_sizes():
     square = Operator(
         name="square",
         reference=lambda x: x[:, None] * x[None, :],
-        kernels={"warp": _squares},
+        kernels={"numba": _relu},
         gradient=Gradient(inputs=(0,)),
         dtypes=["float32"],
     )

@@ -34,10 +34,6 @@ def test_unknown_names_are_refused_with_the_known_ones(names, words):
         require_known_names(Selection(**names))
 
 
-def test_known_names_are_taken_short_or_long():
-    require_known_names(Selection(operators=("add",), backends=("numba",), dtypes=("f32", "float64"), sizes=(7,)))
-
-
 def test_a_selection_comes_from_options_and_goes_to_options():
     given = {"device": "cpu", "operators": ["a.py"], "operator": ["add"], "backend": [], "dtype": ["f32"], "size": [7]}
     selection = Selection.of(argparse.Namespace(**given, profile="full"))
@@ -81,23 +77,11 @@ def test_an_operator_that_nobody_named_may_be_unable_to_run():
         require_runnable(Selection(sources=("ops.py",)), half)
 
 
-def test_a_named_operator_is_not_hidden_by_another():
-    selection = Selection(operators=("add", "sigmoid"))
-    with pytest.raises(SelectionError, match="operator 'sigmoid' has no kernel"):
-        require_runnable(selection, [case(Backend.NUMBA)])
-
-
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_sizes_that_are_named_take_the_place_of_the_profile(profile):
     selection = Selection(operators=("add",), backends=("numba",), sizes=(12345,), profile=profile)
     assert {cell.size for cell in timed_cells(selection)} == {12345}
     assert {chosen.values[0].size for chosen in SAMPLES.chosen(selection)} == {12345}
-
-
-def test_dtypes_that_are_named_take_the_place_of_the_profile():
-    selection = Selection(operators=("add",), backends=("numba",), dtypes=("i64",))
-    assert {cell.dtype for cell in timed_cells(selection)} == {"int64"}
-    assert {chosen.values[0].dtype for chosen in SAMPLES.chosen(selection)} == {"int64"}
 
 
 def test_the_quick_profile_times_one_dtype_of_each_operator():
