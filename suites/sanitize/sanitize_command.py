@@ -23,7 +23,6 @@ TOOL_S = 900.0
 """Seconds that one tool may take for all kernels; what it has said until then counts."""
 
 _NAME = "compute-sanitizer"
-_MOST_FINDINGS = 10_000
 
 
 def find_sanitizer() -> str:
@@ -62,7 +61,7 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
     """
     command = [
         sanitizer, "--tool", tool, "--report-api-errors", "no", "--show-backtrace", "no", "--print-limit",
-        str(_MOST_FINDINGS), "--target-processes", "application-only",
+        "10000", "--target-processes", "application-only",
         sys.executable, "-P", "-m", "suites.sanitize.sanitized_cells", msgspec.json.encode(selection).decode(),
     ]  # fmt: skip
     # Each array gets memory of its own, so that the tools know where it ends and whether it was written. With XLA's

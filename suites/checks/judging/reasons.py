@@ -178,8 +178,6 @@ IMPRECISE = "is imprecise"
 MOST_IMPRECISE = 100.0
 """The share of the error budget up to which a result is called imprecise rather than wrong."""
 
-FoundFault = Any
-"""What one check found: a :class:`suites.sessions.finding.Finding`."""
 
 LONGEST = 300
 """Characters of a reason."""
@@ -187,7 +185,7 @@ LONGEST = 300
 _INPUTS = "; inputs: "
 
 
-def kernel_lines(findings: Iterable[FoundFault], command: Sequence[str] = ("kernel-bridge", "validate")) -> list[str]:
+def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-bridge", "validate")) -> list[str]:
     """Returns one line for each kernel that a check found wrong, such as::
 
         cube numba float32: is wrong: output 0[0]: got 5.0, truth 7.0; inputs: x = np.array([7.0], np.float32)
@@ -197,14 +195,14 @@ def kernel_lines(findings: Iterable[FoundFault], command: Sequence[str] = ("kern
         findings: What all checks found.
         command: The words of the command that repeats a check, with the files of operators.
     """
-    kernels: dict[tuple[str, str], list[FoundFault]] = {}
+    kernels: dict[tuple[str, str], list[Any]] = {}
     for found in findings:
         if found.status in CAUSES:
             kernels.setdefault((found.cell.operator, found.cell.backend), []).append(found)
     return [_line(several, command) for several in kernels.values()]
 
 
-def _line(several: Sequence[FoundFault], command: Sequence[str]) -> str:
+def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     best = min(several, key=lambda found: (_rank(found), _length_of_inputs(found), len(found.reason or "")))
     cell = best.cell
     reason = " ".join((best.reason or "without a message").split())
@@ -220,20 +218,20 @@ def _line(several: Sequence[FoundFault], command: Sequence[str]) -> str:
     )
 
 
-def _rank(found: FoundFault) -> tuple[int, bool]:
+def _rank(found: Any) -> tuple[int, bool]:
     return list(CAUSES).index(found.status), _is_imprecise(found)
 
 
-def _is_imprecise(found: FoundFault) -> bool:
+def _is_imprecise(found: Any) -> bool:
     used = found.accuracy.budget_used if found.accuracy else None
     return found.status is Status.WRONG_VALUE and used is not None and used < MOST_IMPRECISE
 
 
-def _cause(found: FoundFault) -> str:
+def _cause(found: Any) -> str:
     return IMPRECISE if _is_imprecise(found) else CAUSES[found.status]
 
 
-def _length_of_inputs(found: FoundFault) -> int:
+def _length_of_inputs(found: Any) -> int:
     """How long the inputs are as code; inputs that are not shown as code, or not at all, come last."""
     _, separator, inputs = (found.reason or "").partition(_INPUTS)
     return len(inputs) if separator and " = np." in inputs else 10_000

@@ -7,7 +7,7 @@ import pytest
 
 from suites import Backend, Domain, Operator, Sizes
 from suites.cells.case import Case
-from suites.checks.judging.call_loops import calls_in, keeps_bits, large_size, prepare
+from suites.checks.judging.call_loops import keeps_bits, prepare
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.register import check_named
 from suites.mutants.memory import address_of_zeros, array_at
@@ -65,22 +65,6 @@ def test_results_of_parallel_loops_may_differ_by_their_margins():
     assert loop.turns(4).differing == 0
     loop.expected[0] = loop.expected[0] + np.float32(0.01)
     assert loop.turns(4).differing == 4
-
-
-def test_a_loop_is_as_long_as_it_should_be():
-    case = _case(TOTAL)
-    loop = prepare(case, [TOTAL.sample("float32", 5, seed) for seed in range(2)], jax.devices("cpu")[0])
-    assert calls_in(loop, 1e-9, most=100) == 2
-    assert calls_in(loop, 10.0, most=100) == 100
-
-
-def test_large_inputs_have_a_limit():
-    assert large_size(_case(TOTAL)) == TOTAL.sizes.large
-    wide = Operator(
-        name="wide", reference=lambda x: 2 * x, kernels={"numba": wrong_later},
-        sample=lambda dtype, size, seed: (np.zeros((size, 200), dtype),),
-    )  # fmt: skip
-    assert large_size(_case(wide)) == wide.sizes.check[-1]
 
 
 @numba.njit

@@ -7,7 +7,7 @@ from suites import Domain, Operator, OperatorError
 from suites.checks.drawn.drawn_inputs import battery, pattern_names, patterned
 from suites.declare.contradictions import verify
 from suites.ops import operators
-from suites.unit.suites.ops_small import cube, gather
+from suites.unit.suites.ops_small import gather
 
 DOMAINS = {
     "any": Domain(),
@@ -98,18 +98,6 @@ def test_structure_is_fixed_and_parameters_of_integers_too():
         return np.full(1, 3, np.int32), np.random.default_rng(seed).standard_normal(size).astype(dtype)
 
     assert _gathering(sample).domain_of(0).fixed
-
-
-def test_default_samples_suggest_nothing():
-    assert (
-        Operator(name="c", reference=lambda x: x**3, kernels={"numba": cube}, dtypes=["int32"]).domain_of(0) == Domain()
-    )
-
-
-def test_domains_are_taken_by_name_and_by_index():
-    operator = _gathering(_indices, domains={"x": Domain(finite=True), 0: Domain(below=1)})
-    assert operator.domain_of(1).finite
-    assert operator.domain_of(0).below == 1
 
 
 @pytest.mark.parametrize("key", ["y", 2, -1])

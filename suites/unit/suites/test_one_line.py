@@ -50,11 +50,6 @@ def test_the_smallest_inputs_are_shown_and_the_imprecise_come_last():
     assert WRONG in kernel_lines([far, _found("drawn", Status.WRONG_VALUE, WRONG, used=1e9)])[0]
 
 
-def test_each_kernel_has_a_line_and_what_passed_has_none():
-    findings = [_found("eager", Status.PASSED, None), _found("eager", Status.CRASHED, "signal 11", operator="sum")]
-    assert [line.split()[0] for line in kernel_lines(findings)] == ["sum"]
-
-
 def test_a_reference_is_named_by_its_operations_in_order():
     x = np.ones(3, np.float32)
     assert formula(lambda x, y: jnp.sum(jnp.exp(-x) * y) / 3, (x, x)) == "neg, exp, mul, sum, div"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Operator, values, vectors
+from suites import Operator
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.unit.suites.ops_small import OPERATORS, cube
 
@@ -62,9 +62,3 @@ class TestDefaults:
         inputs = (np.ones(3, np.float32),)
         tight, loose = (_cube(tolerance=tolerance).truth(*inputs).outputs[0] for tolerance in (1e-6, 1e-2))
         assert np.all(loose.margin > 1000 * tight.margin)
-
-
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "complex64", "float16", "bfloat16"])
-def test_drawn_values_and_edge_cases_are_of_any_dtype(dtype):
-    assert values(dtype, 3, np.random.default_rng(0)).dtype == dtype
-    assert {vector.dtype.name for vector in vectors(dtype).values()} == {dtype}

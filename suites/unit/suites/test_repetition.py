@@ -1,6 +1,5 @@
 """Large samples of elementwise operators repeat themselves, and a result is right only if all periods are."""
 
-import numpy as np
 import pytest
 
 from reports import Status
@@ -37,10 +36,3 @@ def test_right_results_pass_and_a_change_in_any_period_is_found(name):
         verdict = judge_all(operator, wrong, inputs)
         assert verdict.status is Status.WRONG_VALUE
         assert str(place) in verdict.reason
-
-
-def test_operators_that_are_not_elementwise_have_samples_of_their_own():
-    operator = operators()["sum"]
-    assert np.array_equal(
-        repeated_inputs.sample(operator, "float32", SIZE, 3)[0], operator.sample("float32", SIZE, 3)[0]
-    )

@@ -7,7 +7,6 @@ import pytest
 from suites.backends.backend import Backend
 from suites.backends.numba_cuda_blocks import MISSING
 from suites.cells import grid
-from suites.cells.case import Case
 from suites.cells.grid import backends
 from suites.cells.tables import samples
 from suites.checks.register import checks
@@ -22,11 +21,6 @@ def test_ids_are_unique_and_read_aloud(table):
     ids = [param.id for param in table]
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"\w+-\w+-\w+-(\d+|\w+|\d+-\w+)-(cpu|cuda)", name) for name in ids)
-
-
-def test_id_of_a_cell_is_that_of_its_record():
-    case = Case(operators()["lif_step"], Backend.NUMBA, "float32", 4096, "cpu")
-    assert case.id == case.cell.id == "lif_step-numba-f32-4096-cpu"
 
 
 def test_every_operator_backend_and_dtype_is_in_the_matrix():
@@ -62,13 +56,6 @@ def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkey
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),
     }
-
-
-def test_samples_are_shared_and_read_only():
-    case = samples("cpu")[0].values[0]
-    assert case.inputs() is case.inputs()
-    with pytest.raises(ValueError, match="read-only"):
-        case.inputs()[0][0] = 1
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])

@@ -165,20 +165,3 @@ def test_evidence_of_elements_without_a_bound_is_no_evidence():
     evidence.finish()
     with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
         evidence.require(verdict(Status.UNCHECKED, 3), "value", whole=True)
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (ValueError("bad"), Status.RUNTIME_ERROR),
-        (MemoryError("none left"), Status.OOM),
-        (pytest.skip.Exception("no gpu"), Status.SKIPPED),
-    ],
-)
-def test_other_exceptions_have_a_status_too(error, status):
-    with pytest.raises(type(error), match=str(error)) as caught:
-        raise error
-    found, reason = outcome(caught)
-    assert found is status
-    assert str(error) in (reason or "")
-    assert outcome(None) == (Status.PASSED, None)
