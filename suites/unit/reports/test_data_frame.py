@@ -77,21 +77,9 @@ def test_columns_have_different_names_and_are_all_documented():
     assert all(page.count(f"| `{name}` |") == 1 for name in COLUMNS)
 
 
-def test_no_records_make_an_empty_frame_with_the_same_columns():
-    frame = to_frame([])
-    assert frame.empty
-    assert tuple(frame.columns) == COLUMNS
-    assert frame["median_ns"].dtype == "float64"
-
-
 def test_a_failure_is_a_row_without_a_time_never_zero():
     frame = to_frame([make_record(status=Status.CRASHED, reason="signal 11")])
     row = frame.iloc[0]
     assert (row["status"], row["reason"]) == ("CRASHED", "signal 11")
     times = row[["median_ns", "low_ns", "high_ns", "compile_ms", "bandwidth", "bandwidth_share"]]
     assert times.isna().all()
-
-
-def test_ratios_refer_to_the_baseline():
-    frame = to_frame(make_pair(1000.0, 500.0))
-    assert list(frame["ratio"]) == [1.0, 0.5]

@@ -12,8 +12,7 @@ from reports.pages.run_page import page_of
 from reports.records.status import Status
 from reports.render.job_summary import MOST_BYTES, append_job_summary, job_summary
 from reports.render.layout import Column, Style, Table, Text
-from suites.sessions.commands.command_line import main
-from suites.unit.reports.builders import make_cell, make_pair, make_record, whole
+from suites.unit.reports.builders import make_cell, make_record
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -121,13 +120,3 @@ def test_names_are_data(name):
     for table in re.findall(r"<table>.*?</table>", found, re.DOTALL):
         counts = {len(re.findall(r"<t[hd]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)}
         assert len(counts) == 1
-
-
-def test_compare_appends_such_a_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
-    (tmp_path / "20260101T000000-aaaa.jsonl").write_bytes(whole(make_pair(1000.0, 900.0)))
-    file = tmp_path / "summary.md"
-    assert main(["compare", "latest", "latest", "--summary", str(file)]) == 0
-    text = file.read_text(encoding="utf-8")
-    assert "<details><summary>Comparison of" in text
-    assert html_of(text).count("<table>") == 1

@@ -64,14 +64,6 @@ def test_a_second_attempt_that_passes_makes_a_timeout_good_and_a_wrong_result_no
     assert main(["show", "a"]) == code
 
 
-def test_options_add_tables_and_narrow_the_cells(runs, capsys):
-    write(runs, "a")
-    assert main(["show", "a", "--backend", "numba", "--operator", "lif_step", "--details"]) == Exit.FINE
-    shown = capsys.readouterr().out
-    assert "Cells on cpu" in shown
-    assert "jnp" in shown, "ratios refer to it"
-
-
 def test_formats_for_programs_have_all_cells(runs, capsys):
     write(runs, "a", **FAILED)
     write(runs, "b")
@@ -117,15 +109,6 @@ def test_mistakes_are_one_line_and_exit_with_3(runs, capsys, arguments, words):
     assert main(arguments) == Exit.COULD_NOT_RUN
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
-
-
-@pytest.mark.parametrize("arguments", [["show", "--size", "x"], ["nothing"], ["show", "a", "b"]])
-def test_bad_arguments_exit_with_3_in_one_line(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == Exit.COULD_NOT_RUN
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "--help" in line
 
 
 @pytest.mark.parametrize(
@@ -183,11 +166,3 @@ def test_a_reader_that_leaves_early_is_no_error(runs):
         errors = process.stderr.read()
         code = process.wait()
     assert (code, errors) == (Exit.FINE, b"")
-
-
-def test_a_stream_of_few_symbols_still_gets_its_table(runs):
-    write(runs, "a")
-    with run_module("show", "a", encoding="ascii") as process:
-        shown, errors = process.communicate()
-    assert (process.returncode, errors) == (Exit.FINE, b"")
-    assert b"1.00 ?s" in shown

@@ -1,7 +1,6 @@
 """Run files: written, continued after a crash, found and read."""
 
 import gzip
-import os
 import re
 
 import msgspec
@@ -11,7 +10,7 @@ from reports.errors import RecordError, RunNotFound, RunUnreadable, RunUnwritabl
 from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from reports.records.store import completed, find_run, new_run_id, run_path
+from reports.records.store import completed, find_run, new_run_id
 from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_result, make_run, whole
 
 
@@ -54,14 +53,6 @@ def test_a_line_cut_short_by_a_crash_costs_only_itself_and_a_whole_one_nothing(p
     found = load_run(path)
     assert [(record.index, record.cell.size) for record in found.records] == [*enumerate([*before, 3])]
     assert found.problems == []
-
-
-def test_short_writes_are_completed(path, monkeypatch):
-    whole_write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: whole_write(file, bytes(data)[:7]))
-    with begun(path) as writer:
-        append(writer)
-    assert len(load_run(path).records) == 1
 
 
 def test_another_run_is_not_written_into_a_file(path):
@@ -118,14 +109,6 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("20260102", tmp_path)
     with pytest.raises(RunNotFound, match="the latest is 20260102T000001-cccc"):
         find_run("2025", tmp_path)
-
-
-def test_the_folder_comes_from_argument_environment_or_default(tmp_path, monkeypatch):
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    assert str(run_path("a")) == os.path.join("runs", "a.jsonl")
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
-    assert run_path("a") == tmp_path / "a.jsonl"
-    assert run_path("a", tmp_path / "b") == tmp_path / "b" / "a.jsonl"
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
