@@ -158,7 +158,7 @@ def _is_enough(done: int, wanted: int | None, left: Sequence[str]) -> bool:
 def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str, str], scratch: str) -> WorkerSpec:
     side = sides.base if label == BASE else sides.head
     # What one side has tuned must not reach the other.
-    own = {"KERNEL_BRIDGE_CACHE_DIR": str(Path(scratch, label)), **side.variables}
+    own = dict.fromkeys(("KERNEL_BRIDGE_CACHE_DIR", "NUMBA_CACHE_DIR"), str(Path(scratch, label))) | side.variables
     return WorkerSpec(
         label, worker_command(side.selection(selection), str(side.python)), {**variables, **own}, side.folder
     )
