@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,20 @@ from suites.cells.case import Case
 
 
 def share_machine_code(case: Case, *, reads: bool) -> None:
-    """Has Numba keep the machine code of a built-in kernel in ``NUMBA_CACHE_DIR``, for the other processes.
+    """Has Numba keep the machine code of a built-in kernel in the session's folder, for the other processes.
 
-    Numba finds code by the place and the bytecode of a function, not by its options and globals. So each set of options
-    has a folder of its own, and the kernels of users, whose globals may change, are compiled in every process.
+    Numba finds code by the place and the bytecode of a function, not by its options, its globals and the functions that
+    it calls. So each set of options has a folder of its own, and no code outlives a session.
 
     Args:
         case: The cell.
         reads: Whether to take code that is there. The process that times the compiler does not.
     """
-    folder, dispatcher = numba.config.CACHE_DIR, getattr(case.operator.kernel(case.backend), "dispatcher", None)
-    if not folder or not isinstance(dispatcher, CPUDispatcher) or dispatcher.stats.cache_path:
+    folder, session = numba.config.CACHE_DIR, os.environ.get("KERNEL_BRIDGE_WINNERS_DIR")
+    dispatcher = getattr(case.operator.kernel(case.backend), "dispatcher", None)
+    if not (session and folder.startswith(session) and isinstance(dispatcher, CPUDispatcher)):
         return
-    if dispatcher.py_func.__module__.startswith("suites.ops."):
+    if not dispatcher.stats.cache_path:
         options = hashlib.sha256(repr(sorted(dispatcher.targetoptions.items())).encode()).hexdigest()[:16]
         numba.config.CACHE_DIR = str(Path(folder, options))
         dispatcher._cache = _SharedCode(dispatcher.py_func, reads=reads)
