@@ -58,7 +58,7 @@ def test_what_json_cannot_hold_is_refused_before_it_is_written():
 @pytest.mark.parametrize(
     ("record", "place"),
     [
-        *((make_record(**{name: -1}), name) for name in ("bytes", "flops", "index")),
+        (make_record(bytes=-1), "bytes"), (make_record(flops=-1), "flops"), (make_record(index=-1), "index"),
         *((make_record(bandwidth_limit=rate), "bandwidth_limit") for rate in (0.0, -1.0, math.nan, math.inf)),
         (make_record(stages=Stages(compile_ms=-0.5)), "stages.compile_ms"),
         (make_record(resources=Resources(host_bytes=-1)), "resources.host_bytes"),
