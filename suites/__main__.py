@@ -45,12 +45,17 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(arguments)
     interruption = Interruption()
     interruption.install()
+    lost = False
     try:
         code = _run(None)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("kernel-bridge: interrupted.", file=sys.stderr)
         code = 3
-    if interruption.happened:
+    except OSError:  # a full disk takes neither the output nor the reason; Python would exit with 1
+        code, lost = 3, True
+    if interruption.happened or lost:
         # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,8 +29,8 @@ class RunWriter:
     """Writes the lines of a run: a begin, a record for each cell, and an end. A context manager.
 
     Each line is on disk before the method returns. If the file exists, the writer continues it. A crash can leave an
-    incomplete last line, whose cell has no record: it is cut off before the next line is written. Threads may share a
-    writer. Two processes must not write the same file.
+    incomplete last line, whose cell has no record: it is cut off before the next line is written. Neither two
+    processes nor two threads may write the same file.
 
     Args:
         path: The file, uncompressed. Its folder is created now, the file with the first line.
@@ -45,7 +44,6 @@ class RunWriter:
     def __init__(self, path: str | Path, run: Run) -> None:
         self.path = Path(path)
         self.run = run
-        self._lock = threading.Lock()
         if self.path.suffix == ".gz":
             raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
         _require_writable(self.path)
@@ -70,15 +68,14 @@ class RunWriter:
             RunUnreadable: The writer is closed.
             RunUnwritable: The disk is full, or the file cannot be written for another reason.
         """
-        with self._lock:
-            self._write(
-                Begin(
-                    schema=SCHEMA, time=_now(), run=self.run, cells=list(cells), optional=list(optional),
-                    deselected=deselected,
-                )
-            )  # fmt: skip
-            self._has_begun = True
-            self._began = time.monotonic()
+        self._write(
+            Begin(
+                schema=SCHEMA, time=_now(), run=self.run, cells=list(cells), optional=list(optional),
+                deselected=deselected,
+            )
+        )  # fmt: skip
+        self._has_begun = True
+        self._began = time.monotonic()
 
     def append(self, result: CellResult, run: Run | None = None) -> Record:
         """Writes the record of one cell and returns it.
@@ -96,19 +93,18 @@ class RunWriter:
         header = run or self.run
         if header.run_id != self.run.run_id:
             raise RecordError(f"{result.cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
-        with self._lock:
-            self._require_open()
-            if not self._has_begun:
-                raise RecordError(f"{result.cell.id}: the run has not begun. Call begin with its cells first.")
-            record = Record(
-                schema=SCHEMA,
-                index=self._statuses.total(),
-                time=_now(),
-                run=header,
-                **msgspec.structs.asdict(result),
-            )
-            self._write(record)
-            self._statuses[record.status] += 1
+        self._require_open()
+        if not self._has_begun:
+            raise RecordError(f"{result.cell.id}: the run has not begun. Call begin with its cells first.")
+        record = Record(
+            schema=SCHEMA,
+            index=self._statuses.total(),
+            time=_now(),
+            run=header,
+            **msgspec.structs.asdict(result),
+        )
+        self._write(record)
+        self._statuses[record.status] += 1
         return record
 
     def end(self, exit_code: int) -> None:
@@ -124,28 +120,26 @@ class RunWriter:
             RunUnreadable: The writer is closed.
             RunUnwritable: The disk is full, or the file cannot be written for another reason.
         """
-        with self._lock:
-            self._require_open()
-            if not self._has_begun:
-                raise RecordError(f"{self.path}: the run has not begun. Call begin with its cells first.")
-            self._finish_line()
-            with self.path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            self._write(
-                End(
-                    schema=SCHEMA, time=_now(), run_id=self.run.run_id, count=self._statuses.total(),
-                    statuses=dict(self._statuses), seconds=round(time.monotonic() - self._began, 3), exit=exit_code,
-                    digest=digest,
-                )
-            )  # fmt: skip
+        self._require_open()
+        if not self._has_begun:
+            raise RecordError(f"{self.path}: the run has not begun. Call begin with its cells first.")
+        self._finish_line()
+        with self.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self._write(
+            End(
+                schema=SCHEMA, time=_now(), run_id=self.run.run_id, count=self._statuses.total(),
+                statuses=dict(self._statuses), seconds=round(time.monotonic() - self._began, 3), exit=exit_code,
+                digest=digest,
+            )
+        )  # fmt: skip
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
-        with self._lock:
-            self._closed = True
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
+        self._closed = True
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,8 +65,12 @@ def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
         clock.append(time.perf_counter())
         return result
 
-    # JAX's caches hold nothing of a new function.
-    traced = lap(jax.jit(lambda *arrays: call(*arrays)).trace(*arguments))
+    def fresh(*arrays: Any) -> Any:
+        return call(*arrays)
+
+    # JAX's caches hold nothing of a new function, nor the files of other processes of a new name.
+    fresh.__name__ = f"fresh_{uuid.uuid4().hex}"
+    traced = lap(jax.jit(fresh).trace(*arguments))
     lowered = lap(traced.lower())
     program = lap(lowered.compile())
     try:

@@ -158,9 +158,10 @@ def _is_enough(done: int, wanted: int | None, left: Sequence[str]) -> bool:
 def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str, str], scratch: str) -> WorkerSpec:
     side = sides.base if label == BASE else sides.head
     # What one side has tuned must not reach the other.
-    own = {"KERNEL_BRIDGE_CACHE_DIR": str(Path(scratch, label)), **side.variables}
+    folder, own = str(Path(scratch, label)), side.selection(selection)
+    shared = {"KERNEL_BRIDGE_CACHE_DIR": folder} | isolation.shared_code(own, folder)
     return WorkerSpec(
-        label, worker_command(side.selection(selection), str(side.python)), {**variables, **own}, side.folder
+        label, worker_command(own, str(side.python)), {**variables, **shared, **side.variables}, side.folder
     )
 
 

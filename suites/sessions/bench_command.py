@@ -45,7 +45,7 @@ def bench(
     """
     session = _Session(selection, resume)
     with isolation.isolated() as (variables, scratch), session.screen:
-        spec = WorkerSpec(_LABEL, worker_command(selection), variables)
+        spec = WorkerSpec(_LABEL, worker_command(selection), variables | isolation.shared_code(selection, scratch))
         try:
             with Panel(
                 [spec] * (processes or PROCESSES), scratch, timeout_s=timeout_s, on_event=session.screen.heard

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.cached_files import can_keep_files
+from suites.cells.selection import Selection
 from suites.sessions.temporary import make_folder
 
 HERE = Path(__file__).parents[1]
@@ -34,6 +35,22 @@ def arguments(tests: Sequence[Path], scratch: str, package: Path = HERE) -> list
     command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
     command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
     return [*command, *map(str, tests)]
+
+
+def shared_code(selection: Selection, folder: str) -> dict[str, str]:
+    """Returns the variables with which processes on a CPU share what Numba and XLA compile for built-in operators.
+
+    Each process would compile it, which takes longer than to time it. The kernels of users and of other libraries may
+    hold addresses of one process, so they are compiled in each.
+
+    Args:
+        selection: The cells of the processes.
+        folder: A folder of the session.
+    """
+    if selection.sources or selection.peers or selection.device != "cpu":
+        return {}
+    least = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    return {"NUMBA_CACHE_DIR": folder, "JAX_COMPILATION_CACHE_DIR": str(Path(folder, "xla"))} | least
 
 
 @contextmanager

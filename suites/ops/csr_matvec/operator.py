@@ -64,5 +64,5 @@ OPERATOR = Operator(
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,
     gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, x: x),
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -32,5 +32,7 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: x.size,
-    sizes=Sizes(large=140_003, cuda_quick=(4096, 2**20, 2**24)),  # on a GPU, more tiles than a group has
+    sizes=Sizes(
+        large=140_003, quick=(2**20,), cuda_quick=(4096, 2**20, 2**24)
+    ),  # on a GPU, more tiles than a group has
 )

@@ -72,5 +72,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda A, x: A.shape[0] * A.dtype.itemsize,
     flops=lambda A, x: 2 * A.size,
-    sizes=Sizes(cuda_quick=(4096, 2**20, 2**24)),
+    sizes=Sizes(quick=(2**20,), cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -19,7 +19,7 @@ from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
-from reports.records.store import RUNS_VARIABLE
+from reports.records.store import RUNS_VARIABLE, find_run
 from suites.cells.selection import Selection, SelectionError
 from suites.sessions.variables import require_known_variables
 
@@ -104,6 +104,7 @@ def _bench(options: argparse.Namespace) -> Exit:
     from suites.sessions.bench_command import bench
 
     outcome = bench(selection, resume=options.resume, timeout_s=options.timeout, processes=options.processes)
+    outcome = _with_resumed_run(options, outcome)
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
@@ -132,6 +133,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         seed=options.seed,
         more=options.pytest,
     )
+    outcome = _with_resumed_run(options, outcome)
     if outcome.code == _USAGE_ERROR:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or (outcome.refusal and not outcome.left):
@@ -236,6 +238,13 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     return judgement.exit
 
 
+def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
+    """Returns how a session ended; one that was interrupted before its first cell has the run that it resumed."""
+    if outcome.path is None and outcome.interrupted and options.resume:
+        return replace(outcome, path=find_run(options.resume))
+    return outcome
+
+
 def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     """Says how to continue a session that did not come to its end."""
     if not (outcome.refusal or outcome.interrupted):
@@ -247,7 +256,8 @@ def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     typed += ["--resume", str(outcome.path)]
     typed += ["--", *options.pytest] if options.pytest else []
     why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
-    print(f"{options.prog}: {why}; {outcome.left} cells are left. Continue with:", file=sys.stderr)
+    left = f"{outcome.left} cells are left" if outcome.left else "no cell was added"
+    print(f"{options.prog}: {why}; {left}. Continue with:", file=sys.stderr)
     print(f"    kernel-bridge {options.name} {shlex.join(typed)}", file=sys.stderr)
 
 

@@ -14,6 +14,7 @@ from reports import (
     Accuracy,
     Begin,
     Cell,
+    CellResult,
     Device,
     End,
     Host,
@@ -106,6 +107,12 @@ def make_record(
         "bandwidth_limit_kind": "copy",
     }
     return Record(**{**fields, **changes})
+
+
+def make_result(*given: Any, **changes: Any) -> CellResult:
+    """What a session knows of a cell before it is recorded; arguments as for :func:`make_record`."""
+    record = make_record(*given, **changes)
+    return CellResult(**{name: getattr(record, name) for name in CellResult.__struct_fields__})
 
 
 def make_pair(jnp_ns: float, backend_ns: float, backend: str = "numba", **cell: Any) -> list[Record]:

@@ -3,15 +3,15 @@
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from reports import Status
@@ -50,48 +50,31 @@ def test_a_whole_run_is_fine_and_a_wrong_one_is_wrong(runs):
         assert shown(runs / "a.jsonl")[0] == code
 
 
-@pytest.mark.parametrize("lines", range(1, 6))
-def test_a_session_that_died_shows_incomplete(runs, lines):
-    path = runs / "a.jsonl"
-    path.write_bytes(b"".join(GOOD.splitlines(keepends=True)[:lines]))
-    for command in (("show", "a"), ("compare", "a", "a")):
-        code, errors = shown(path, *command)
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [(1, "holds no record"), (2, "INCOMPLETE: 3 of 4 cells are missing: "),
+     (5, "INCOMPLETE: the session did not come to its end")],
+)  # fmt: skip
+def test_a_session_that_died_shows_incomplete(runs, lines, words):
+    (runs / "good.jsonl").write_bytes(GOOD)
+    (runs / "a.jsonl").write_bytes(b"".join(GOOD.splitlines(keepends=True)[:lines]))
+    assert shown(None, "compare", "good", "good") == (Exit.FINE, [])
+    for command in (("show", "a"), ("compare", "good", "a"), ("compare", "a", "good")):
+        code, errors = shown(None, *command)
         assert code == Exit.COULD_NOT_RUN
-        if lines == 1:
-            assert any("holds no record" in line for line in errors)
-        elif lines == 5:
-            assert any("INCOMPLETE: the session did not come to its end" in line for line in errors)
-        else:
-            assert any(f"INCOMPLETE: {5 - lines} of 4 cells are missing: " in line for line in errors)
+        assert any(words in line for line in errors)
 
 
 @st.composite
 def damaged(draw, data):
-    """A file with some damage: bytes that changed, a part that is gone or doubled, lines in another order."""
-    lines = data.splitlines(keepends=True)
-    kind = draw(st.sampled_from(["flip", "cut", "drop", "insert", "lose line", "double line", "swap lines"]))
-    if kind == "flip":
-        place = draw(st.integers(0, len(data) - 1))
-        return (
-            data[:place] + bytes([draw(st.integers(0, 255).filter(lambda new: new != data[place]))]) + data[place + 1 :]
-        )
-    if kind == "cut":
-        return data[: draw(st.integers(0, len(data) - 2))]
-    if kind == "drop":
-        start = draw(st.integers(0, len(data) - 2))
-        return data[:start] + data[start + draw(st.integers(1, 400)) :]
-    if kind == "insert":
-        place = draw(st.integers(0, len(data)))
-        return data[:place] + draw(st.binary(min_size=1, max_size=30).filter(lambda new: new.strip())) + data[place:]
-    first = draw(st.integers(0, len(lines) - 1))
-    if kind == "lose line":
-        del lines[first]
-    elif kind == "double line":
-        lines.insert(draw(st.integers(first + 1, len(lines))), lines[first])
-    else:
-        second = draw(st.integers(0, len(lines) - 1).filter(lambda other: other != first))
-        lines[first], lines[second] = lines[second], lines[first]
-    return b"".join(lines)
+    """A file of which some bytes or lines are gone, or are other bytes or lines."""
+    lines = [*itertools.accumulate(map(len, data.splitlines(keepends=True)), initial=0)]
+    places = st.one_of(st.integers(0, len(data)), st.sampled_from(lines))
+    start, end, first, last = draw(places), draw(places), draw(places), draw(places)
+    piece = draw(st.one_of(st.binary(max_size=30), st.just(data[first:last])))
+    damage = data[:start] + piece + data[max(start, end) :]
+    assume(damage.rstrip() != data.rstrip())
+    return damage
 
 
 EFFORT = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -119,14 +102,6 @@ def test_no_damage_hides_a_wrong_cell(runs, damage):
     code, errors = shown(path)
     assert code in (Exit.WRONG, Exit.COULD_NOT_RUN)
     assert not any("Please report" in line or "Traceback" in line for line in errors)
-
-
-def test_both_sides_of_a_comparison_must_be_whole(runs):
-    (runs / "a.jsonl").write_bytes(GOOD)
-    (runs / "b.jsonl").write_bytes(b"".join(GOOD.splitlines(keepends=True)[:-1]))
-    assert shown(None, "compare", "a", "a")[0] == Exit.FINE
-    for sides in (("a", "b"), ("b", "a")):
-        assert shown(None, "compare", *sides)[0] == Exit.COULD_NOT_RUN
 
 
 def test_a_cell_that_head_lacks_is_not_fine(runs):
@@ -170,28 +145,21 @@ def _line(**changes):
         ),
         (b"", "holds no record"),
         (b"x\n" * 1000, "more than 50 lines of this file are damaged"),
+        *(
+            (data, "a.jsonl.gz: ")
+            for data in (b"not gzip", gzip.compress(GOOD)[:-12], gzip.compress(GOOD)[:60], gzip.compress(b""), b"")
+        ),
         (whole([make_record(run=make_run(run_id="b"))]) + GOOD, "is of run '20261120T190102-3f2a', the lines before"),
     ],
 )
 def test_strange_content_is_one_line_and_exit_3(runs, data, words):
-    path = runs / "a.jsonl"
+    path = runs / ("a.jsonl.gz" if words.startswith("a.jsonl.gz") else "a.jsonl")
     path.write_bytes(data)
     code, errors = shown(path)
+    assert len(errors) == 1 or path.suffix != ".gz"
     assert code == Exit.COULD_NOT_RUN
-    assert any(part in line for line in errors for part in words.split("|")), errors
+    assert any(words in line for line in errors), errors
     assert not any("Please report" in line for line in errors)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"not gzip", gzip.compress(GOOD)[:-12], gzip.compress(GOOD)[:60], gzip.compress(b""), b"", b"\x1f\x8b"],
-    ids=["no archive", "cut off", "cut early", "empty", "no bytes", "header"],
-)
-def test_a_broken_archive_is_exit_3(runs, data):
-    path = runs / "a.jsonl.gz"
-    path.write_bytes(data)
-    code, errors = shown(path)
-    assert (code, len(errors)) == (Exit.COULD_NOT_RUN, 1)
 
 
 @pytest.mark.parametrize(
@@ -234,43 +202,3 @@ def test_what_is_no_file_is_said(runs):
         assert (code, len(errors)) == (Exit.COULD_NOT_RUN, 1), errors
         assert words in errors[0]
     assert shown(None, "show")[0] == Exit.COULD_NOT_RUN
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_permission_is_said(runs):
-    path = runs / "a.jsonl"
-    path.write_bytes(GOOD)
-    path.chmod(stat.S_IWUSR)
-    assert shown(path)[0] == Exit.COULD_NOT_RUN
-
-
-def test_a_full_disk_leaves_an_incomplete_run(runs):
-    """The limit for the size of a file stands for the size of the disk: the last line does not fit."""
-    program = (
-        "import resource, sys\n"
-        "from reports import RunUnwritable\n"
-        "from suites.unit.reports.test_damage import RECORDS, begun_run\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(GOOD) - 700},) * 2)\n"
-        f"begun_run({str(runs / 'a.jsonl')!r})\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=100
-    )
-    assert "RunUnwritable" in done.stderr
-    assert "a.jsonl: cannot be written: File too large" in done.stderr
-    assert (runs / "a.jsonl").read_bytes().endswith(b"\n"), "what did not fit is cut off"
-    code, errors = shown(None, "show", "a")
-    assert code == Exit.COULD_NOT_RUN
-    assert any("INCOMPLETE" in line for line in errors)
-
-
-def begun_run(path):
-    """Writes a run of the records above."""
-    from reports import CellResult, RunWriter
-
-    names = CellResult.__struct_fields__
-    with RunWriter(path, RECORDS[0].run) as writer:
-        writer.begin([record.cell for record in RECORDS])
-        for record in RECORDS:
-            writer.append(CellResult(**{name: getattr(record, name) for name in names}))
-        writer.end(0)

@@ -1,9 +1,6 @@
 """Records as a DataFrame."""
 
-import math
-
 import msgspec
-import pytest
 
 from reports.pages.columns import FACTS, documentation
 from reports.pages.data_frame import to_frame
@@ -80,54 +77,9 @@ def test_columns_have_different_names_and_are_all_documented():
     assert all(page.count(f"| `{name}` |") == 1 for name in COLUMNS)
 
 
-def test_no_records_make_an_empty_frame_with_the_same_columns():
-    frame = to_frame([])
-    assert frame.empty
-    assert tuple(frame.columns) == COLUMNS
-    assert frame["median_ns"].dtype == "float64"
-
-
 def test_a_failure_is_a_row_without_a_time_never_zero():
     frame = to_frame([make_record(status=Status.CRASHED, reason="signal 11")])
     row = frame.iloc[0]
     assert (row["status"], row["reason"]) == ("CRASHED", "signal 11")
     times = row[["median_ns", "low_ns", "high_ns", "compile_ms", "bandwidth", "bandwidth_share"]]
     assert times.isna().all()
-
-
-def test_a_cell_without_a_limit_has_no_share_of_it():
-    frame = to_frame([make_record(bandwidth_limit=None, bandwidth_limit_kind=None)])
-    assert frame[["bandwidth_limit", "bandwidth_limit_kind", "bandwidth_share"]].iloc[0].isna().all()
-    assert frame["bandwidth"].iloc[0] == pytest.approx(4e9)
-
-
-def test_the_last_attempt_at_a_cell_wins():
-    frame = to_frame([make_record(status=Status.TIMEOUT), make_record(index=1, median_ns=7.0)])
-    assert list(frame["status"]) == ["PASSED"]
-    assert list(frame["median_ns"]) == [7.0]
-
-
-def test_ratios_refer_to_the_baseline():
-    frame = to_frame(make_pair(1000.0, 500.0))
-    assert list(frame["ratio"]) == [1.0, 0.5]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"seed": 1},
-        {"shapes": [[4095]]},
-        {"timing": make_timing(method="cupti")},
-        {"timing": make_timing(cache="hot")},
-        {"status": Status.WRONG_VALUE},
-    ],
-)
-def test_there_is_no_ratio_to_a_baseline_of_other_conditions(changes):
-    baseline = make_record(make_cell(backend="jnp"), **changes)
-    frame = to_frame([baseline, make_record()])
-    assert math.isnan(frame["ratio"].iloc[1])
-
-
-def test_runs_do_not_lend_each_other_a_baseline():
-    records = [make_record(make_cell(backend="jnp"), run=make_run(run_id="other")), make_record()]
-    assert math.isnan(to_frame(records)["ratio"].iloc[1])

@@ -83,14 +83,6 @@ def test_swapped_sides_give_mirrored_verdicts(sides):
     assert [MIRROR.get(found.verdict, found.verdict) for found in one] == [found.verdict for found in other]
 
 
-@settings(max_examples=60)
-@given(CELLS, st.integers(-20, 20))
-def test_the_unit_of_time_does_not_matter(sides, power):
-    moved = [cell([2.0**power * one for one in base], [2.0**power * one for one in head]) for base, head in sides]
-    found = decide([cell(base, head) for base, head in sides])
-    assert [one.ratio for one in decide(moved)] == pytest.approx([one.ratio for one in found])
-
-
 @given(CELLS)
 def test_the_interval_holds_the_ratio(sides):
     for found in decide([cell(base, head) for base, head in sides]):

@@ -12,8 +12,7 @@ from reports.pages.run_page import page_of
 from reports.records.status import Status
 from reports.render.job_summary import MOST_BYTES, append_job_summary, job_summary
 from reports.render.layout import Column, Style, Table, Text
-from suites.sessions.commands.command_line import main
-from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, whole
+from suites.unit.reports.builders import make_cell, make_record
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -87,24 +86,9 @@ def test_what_is_left_out_is_counted_and_its_place_is_named():
     assert "1 tables are left out to keep this page short." in text
     assert "kernel-bridge show 20260101T000000-aaaa shows all." in text
     assert "first 100 of 5,000 rows" in job_summary([table_of(5000)])
-
-
-def test_a_run_of_five_thousand_cells_fits_and_failures_do_not_push_the_summary_out(tmp_path):
-    run = make_run()
-    records = [
-        make_record(record.cell, run=run, status=Status.WRONG_VALUE, reason="812 ulp")
-        if number % 2 and record.cell.backend == "numba"
-        else make_record(record.cell, record.timing.median_ns, run)
-        for number in range(2500)
-        for record in make_pair(1000.0, 900.0 + number, operator=f"operator_{number:04}")
-    ]
-    page = page_of(records)
-    file = tmp_path / "summary.md"
-    append_job_summary(page.tables, file, page.origin)
-    text = file.read_text(encoding="utf-8")
-    assert size(text) <= MOST_BYTES
-    assert "1,250 rows need a look" in text
-    assert text.index("1,250 failed") < text.index("### Summary of cpu") < text.index("<details>")
+    # Failures do not push the summary out.
+    many = job_summary([table_of(5000, range(0, 5000, 4)), table_of(2, title="Means", role="summary")])
+    assert many.index("1,250 rows need a look") < many.index("### Means") < many.index("<details>")
 
 
 def test_commands_that_append_stay_below_the_limit_together(tmp_path):
@@ -136,13 +120,3 @@ def test_names_are_data(name):
     for table in re.findall(r"<table>.*?</table>", found, re.DOTALL):
         counts = {len(re.findall(r"<t[hd]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)}
         assert len(counts) == 1
-
-
-def test_compare_appends_such_a_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
-    (tmp_path / "20260101T000000-aaaa.jsonl").write_bytes(whole(make_pair(1000.0, 900.0)))
-    file = tmp_path / "summary.md"
-    assert main(["compare", "latest", "latest", "--summary", str(file)]) == 0
-    text = file.read_text(encoding="utf-8")
-    assert "<details><summary>Comparison of" in text
-    assert html_of(text).count("<table>") == 1

@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 import reports
 from suites.unit.processes import output
 
@@ -14,11 +12,6 @@ def test_the_public_names_are_the_imported_ones():
     assert all(hasattr(reports, name) for name in reports.__all__)
     modules = {"TYPE_CHECKING", "Any", *(name for name, value in vars(reports).items() if inspect.ismodule(value))}
     assert {name for name in vars(reports) if not name.startswith("_")} - modules <= {*reports.__all__}
-
-
-def test_unknown_names_are_attribute_errors():
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = reports.nothing
 
 
 def test_importing_is_cheap_and_independent():

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from reports import Status, load_run
-from reports.errors import LibraryMissing, RunUnreadable
+from reports.errors import LibraryMissing
 from reports.options import Exit
 from reports.pages.compare import compare
 from reports.statistics.verdict_codes import Verdict
@@ -17,12 +17,10 @@ from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, color_of, shap
 from reports.web.charts import roof_points
 from reports.web.headlines import comparisons
 from reports.web.kernel_grid import kernels
-from reports.web.markup import element
 from reports.web.run_choice import choose
 from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import GPU, make_cell, make_record
 from suites.unit.reports.page_runs import (
-    NASTY,
     call_records,
     checked_records,
     mutant_records,
@@ -82,17 +80,6 @@ def sections(text):
     return re.findall(r'<section id="(\w+)"', text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("times", ["summary", "fastest", "times", "runs"]),
-        ("checks", ["summary", "verdicts", "runs"]),
-    ],
-)
-def test_a_page_has_the_sections_that_its_run_fills(tmp_path, kind, expected):
-    assert sections(page_of_runs(run(tmp_path, kind))) == expected
-
-
 def test_a_page_says_first_what_is_right_then_what_is_fastest_then_what_changed(tmp_path):
     runs = [run(tmp_path, kind, number) for kind in MAKERS for number in range(3 if kind == "times" else 1)]
     text = page_of_runs(*runs)
@@ -106,9 +93,6 @@ def tiles(text):
         r'class="tile (\w+)".*?tile-title">(.*?)<.*?tile-value">(.*?)<.*?tile-said">(.*?)<', text, re.DOTALL
     )
     return {title: (look, value, said) for look, title, value, said in found}
-
-
-BROKEN = {"status": Status.WRONG_VALUE, "reason": "got 1, truth 2"}
 
 
 def checks(path, number, outcomes, **header):
@@ -236,11 +220,6 @@ def test_an_interrupted_run_whose_cells_another_run_has_is_no_doubt(tmp_path):
     assert choose([(whole_run, whole_run.records), (found, found.records)]).doubts == ()
 
 
-def test_runs_of_contributors_have_no_page(tmp_path):
-    with pytest.raises(RunUnreadable, match="kernel-bridge show prints them"):
-        page_of_runs(run(tmp_path, "mutants"), run(tmp_path, "calls"))
-
-
 def test_a_run_in_which_everything_failed_has_a_page(tmp_path):
     broken = {"status": Status.COMPILE_ERROR, "reason": "no compiler"}
     records = [make_record(make_cell(backend=name), None, run_of("times"), **broken) for name in ("jnp", "numba")]
@@ -266,35 +245,16 @@ def test_the_policy_allows_only_what_the_page_holds(tmp_path):
     assert "script-src" not in rules
 
 
-def test_a_page_loads_nothing_and_has_no_handlers(tmp_path):
-    page = Reader(page_of_runs(*(run(tmp_path, kind) for kind in MAKERS)))
-    for tag, attributes in page.elements:
-        assert not {"src", "srcset", "style", "action", "data"} & set(attributes), (tag, attributes)
-        assert not any(name.startswith("on") for name in attributes)
-        assert attributes.get("href", "#").startswith("#")
-        assert tag not in ("link", "iframe", "object", "embed", "base", "img")
-
-
-def test_hostile_names_stay_text(tmp_path):
+def test_hostile_names_stay_text_and_a_page_loads_nothing_and_has_no_handlers(tmp_path):
     found = saved(tmp_path / "nasty.jsonl", nasty_records(nasty_run()))
-    text = page_of_runs(found)
-    page = Reader(text)
-    plain = Reader(page_of_runs(run(tmp_path, "times")))
-    assert [tag for tag, _ in page.elements if tag in ("script", "style", "img")] == [
-        tag for tag, _ in plain.elements if tag in ("script", "style", "img")
-    ]
-    # What turns text around or ends a line is shown as an escape.
-    assert not any(sign in text for sign in ("\u202e", "\x07", "\u2028"))
-    for tag, attributes in page.elements:
-        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
-        assert not str(attributes.get("href", "#")).startswith("javascript")
-
-
-@pytest.mark.parametrize("name", NASTY)
-def test_an_element_escapes_its_text_and_attributes(name):
-    page = Reader(element("p", {"title": name}, name))
-    assert [tag for tag, _ in page.elements] == ["p"]
-    assert set(page.elements[0][1]) == {"title"}
+    for text in (page_of_runs(found), page_of_runs(*(run(tmp_path, kind) for kind in MAKERS))):
+        # What turns text around or ends a line is shown as an escape.
+        assert not any(sign in text for sign in ("\u202e", "\x07", "\u2028"))
+        for tag, attributes in Reader(text).elements:
+            assert tag not in ("script", "link", "iframe", "object", "embed", "base", "img")
+            assert not {"src", "srcset", "style", "action", "data"} & set(attributes), (tag, attributes)
+            assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+            assert str(attributes.get("href", "#")).startswith("#")
 
 
 def luminance(color):
@@ -309,15 +269,6 @@ def contrast(one, other):
     return (bright + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_colours_of_charts_can_be_told_from_the_page(dark):
-    page = INKS["page"][dark]
-    for pair in (*SERIES, BASELINE_COLOR):
-        assert contrast(pair[dark], page) >= 4, pair
-    for name in ("ink", "quiet", "accent", "bad"):
-        assert contrast(INKS[name][dark], page) >= 4.5, name
-
-
 def tokens():
     """The colours of the style sheet, by name: light, then dark."""
     text = page_file._asset("tokens.css")
@@ -329,42 +280,27 @@ def tokens():
 @pytest.mark.parametrize("place", [0, 1])
 def test_texts_of_the_page_have_enough_contrast(place):
     colors = tokens()[place]
+    assert {name: colors[name] for name in INKS} == {name: pair[place] for name, pair in INKS.items()}, "as in charts"
     pairs = [("ink", "page"), ("ink", "raised"), ("quiet", "page"), ("quiet", "raised"), ("accent", "page"),
              ("accent", "tint"), ("good", "good-tint"), ("bad", "bad-tint"), ("ink", "doubt-tint"),
              ("on-accent", "accent"), ("quiet", "bad-tint")]  # fmt: skip
     pairs += [("on-strong", name) for name in ("fast3", "slow3")]
     pairs += [("ink", name) for name in ("fast2", "fast1", "even", "slow1", "slow2")]
+    charts = {f"chart {number}": pair[place] for number, pair in enumerate((*SERIES, BASELINE_COLOR))}
+    assert min(contrast(color, colors["page"]) for color in charts.values()) >= 4, charts
     low = {pair: round(contrast(*(colors[name] for name in pair)), 2) for pair in pairs}
     assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
 
 
-def test_the_style_and_the_charts_have_the_same_colours():
-    for place, colors in enumerate(tokens()):
-        for name in ("page", "ink", "quiet", "line", "accent", "bad"):
-            assert colors[name] == INKS[name][place], name
-
-
-def test_the_command_writes_a_page_and_says_so(tmp_path, capsys):
-    found = run(tmp_path, "checks")
+def test_the_command_writes_a_page_of_what_options_select_or_says_why_not(tmp_path, capsys):
+    found = str(run(tmp_path, "times").path)
     output = tmp_path / "page.html"
-    assert main(["report", str(found.path), str(found.path), "--output", str(output)]) == Exit.FINE
-    said = capsys.readouterr()
-    assert "Open it in a browser." in said.err
-    assert output.read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-def test_the_command_takes_the_cells_that_options_select(tmp_path):
-    found = run(tmp_path, "times")
-    output = tmp_path / "page.html"
-    assert main(["report", str(found.path), "--operator", "add", "--output", str(output)]) == Exit.FINE
+    assert main(["report", found, found, "--operator", "add", "--output", str(output)]) == Exit.FINE
+    assert "Open it in a browser." in capsys.readouterr().err
     text = output.read_text(encoding="utf-8")
-    assert ">add<" in text
-    assert "softmax" not in text
-
-
-def test_the_command_refuses_a_file_that_cannot_be_written(tmp_path, capsys):
-    found = run(tmp_path, "checks")
-    assert main(["report", str(found.path), "--output", str(tmp_path / "no" / "page.html")]) == Exit.COULD_NOT_RUN
+    assert text.startswith("<!doctype html>")
+    assert (">add<" in text, "softmax" in text) == (True, False)
+    assert main(["report", found, "--output", str(tmp_path / "no" / "page.html")]) == Exit.COULD_NOT_RUN
     assert "cannot be written" in capsys.readouterr().err
 
 

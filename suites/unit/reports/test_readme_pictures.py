@@ -6,10 +6,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from reports.errors import ReportError
 from reports.web import readme
 from reports.web.charts import svg_of
-from reports.web.readme import BEGIN, END, digest, newest_runs, picture, with_table
+from reports.web.readme import BEGIN, END, newest_runs, picture
 from suites.unit.docs.pages import PROJECT
 from suites.unit.reports.builders import GPU, whole
 from suites.unit.reports.page_runs import call_records, run_of, timed_records
@@ -55,21 +54,6 @@ def test_everything_is_made_once_and_a_newer_run_makes_it_stale(project, monkeyp
     assert readme.main([], project) == 0
     publish(project, "cpu", "e", timed_records(run_of("times", 0), slower=9))  # an older run
     assert readme.stale_files(project) == []
-
-
-def test_a_picture_carries_its_digest_and_the_colours_of_a_dark_page(project, monkeypatch):
-    monkeypatch.setattr(readme, "svg_of", sketched)
-    spec = picture(newest_runs(project / "reports" / "published"))
-    text = readme.drawn(spec)
-    assert f"<!-- data {digest(spec)} -->" in text
-    root = ET.fromstring(text)
-    assert root.find("title").text == readme.TITLE
-    assert '[fill="#0072b2"] { fill: #56a8e8 }' in root.find("style").text
-
-
-def test_a_readme_without_its_marks_is_an_error():
-    with pytest.raises(ReportError, match="no table to replace"):
-        with_table("# Title", "table")
 
 
 def test_the_library_draws_the_published_picture():

@@ -37,33 +37,6 @@ def test_times_are_utc(time):
         make_run(started=time)
 
 
-def test_a_timing_without_samples_is_refused():
-    with pytest.raises(RecordError, match="no samples"):
-        make_timing(samples_ns=[])
-
-
-@pytest.mark.parametrize("sample", [0.0, -1.0, math.nan, math.inf])
-def test_a_sample_is_a_finite_time_above_zero(sample):
-    with pytest.raises(RecordError, match="expected finite times above zero"):
-        make_timing(samples_ns=[1.0, sample])
-
-
-def test_a_sample_has_a_call():
-    with pytest.raises(RecordError, match="loops=0"):
-        make_timing(loops=0)
-
-
-def test_bandwidth_is_declared_bytes_over_the_median():
-    record = make_record(median_ns=1000.0, bytes=4000)
-    assert record.bandwidth == pytest.approx(4e9)
-    assert record.bandwidth_share == pytest.approx(0.4)
-
-
-def test_a_share_compares_with_the_limit_of_the_cell():
-    record = make_record(median_ns=1000.0, bytes=4000, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
-    assert record.bandwidth_share == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -75,59 +48,6 @@ def test_a_share_compares_with_the_limit_of_the_cell():
 def test_a_limit_says_what_was_measured(changes):
     with pytest.raises(RecordError, match="Pass both"):
         make_record(**{"bandwidth_limit": None, "bandwidth_limit_kind": None, **changes})
-
-
-def test_an_impossible_bandwidth_is_not_hidden():
-    assert make_record(median_ns=100.0, bytes=4000).bandwidth_share == pytest.approx(4.0)
-
-
-def test_shares_are_unknown_without_their_parts():
-    assert make_record(bytes=None).bandwidth is None
-    assert make_record(status=Status.TIMEOUT).bandwidth is None
-    assert make_record(bandwidth_limit=None, bandwidth_limit_kind=None).bandwidth_share is None
-
-
-def test_a_rate_of_operations_is_declared_operations_over_the_median():
-    assert make_record(median_ns=1000.0, flops=2000).flop_rate == pytest.approx(2e9)
-    assert make_record(median_ns=1000.0).flop_rate is None
-
-
-def test_ids_read_aloud():
-    assert make_cell().id == "lif_step-numba-f32-4096-cpu"
-    assert make_cell(mode="vjp", dtype="bfloat16").id == "lif_step-numba-bf16-4096-cpu-vjp"
-
-
-@pytest.mark.parametrize(
-    ("dtype", "short"),
-    [
-        *(("float16", "f16"), ("bfloat16", "bf16"), ("float64", "f64"), ("int8", "i8"), ("uint64", "u64")),
-        *(("complex128", "c128"), ("bool", "bool"), ("float8_e4m3fn", "float8_e4m3fn"), ("f32", "f32")),
-    ],
-)
-def test_dtypes_have_short_names(dtype, short):
-    assert short_dtype(dtype) == short
-
-
-def test_equal_cells_have_equal_keys_whatever_the_order_of_parameters():
-    one = make_cell(params={"density": 0.1, "sorted": True})
-    other = make_cell(params={"sorted": True, "density": 0.1})
-    assert one.key == other.key
-    assert len({one.key, other.key}) == 1
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({"operator": "saxpy"}, {"operator_version": 2}, {"backend": "warp"}, {"mode": "vjp"}),
-        *({"platform": "cuda"}, {"dtype": "float16"}, {"size": 1}, {"params": {"k": 1}}),
-    ],
-)
-def test_every_field_of_a_cell_tells_it_apart(changes):
-    assert make_cell(**changes).key != make_cell().key
-
-
-def test_keys_tell_one_from_true():
-    assert make_cell(params={"k": 1}).key != make_cell(params={"k": True}).key
 
 
 def test_keys_of_nan_parameters_are_equal():
@@ -152,3 +72,51 @@ def test_records_are_immutable():
         make_record().seed = 1
     with pytest.raises(TypeError):
         msgspec.structs.replace(make_record(), unknown=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"samples_ns": []}, "no samples"), ({"loops": 0}, "loops=0"),
+     *(({"samples_ns": [1.0, time]}, "expected finite times above zero") for time in (0.0, -1.0, math.nan, math.inf))],
+)  # fmt: skip
+def test_a_timing_has_samples_that_are_times_of_calls(changes, words):
+    with pytest.raises(RecordError, match=words):
+        make_timing(**changes)
+
+
+L2 = {"bandwidth_limit": 8e9, "bandwidth_limit_kind": "read, L2 cache"}
+NO_LIMIT = {"bandwidth_limit": None, "bandwidth_limit_kind": None}
+
+
+@pytest.mark.parametrize(
+    ("facts", "bandwidth", "share", "rate"),
+    [
+        ({"flops": 2000}, 4e9, 0.4, 2e9),
+        (L2, 4e9, 0.5, None),
+        # What is impossible is not hidden.
+        ({"median_ns": 100.0}, 4e10, 4.0, None),
+        ({"bytes": None}, None, None, None),
+        ({"status": Status.TIMEOUT}, None, None, None),
+        (NO_LIMIT, 4e9, None, None),
+    ],
+)
+def test_rates_are_declared_work_over_the_median_and_shares_refer_to_the_limit(facts, bandwidth, share, rate):
+    record = make_record(**facts)
+    for found, wanted in ((record.bandwidth, bandwidth), (record.bandwidth_share, share), (record.flop_rate, rate)):
+        assert found == (None if wanted is None else pytest.approx(wanted))
+
+
+def test_ids_read_aloud_with_short_names_of_dtypes():
+    assert make_cell().id == "lif_step-numba-f32-4096-cpu"
+    assert make_cell(mode="vjp", dtype="bfloat16").id == "lif_step-numba-bf16-4096-cpu-vjp"
+    names = "float64 int8 uint64 complex128 bool float8_e4m3fn f32"
+    assert [*map(short_dtype, names.split())] == ["f64", "i8", "u64", "c128", "bool", "float8_e4m3fn", "f32"]
+
+
+def test_every_field_of_a_cell_tells_it_apart_and_the_order_of_parameters_does_not():
+    changes = [
+        {}, {"operator": "saxpy"}, {"operator_version": 2}, {"backend": "warp"}, {"mode": "vjp"}, {"platform": "cuda"},
+        {"dtype": "float16"}, {"size": 1}, {"params": {"k": 1}}, {"params": {"k": True}}, {"params": {"a": 1, "b": 2}},
+    ]  # fmt: skip
+    assert len({make_cell(**each).key for each in changes}) == len(changes)
+    assert make_cell(params={"b": 2, "a": 1}).key == make_cell(params={"a": 1, "b": 2}).key

@@ -3,16 +3,12 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reports.pages.run_page import list_page, page_of
 from reports.records.run_file import load_run
-from reports.records.status import Status
 from reports.render import markdown, terminal
 from reports.render.layout import Column, Style, Table, Text
 from reports.web.html_tables import html_table
-from suites.unit.reports.builders import make_cell, make_record
 from suites.unit.structure.house import PROJECT
 
 PUBLISHED = [
@@ -99,26 +95,6 @@ def test_published_pages_fit_and_no_number_is_cut(width):
             assert not [line for line in shown.splitlines() if len(line) > width], path
             wide = terminal.render(page.tables, 5000)
             assert set(re.findall(TIME, shown)) <= set(re.findall(TIME, wide)), path
-
-
-@given(
-    st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60), min_size=1, max_size=4, unique=True),
-    st.sampled_from([60, 100, 200]),
-)
-@settings(max_examples=25, deadline=None)
-def test_names_of_any_length_cut_no_number(names, width):
-    records = [
-        make_record(make_cell(operator=name, backend=backend, size=16_777_216), 123_456.0 * (place + 1))
-        for place, name in enumerate(names)
-        for backend in ("jnp", "numba")
-    ]
-    records.append(make_record(make_cell(backend="numba", size=1), status=Status.NONDETERMINISTIC))
-    for page in (page_of(records), list_page(records, "time", ())):
-        shown = terminal.render(page.tables, width)
-        for place in range(len(names)):
-            assert shown.count(f"{123.456 * (place + 1):.0f} µs") >= 2
-        assert shown.count("16,777,216") >= len(names)
-        assert "NONDETERMINISTIC" in shown
 
 
 def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():

@@ -1,33 +1,21 @@
 """Run files: written, continued after a crash, found and read."""
 
 import gzip
-import json
-import os
 import re
-import threading
 
+import msgspec
 import pytest
 
-from reports.errors import NewerSchema, RecordError, RunNotFound, RunUnreadable, RunUnwritable
-from reports.records.cell_result import CellResult
+from reports.errors import RecordError, RunNotFound, RunUnreadable, RunUnwritable
 from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from reports.records.store import completed, find_run, list_runs, new_run_id, run_path
-from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_run, make_timing, whole
+from reports.records.store import completed, find_run, new_run_id
+from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_result, make_run, whole
 
 
-def append(writer, size=4096, **changes):
-    fields = {
-        "cell": make_cell(size=size),
-        "shapes": [[size]],
-        "dtypes": ["float32"],
-        "seed": 0,
-        "status": Status.PASSED,
-        "timing": make_timing(),
-    }
-    header = changes.pop("run", None)
-    return writer.append(CellResult(**{**fields, **changes}), header)
+def append(writer, size=4096, run=None, **changes):
+    return writer.append(make_result(make_cell(size=size), **changes), run)
 
 
 @pytest.fixture
@@ -35,98 +23,36 @@ def path(tmp_path):
     return tmp_path / "runs" / f"{make_run().run_id}.jsonl"
 
 
-def test_what_is_appended_is_read_back(path):
+def test_each_record_is_in_the_file_before_append_returns(path):
+    oom = {"status": Status.OOM, "reason": "too big"}
+    with RunWriter(path, make_run()):
+        pass
+    assert not path.exists(), "a run without a record leaves no file"
     with begun(path) as writer:
-        written = [append(writer, 1), append(writer, 2, status=Status.OOM, reason="too big", timing=None)]
-    assert load_run(path).records == written
-    assert [record.index for record in written] == [0, 1]
+        written = []
+        for size, changes in ((1, {}), (2, oom), (3, {"bandwidth_limit": 8e9, "bandwidth_limit_kind": "read, L2"})):
+            written.append(append(writer, size, **changes))
+            with pytest.raises(RecordError, match="A time exists only for a cell that passed"):
+                writer.append(msgspec.structs.replace(make_result(), **oom))
+            assert load_run(path).records == written
+    assert [record.index for record in written] == [0, 1, 2]
 
 
-def test_a_record_is_in_the_file_before_append_returns(path):
-    with begun(path) as writer:
-        append(writer)
-        assert len(load_run(path).records) == 1
-
-
-def test_a_contradictory_record_leaves_the_file_untouched(path):
-    with begun(path) as writer:
-        with pytest.raises(RecordError):
-            append(writer, status=Status.OOM, reason=None)
-        append(writer)
-    assert [record.index for record in load_run(path).records] == [0]
-
-
-def test_reopening_continues_the_index(path):
-    for size in (1, 2):
-        with begun(path) as writer:
-            append(writer, size)
-    assert [record.index for record in load_run(path).records] == [0, 1]
-
-
-@pytest.mark.parametrize("kept", [1, 40, -1])
-def test_a_line_cut_short_by_a_crash_costs_only_itself(path, kept):
+@pytest.mark.parametrize("kept", [1, 40, -1, None])
+def test_a_line_cut_short_by_a_crash_costs_only_itself_and_a_whole_one_nothing(path, kept):
     with begun(path) as writer:
         append(writer, 1)
         append(writer, 2)
     begin, first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(begin + first + second.rstrip()[:kept])
-    assert [record.cell.size for record in load_run(path).records] == [1]
-    assert load_run(path).problems[0].startswith(f"{path}:3: left out")
+    before = [1] if kept else [1, 2]
+    assert [record.cell.size for record in load_run(path).records] == before
+    assert not kept or load_run(path).problems[0].startswith(f"{path}:3: left out")
     with begun(path) as writer:
         append(writer, 3)
-    records = load_run(path).records
-    assert [record.cell.size for record in records] == [1, 3]
-    assert [record.index for record in records] == [0, 1]
-    assert load_run(path).problems == []
-
-
-def test_a_last_record_without_its_newline_is_kept(path):
-    with begun(path) as writer:
-        append(writer, 1)
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    with begun(path) as writer:
-        append(writer, 2)
-    assert [record.cell.size for record in load_run(path).records] == [1, 2]
-
-
-def test_a_write_that_fails_half_way_does_not_spoil_the_next(path, monkeypatch):
-    whole_write = os.write
-    with begun(path) as writer:
-        append(writer, 1)
-
-        def full_disk(file, data):
-            whole_write(file, bytes(data)[:30])
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(os, "write", full_disk)
-        with pytest.raises(RunUnwritable, match=rf"{path.name}: cannot be written: No space left"):
-            append(writer, 2)
-        monkeypatch.undo()
-        append(writer, 3)
-    assert [record.cell.size for record in load_run(path).records] == [1, 3]
-
-
-def test_short_writes_are_completed(path, monkeypatch):
-    whole_write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: whole_write(file, bytes(data)[:7]))
-    with begun(path) as writer:
-        append(writer)
-    assert len(load_run(path).records) == 1
-
-
-def test_threads_share_a_writer(path):
-    with begun(path) as writer:
-        threads = [
-            threading.Thread(target=lambda first=first: [append(writer, first + step) for step in range(10)])
-            for first in (100, 200, 300, 400)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    records = load_run(path).records
-    assert [record.index for record in records] == list(range(40))
-    assert len({record.cell.size for record in records}) == 40
+    found = load_run(path)
+    assert [(record.index, record.cell.size) for record in found.records] == [*enumerate([*before, 3])]
+    assert found.problems == []
 
 
 def test_another_run_is_not_written_into_a_file(path):
@@ -139,24 +65,10 @@ def test_another_run_is_not_written_into_a_file(path):
 
 
 def test_a_cell_on_another_device_carries_its_own_header(path):
+    gpu = make_run(device=GPU)
     with begun(path) as writer:
-        append(writer, run=make_run(device=GPU), cell=make_cell(platform="cuda"))
+        writer.append(make_result(make_cell(platform="cuda"), run=gpu), gpu)
     assert load_run(path).records[0].run.device == GPU
-
-
-def test_a_limit_of_the_cell_is_written(path):
-    with begun(path) as writer:
-        written = append(writer, bandwidth_limit=8e9, bandwidth_limit_kind="read, L2 cache")
-    assert load_run(path).records == [written]
-    assert (written.bandwidth_limit, written.bandwidth_limit_kind) == (8e9, "read, L2 cache")
-
-
-def test_a_closed_writer_says_so(path):
-    writer = RunWriter(path, make_run())
-    writer.close()
-    writer.close()
-    with pytest.raises(RunUnreadable, match="closed"):
-        append(writer)
 
 
 def test_published_runs_are_compressed(path):
@@ -169,64 +81,21 @@ def test_published_runs_are_compressed(path):
         RunWriter(packed, make_run())
 
 
-@pytest.mark.parametrize("damage", [b"not gzip", gzip.compress(b"{}" * 100)[:-12]], ids=["no archive", "cut off"])
-def test_a_broken_archive_is_unreadable(tmp_path, damage):
-    file = tmp_path / "a.jsonl.gz"
-    file.write_bytes(damage)
-    with pytest.raises(RunUnreadable, match="cannot be read"):
-        load_run(file)
-
-
-def test_a_missing_file_is_unreadable(tmp_path):
-    with pytest.raises(RunUnreadable, match="cannot be read"):
-        load_run(tmp_path / "none.jsonl")
-
-
-def test_errors_of_a_line_name_file_and_line(path):
-    with begun(path) as writer:
-        append(writer)
-    good = path.read_text()
-    fields = json.loads(good.splitlines()[1])
-    path.write_text(good + json.dumps({**fields, "schema": 99}) + "\n")
-    with pytest.raises(NewerSchema, match=rf"{path.name}:3: written with schema 99"):
-        load_run(path)
-    path.write_text(good + json.dumps({**fields, "surprise": 1}) + "\n")
-    with pytest.raises(RecordError, match=rf"{path.name}:3: not a cell record"):
-        load_run(path)
-
-
-def test_bytes_that_are_no_text_are_a_damaged_line(path):
-    with begun(path) as writer:
-        append(writer)
-    path.write_bytes(b"\xff\x00\xfe\n" + path.read_bytes())
-    assert len(load_run(path).records) == 1
-    assert ":1: left out" in load_run(path).problems[0]
-
-
 def touch(folder, *names):
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name).write_bytes(b"-")
 
 
-def test_runs_are_found_by_path_id_and_prefix(tmp_path):
-    touch(tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "20260102T000001-cccc.jsonl")
+def test_runs_are_found_by_path_id_and_prefix_the_uncompressed_file_first(tmp_path):
+    touch(tmp_path, "20260101T000000-aaaa.jsonl", "20260102T000000-bbbb.jsonl.gz", "a.jsonl", "ab.jsonl", "a.jsonl.gz")
     for name, found in [
         (tmp_path / "20260101T000000-aaaa.jsonl", "20260101T000000-aaaa.jsonl"),
         ("20260102T000000-bbbb", "20260102T000000-bbbb.jsonl.gz"),
         ("20260101", "20260101T000000-aaaa.jsonl"),
+        ("a", "a.jsonl"),
     ]:
         assert find_run(name, tmp_path) == tmp_path / found
-
-
-def test_a_whole_id_wins_over_a_longer_one_it_begins(tmp_path):
-    touch(tmp_path, "a.jsonl", "ab.jsonl")
-    assert find_run("a", tmp_path).name == "a.jsonl"
-
-
-def test_of_a_run_kept_twice_the_uncompressed_file_is_read(tmp_path):
-    touch(tmp_path, "a.jsonl.gz", "a.jsonl")
-    assert list_runs(tmp_path) == [tmp_path / "a.jsonl"]
 
 
 def test_what_is_not_found_says_what_there_is(tmp_path):
@@ -234,6 +103,7 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("latest", tmp_path / "none")
     with pytest.raises(RunNotFound, match="no runs in"):
         find_run("latest", tmp_path)
+    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{4}", new_run_id()), "so runs sort by time"
     touch(tmp_path, "20260102T000000-bbbb.jsonl", "20260102T000001-cccc.jsonl")
     with pytest.raises(RunNotFound, match="begins 2 runs"):
         find_run("20260102", tmp_path)
@@ -241,28 +111,10 @@ def test_what_is_not_found_says_what_there_is(tmp_path):
         find_run("2025", tmp_path)
 
 
-def test_the_folder_comes_from_argument_environment_or_default(tmp_path, monkeypatch):
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    assert str(run_path("a")) == os.path.join("runs", "a.jsonl")
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
-    assert run_path("a") == tmp_path / "a.jsonl"
-    assert run_path("a", tmp_path / "b") == tmp_path / "b" / "a.jsonl"
-
-
-def test_a_run_without_a_record_leaves_no_file(path):
-    with RunWriter(path, make_run()):
-        assert path.parent.is_dir()
-    assert not path.exists()
-
-
 def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(RunUnwritable, match=r"cannot be written.*--runs or KERNEL_BRIDGE_RUNS"):
         RunWriter(tmp_path / "file" / "a.jsonl", make_run())
-
-
-def test_run_ids_sort_by_time():
-    assert re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{4}", new_run_id())
 
 
 def test_completed_cells_are_not_done_again_unless_asked():
@@ -315,12 +167,8 @@ def test_without_a_run_that_can_be_compared_the_error_says_why(tmp_path):
         find_run("latest", tmp_path / "none")
 
 
-@pytest.mark.parametrize("part", ["3/8", "1/1", "8/8"])
-def test_a_part_of_a_suite_is_recorded(part):
-    assert make_run(part=part).part == part
-
-
-@pytest.mark.parametrize("part", ["0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"])
-def test_what_is_no_part_is_refused(part):
-    with pytest.raises(RecordError, match="expected"):
-        make_run(part=part)
+def test_a_part_of_a_suite_is_recorded_and_what_is_none_is_refused():
+    assert [make_run(part=part).part for part in ("3/8", "1/1", "8/8")] == ["3/8", "1/1", "8/8"]
+    for part in ("0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"):
+        with pytest.raises(RecordError, match="expected"):
+            make_run(part=part)

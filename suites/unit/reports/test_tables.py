@@ -9,7 +9,7 @@ from reports import ReportError, options
 from reports.options import Exit
 from reports.pages.arrangement import KINDS, SORTS
 from reports.pages.benchmark_action import benchmark_frame
-from reports.pages.groups import dtype_order, group_names
+from reports.pages.groups import group_names
 from reports.pages.kills import kill_tables
 from reports.pages.rows import cell_rows
 from reports.pages.run_cells import MOST, benchmark_tables, cell_table
@@ -233,11 +233,6 @@ def variant(params=None, size=1, mode="forward", version=1, operator="op"):
 )  # fmt: skip
 def test_variants_are_named_only_where_they_tell_cells_apart(found, names):
     assert group_names(found) == names
-
-
-def test_dtypes_are_sorted_by_kind_and_size():
-    dtypes = ["uint8", "float64", "bool", "float16", "float32", "bfloat16"]
-    assert sorted(dtypes, key=dtype_order) == ["bfloat16", "bool", "float16", "float32", "float64", "uint8"]
 
 
 def checked(backend, mode="eager", status=Status.PASSED, used=0.25, reason="because", size=4096):

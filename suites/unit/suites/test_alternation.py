@@ -119,18 +119,14 @@ def test_waves_follow_until_every_cell_is_decided(tmp_path):
     measured = run(fake, tmp_path, say=lines.append)
     assert fake.waves == fake.ended == len(lines) == 3
     assert measured.is_recorded
+    assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 6, "jnp is not timed"
+    assert fake.checked == [True, False, False], "cells are checked in the first wave"
     assert measured.notes[0].startswith("6 processes of each side; load of the machine ")
     for found, place in ((measured.base, 0), (measured.head, 2)):
         times = blocks(found.path)
         assert set(times) == {"add-numba-f32-4096-cpu", "mul-numba-f32-4096-cpu"}
         expected = {2 * wave + i: 1000.0 * (wave + 1) + place + i for wave in range(3) for i in (0, 1)}
         assert all(one == expected for one in times.values())
-
-
-def test_the_reference_is_not_timed(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add")})
-    run(fake, tmp_path)
-    assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 3
 
 
 def test_four_processes_can_decide_and_a_number_that_is_asked_for_is_taken(tmp_path):
@@ -191,17 +187,11 @@ def test_each_side_starts_its_own_python_with_its_own_operators(tmp_path):
     assert caches["base"] != caches["head"]
 
 
-def test_cells_are_checked_in_the_first_wave(tmp_path):
-    own = cells("add")
-    fake = Fake({"base": own, "head": own})
-    run(fake, tmp_path)
-    assert fake.checked == [True, False, False]
-
-
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
     own = cells("add")
     measured = run(Fake({"base": own, "head": own}), tmp_path)
     base, head = measured.base, measured.head
+    assert base.path.name < head.path.name, "the base is the previous run"
     assert (base.headers[0].source.commit, head.headers[0].source.commit) == ("b" * 40, "h" * 40)
     assert base.headers[0].source.dirty is False
     assert are_interleaved(base.headers[0], head.headers[0])
@@ -224,9 +214,7 @@ def test_the_time_ends_a_wave_between_two_contests_but_not_before_four_processes
 
 
 def test_a_cell_of_one_side_and_a_new_version_are_recorded(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add", "new", operator_version=2)})
-    measured = run(fake, tmp_path)
-    assert fake.contests[0] == {"base": ["numba"], "head": ["numba"]}
+    measured = run(Fake({"base": cells("add"), "head": cells("add", "new", operator_version=2)}), tmp_path)
     assert set(blocks(measured.head.path)) == {"add-numba-f32-4096-cpu", "new-numba-f32-4096-cpu"}
     assert set(blocks(measured.base.path)) == {"add-numba-f32-4096-cpu"}
 
@@ -254,13 +242,6 @@ def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
     measured = run(fake, tmp_path)
     statuses = {record.cell.backend: record.status for record in measured.head.records}
     assert statuses == {"warp": Status.SKIPPED, "numba": Status.CRASHED}
-
-
-def test_the_base_is_the_previous_run(tmp_path):
-    own = cells("add")
-    for _ in range(4):
-        measured = run(Fake({"base": own, "head": own}), tmp_path)
-        assert measured.base.path.name < measured.head.path.name
 
 
 @pytest.mark.parametrize("error", [PanelError("a timing process was lost"), KeyboardInterrupt()])

@@ -1,6 +1,5 @@
 """``compare`` and ``--gate``: which names stand for what, and how they end. Revisions are timed by a fake."""
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,7 +93,6 @@ def refusal(*names, **options):
 
 def test_words_are_base_head_and_files():
     assert split_names(["a"]) == ("a", None, ())
-    assert split_names(["a", "b"]) == ("a", "b", ())
     assert split_names(["a", "ops.py", "more.py"]) == ("a", None, ("ops.py", "more.py"))
     assert split_names(["a", "b", "ops.py", "module"]) == ("a", "b", ("ops.py", "module"))
 
@@ -166,12 +164,6 @@ def test_compare_times_revisions_and_compares_their_runs(timed, capsys, project)
     assert "note: operators: my_ops.py" in shown.err
 
 
-def test_a_small_difference_is_not_undecided_with_many_processes(timed):
-    timed.ns = 1040.0
-    main(["compare", "HEAD~1"])
-    assert timed.left == []
-
-
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed, project, capsys):
     Path("file").write_text("")
     assert main(["compare", "HEAD~1", "--runs", "file"]) == Exit.COULD_NOT_RUN
@@ -184,19 +176,13 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed,
     ("arguments", "words"),
     [
         (["nothing"], "'nothing' names no run and no revision"),
-        (["HEAD~1", "--minutes", "0"], "got 0, expected a number above 0"),
         (["HEAD~1", "none/ops.py"], "none/ops.py: there is no such folder"),
-        (["HEAD~1", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["HEAD~9"], "no revision 'HEAD~9'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_with_3(gate, arguments, words, capsys):
-    try:
-        code = main(["compare", *arguments, *gate])
-    except SystemExit as exit_:
-        code = exit_.code
+    assert main(["compare", *arguments, *gate]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
-    assert code == Exit.COULD_NOT_RUN
     assert words in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
@@ -269,12 +255,6 @@ def test_a_change_cannot_loosen_its_own_limits(timed, project, capsys):
     assert "smallest 0.5, large 0.6" in capsys.readouterr().err
 
 
-def test_a_bad_policy_exits_with_3(project, capsys):
-    (project / "pyproject.toml").write_text("[tool.kernel-bridge.gate]\nminuts = 4\n")
-    assert main(["compare", "--gate", "HEAD~1"]) == Exit.COULD_NOT_RUN
-    assert "unknown field `minuts` - at `gate`" in capsys.readouterr().err
-
-
 def test_an_excused_cell_and_a_shortage_are_said(timed, project, capsys):
     entry = "{cell = '*', reason = 'rewritten', until = 2126-01-01}"
     commit(project, {"pyproject.toml": policy(allow=f"[{entry}]")})
@@ -287,23 +267,6 @@ def test_an_excused_cell_and_a_shortage_are_said(timed, project, capsys):
     assert "### Gate" in Path("page.md").read_text()
 
 
-def test_the_gate_prints_all_cells_as_json(timed, capsys):
-    timed.ns = 1300.0
-    assert main(["compare", "--gate", "HEAD~1", "--format", "json"]) == Exit.WRONG
-    rows = json.loads(capsys.readouterr().out)
-    assert {(row["backend"], row["verdict"], row["code"], row["effect"]) for row in rows} == {
-        ("numba", "SLOWER", "BEYOND", "FAILS")
-    }
-    assert len(rows) == 4
-    assert all(1.2 < row["ratio"] < 1.4 for row in rows)
-
-
-def test_a_platform_that_is_expected_must_have_cells(timed, capsys, monkeypatch):
-    monkeypatch.setenv("KERNEL_BRIDGE_EXPECT", "cuda")
-    assert main(["compare", "--gate", "HEAD~1"]) == Exit.COULD_NOT_RUN
-    assert "no kernel was compared on cuda" in capsys.readouterr().err
-
-
 def test_two_recorded_runs_can_be_judged(capsys):
     apart = make_run(host=MACHINE)
     write("20261120T000000-aaaa", run=apart)
@@ -312,12 +275,3 @@ def test_two_recorded_runs_can_be_judged(capsys):
     assert main(["compare", "--gate", "latest", "previous"]) == Exit.FINE
     assert main(["compare", "--gate", "latest", "previous", "--size", "7"]) == Exit.COULD_NOT_RUN
     assert "size 7 is not in this run" in capsys.readouterr().err
-
-
-def test_a_damaged_run_leaves_the_gate_undecided(capsys):
-    write("20261120T000000-aaaa")
-    path = write("20261121T000000-bbbb")
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    assert load_run(path).end is None
-    assert main(["compare", "--gate", "previous", "latest"]) == Exit.COULD_NOT_RUN
-    assert "head: INCOMPLETE" in capsys.readouterr().err

@@ -41,8 +41,8 @@ addopts = --strict-markers --strict-config
 markers = speed: hers
 """
 
-CHOSEN = "compiled or threads or shard"
-"""Some checks: sharding needs several devices, the others need all inputs."""
+CHOSEN = "(wrong and compiled) or (right and shard)"
+"""Some checks: sharding needs several devices, the other needs all inputs."""
 
 
 @pytest.fixture(scope="module")

@@ -87,9 +87,6 @@ def test_a_file_that_one_side_lacks_is_said(project, looked_at, tmp_path):
     said = refusal(made, Selection(sources=("more_ops.py",)), tmp_path / "scratch")
     assert said.startswith("base (")
     assert "has no file more_ops.py" in said
-    (project / "new_ops.py").write_text(OPERATORS)
-    said = refusal(made, Selection(sources=("new_ops.py",)), tmp_path / "scratch", base="HEAD")
-    assert "has no file new_ops.py" in said
 
 
 def test_uncommitted_changes_are_said_unless_head_was_named(project, looked_at, tmp_path):
@@ -162,30 +159,26 @@ def answer(**changes):
     return {"package": "/p/suites", "protocol": 1, "files": [], "installed": ["/lib"], "libraries": ["/lib"]} | changes
 
 
-def test_a_side_of_its_own_commit_is_taken(tmp_path, answers):
-    files = [str(tmp_path / "tree" / "a.py"), "/lib/jax.py", str(tmp_path / "elsewhere.py")]
-    answers(answer(files=files))
-    assert looked(tmp_path) == Inspected(Path("/p/suites"), 1)
-
-
-def test_code_of_the_work_tree_is_refused(tmp_path, answers):
-    answers(answer(files=[str(tmp_path / "root" / "lib" / "other.py")]))
-    assert "import " + str(tmp_path / "root" / "lib" / "other.py") in refusal(looked, tmp_path)
-
-
-def test_an_environment_in_the_work_tree_is_no_code_of_it(tmp_path, answers):
-    place = str(tmp_path / "root" / ".venv")
-    answers(answer(files=[f"{place}/jax.py"], installed=[place]))
-    assert looked(tmp_path)
-
-
-@pytest.mark.parametrize("folder", ["", "src/"])
-def test_an_installed_copy_of_what_the_commit_holds_is_refused(tmp_path, answers, folder):
-    file = tmp_path / "tree" / f"{folder}mine/kernels.py"
-    file.parent.mkdir(parents=True)
-    file.write_text("")
-    answers(answer(files=["/lib/mine/kernels.py", "/lib/mine/more.py"]))
-    assert "import /lib/mine/kernels.py, and not the file of the commit" in refusal(looked, tmp_path)
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        (["tree/a.py", "/lib/jax.py", "elsewhere.py"], None),
+        (["root/.venv/jax.py"], None),  # an environment in the work tree is no code of it
+        (["root/lib/other.py"], "import {}/root/lib/other.py"),
+        (["/lib/mine/kernels.py", "/lib/mine/more.py"], "import /lib/mine/kernels.py, and not the file of the commit"),
+        (["/lib/its/kernels.py"], "import /lib/its/kernels.py, and not the file of the commit"),
+    ],
+)
+def test_a_side_imports_the_files_of_its_commit(tmp_path, answers, files, refused):
+    for name in ("mine/kernels.py", "src/its/kernels.py"):
+        (tmp_path / "tree" / name).parent.mkdir(parents=True)
+        (tmp_path / "tree" / name).touch()
+    installed = ["/lib", str(tmp_path / "root" / ".venv")]
+    answers(answer(files=[str(tmp_path / name) for name in files], installed=installed))
+    if refused is None:
+        assert looked(tmp_path) == Inspected(Path("/p/suites"), 1)
+    else:
+        assert refused.format(tmp_path) in refusal(looked, tmp_path)
 
 
 def test_a_side_whose_operators_do_not_load_is_named(tmp_path, answers):

@@ -1,0 +1,244 @@
+"""The commands of ``kernel-bridge`` in this process: their options, what they refuse, and in which words."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bridge
+import suites
+from reports import load_run
+from reports.options import Exit
+from suites.cells import catalogue
+from suites.errors import SelectionError
+from suites.sessions.commands.command_line import main, parsed, parser, selection_of
+from suites.sessions.isolation import isolated
+from suites.sessions.resuming import RunLock
+from suites.sessions.session_end import SessionEnd
+from suites.unit.processes import environment, run
+from suites.unit.reports.builders import make_pair, whole
+from suites.unit.suites.git_repositories import OPERATORS
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder to type commands in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+    yield tmp_path
+    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
+    catalogue.use([])
+
+
+def said(capsys, *arguments):
+    """The exit code of a command, and its standard error."""
+    try:
+        code = main([*arguments])
+    except SystemExit as exit_:
+        code = exit_.code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    return code, shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("validate none.py", "none.py: there is no such file"),
+        ("validate --operator softmx", "Did you mean 'softmax'? Known are add"),
+        ("validate --backend cute", "Known are jnp, numba, numba_parallel"),
+        ("validate --dtype float23", "Did you mean 'float32'?"),
+        ("validate --operator \x1b]0;mine\x07", "\\x1b]0;mine\\x07"),
+        ("validate .", ".: is a folder. Give the path of a Python file"),
+        ("validate --operator add --backend cuda_raw", "no cell fits --operator add --backend cuda_raw --device cpu"),
+        ("validate --resume none", "--resume none: no "),
+        ("validate --jobs -1", "got -1, expected"),
+        ("validate --part 0/4", "got 0/4, expected"),
+        # Of what a timing process refuses, one thing is enough: it asks the same function.
+        ("bench none.py --processes 1", "none.py: there is no such file"),
+        ("bench --resume none", "--resume none: no "),
+        ("bench --size 0", "argument --size: got 0, expected a whole number of at least 1"),
+        ("bench --size 999999999999999999999999999999", "expected a whole number of at most 9223372036854775807"),
+        ("bench --size \x1b]0;mine\x07", "argument --size: got \\x1b]0;mine\\x07, expected a whole number"),
+        ("bench --summary /no/folder/a.md", "--summary /no/folder/a.md: cannot be written there"),
+        ("bench --format pdf", "invalid choice: 'pdf'"),
+        ("bench --part 5/4", "got 5/4, expected"),
+        ("bench --timeout 1e300", "got 1e300, expected"),
+        ("compare HEAD --minutes 1e9", "got 1e9, expected"),
+        ("compare HEAD --processes 100000", "got 100000, expected"),
+        ("show --nonsense", "unrecognized arguments: --nonsense"),
+        ("nothing", "--help"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_with_3(arguments, words, capsys):
+    code, errors = said(capsys, *arguments.split(" "))
+    assert code == Exit.COULD_NOT_RUN
+    assert words in errors
+    assert len([line for line in errors.splitlines() if not line.startswith("kernel-bridge: ")]) == 1
+    assert not list(Path("runs").glob("*"))
+
+
+def commands():
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return found.choices
+
+
+def test_there_are_eight_commands_and_at_most_seventy_options_which_mean_the_same_everywhere():
+    assert set(commands()) == {"validate", "bench", "list", "show", "compare", "report", "clean", "merge"}
+    meant, count = {}, 1  # with --version
+    for name, each in commands().items():
+        assert f"\nexample:\n  kernel-bridge {name} " in each.format_help()
+        for action in each._actions:
+            count += bool(action.option_strings) and "--help" not in action.option_strings
+            for option in action.option_strings:
+                known = meant.setdefault(option, action)
+                assert action.default == known.default
+                assert option in ("--profile", "--format", "--export") or action.help == known.help
+    assert count <= 70
+
+
+def test_the_profile_is_quick_but_a_users_file_is_validated_in_full():
+    for command, given, profile in (
+        ("bench", [], "quick"), ("bench", ["my_ops.py"], "quick"),
+        ("bench", ["my_ops.py", "--profile", "full"], "full"),
+        ("validate", [], "quick"), ("validate", ["my_ops.py"], "full"),
+        ("validate", ["my_ops.py", "--profile", "quick"], "quick"),
+    ):  # fmt: skip
+        assert selection_of(parsed([command, *given])).profile == profile
+
+
+def test_files_may_stand_before_between_and_after_options():
+    for words in ("my_ops.py --size 64 --peers", "--size 64 my_ops.py --peers", "--size 64 --peers my_ops.py"):
+        assert parsed(["bench", *words.split()]).operators == ["my_ops.py"]
+    assert parsed(["compare", "HEAD~1", "--gate", "my_ops.py"]).names == ["HEAD~1", "my_ops.py"]
+
+
+def test_clean_deletes_only_what_is_made_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERNEL_BRIDGE_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("cache/native-1/a.bin", "cache/winners-1/add/w", "cache/hers", "runs/a.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("content")
+    for more, left in (([], ["a.jsonl", "hers", "w"]), (["--all"], ["a.jsonl", "hers"])):
+        assert main(["clean", *more]) == Exit.FINE
+        assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == left
+    assert "native-1" in capsys.readouterr().out
+
+
+def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
+    def faulty(options):
+        raise LookupError("\x1b[2J lost\nits second line")
+
+    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", faulty)
+    code, errors = said(capsys, "show")
+    assert code == Exit.COULD_NOT_RUN
+    assert "in faulty" in errors
+    assert "\x1b" not in errors
+    assert "a fault of its own, so nothing is decided: LookupError: \\x1b[2J lost" in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize("with_cause", [True, False])
+def test_an_interrupted_import_is_an_interruption(with_cause, monkeypatch, capsys):
+    def interrupted(options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            stopped = ImportError("Encountered an error while initializing the extension.")
+            if with_cause:
+                raise stopped from error
+            raise stopped  # noqa: B904
+
+    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", interrupted)
+    code, errors = said(capsys, "show")
+    assert code == Exit.COULD_NOT_RUN
+    assert re.fullmatch(r".* show: interrupted\.\n", errors)
+
+
+def test_a_list_can_be_read_by_programs_and_fits_the_terminal(capsys, monkeypatch):
+    assert main(["list", "--operator", "add", "--format", "json"]) == Exit.FINE
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["operator"] for row in rows} == {"add"}
+    assert rows[0]["dtypes"].startswith("f32 f64")
+    for columns in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert main(["list", "--operator", "add"]) == Exit.FINE
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
+def test_the_version_is_shown(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == Exit.FINE
+    assert capsys.readouterr().out == f"kernel-bridge {bridge.__version__}\n"
+
+
+def test_a_session_has_a_folder_for_handlers_where_the_users_cannot_be_written_to(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for folder, kept in ((tmp_path / "file", False), (tmp_path / "new", True)):
+        monkeypatch.setenv("KERNEL_BRIDGE_CACHE_DIR", str(folder))
+        with isolated() as (variables, scratch):
+            assert variables["KERNEL_BRIDGE_CACHE_DIR"] == (str(folder) if kept else scratch)
+
+
+def test_two_sessions_cannot_continue_one_run(capsys):
+    Path("runs").mkdir()
+    path = Path("runs", "20261120T190102-3f2a.jsonl")
+    path.write_bytes(whole(make_pair(1000.0, 500.0)))
+    lock = RunLock()
+    lock.take(path)
+    code, errors = said(capsys, "bench", "--resume", "latest")
+    assert code == Exit.COULD_NOT_RUN
+    assert "another session is writing this run" in errors
+    with pytest.raises(SelectionError, match="another session is writing this run"):
+        RunLock().take(path)
+    lock.release()
+    lock.take(path)
+    lock.release()
+    assert len(load_run(path).records) == 2
+
+
+@pytest.mark.parametrize("command", ["bench", "validate"])
+def test_a_resume_that_is_interrupted_before_its_first_cell_says_what_is_recorded(command, monkeypatch, capsys):
+    Path("runs").mkdir()
+    data = whole([*make_pair(1000.0, 500.0)]).splitlines(keepends=True)
+    Path("runs", "20261120T190102-3f2a.jsonl").write_bytes(b"".join(data[:-1]))
+    found = SessionEnd(path=None, interrupted=True, code=pytest.ExitCode.INTERRUPTED)
+    monkeypatch.setattr(f"suites.sessions.{command}_command.{command}", lambda *_, **__: found)
+    assert main([command, "--resume", "latest"]) == Exit.COULD_NOT_RUN
+    shown = capsys.readouterr()
+    assert "500 ns" in shown.out or "2 cells, recorded in runs/" in shown.err
+    assert "interrupted; no cell was added. Continue with:" in shown.err
+    assert re.search(rf"kernel-bridge {command} --resume runs/20261120T190102-3f2a.jsonl\n", shown.err)
+
+
+def test_a_closed_output_is_no_error():
+    Path("ops.py").write_text(OPERATORS)
+    command = f"{sys.executable} -m suites list ops.py >&-"
+    done = subprocess.run(command, shell=True, env=environment(), stderr=subprocess.PIPE, text=True, timeout=100)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
+    tree = Path(suites.__file__).parents[1]
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('an older installation')\n")
+    variables = environment() | {"PYTHONPATH": os.pathsep.join([str(tree), str(tmp_path)])}
+    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
+    done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_missing_extra_is_named():
+    done = run(
+        "-c",
+        "import importlib.util as u, sys; found = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'pandas' else found(name, *more)\n"
+        "import runpy; sys.argv = ['kernel-bridge', 'list']; runpy.run_module('suites', run_name='__main__')",
+    )
+    assert done.returncode == Exit.COULD_NOT_RUN
+    cure = 'not installed: pandas. Install them, in the folder of its source: python -m pip install ".[suites]"'
+    assert cure in done.stderr
