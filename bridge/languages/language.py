@@ -60,6 +60,13 @@ class Language:
     require: Callable[[str], None] = _nothing
 
 
+CPU_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+"""Names of the dtypes that kernels for the CPU take and return."""
+
+
 class NoOptions(msgspec.Struct, frozen=True):
     """The options of a language that has none."""
 

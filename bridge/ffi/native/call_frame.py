@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from llvmlite import ir
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
 from bridge.ffi.native.addresses import c_string, keep
 from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call, load, load_int32, stack_words, store
+from bridge.ffi.native.words import call, emit_word, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256
 """The largest number of arrays of a call, inputs and outputs together."""
@@ -104,6 +105,15 @@ def element_address(plan, buffers, index, batch_rank, element):
                 stride *= extent
             element //= extent
     return address
+
+
+def emit_extents(
+    builder: ir.IRBuilder, buffers: ir.Value, index: int, batch_rank: ir.Value, rank: int
+) -> list[ir.Value]:
+    """Emits loads of the extents of buffer ``index`` without its batch dimensions: LLVM values, as many as ``rank``."""
+    word = batch_rank.type
+    dims = emit_word(builder, emit_word(builder, buffers, word(index)), word(BUFFER.DIMS))
+    return [emit_word(builder, dims, builder.add(batch_rank, word(axis))) for axis in range(rank)]
 
 
 @native

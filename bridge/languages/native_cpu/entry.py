@@ -1,121 +1,184 @@
-"""Makes the native code that calls a C function: it reads pointers and sizes from the buffers of a call."""
+"""Writes the LLVM code that calls a C function with what a user's function of the arrays returns, and checks that."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils
 
-from bridge.ffi.native.abi import BUFFER
-from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.native.object_code import LoadedObject, assembled
+from bridge.errors import SignatureError
+from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.call_frame import emit_extents
+from bridge.ffi.native.words import emit_word
 from bridge.ffi.target import create_error
-from bridge.languages.native_cpu.arguments import Argument, Array, Size
+from bridge.languages.language import Definition
+from bridge.signature.array_types import ArrayType, Signature, place_of
 
-_I64, _POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
+_I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+_NUMBERS: dict[str, ir.Type] = {
+    **{f"{sign}int{bits}": ir.IntType(bits) for bits in (8, 16, 32, 64) for sign in ("", "u")},
+    "bool": ir.IntType(8),
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+}
+"""The types in which numbers are passed, by the names of their dtypes."""
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
 def _failed(frame: int, text: bytes, number: int) -> int:
-    """Called by native code when a call fails; returns the address of an error that ends with the number."""
+    """Called by native code where a call fails; returns the address of an error that ends with a number."""
     return create_error(frame, f"{text.decode()} {number}")
 
 
-_FAILED = ir.FunctionType(_I64, [_I64, _I64, _I64])
+_FAILED = "bridge_native_failed"
+binding.add_symbol(_FAILED, c_function(_failed))
 
 
-def entry(
-    address: int, name: str, arguments: Sequence[Argument], status: np.dtype[Any] | None
-) -> tuple[LoadedObject, Any]:
-    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that calls another, and memory that it refers to.
+@dataclass(frozen=True)
+class Size:
+    """A number of elements, which native code reads at each call."""
 
-    Args:
-        address: The C function.
-        name: The kernel, for errors.
-        arguments: What it is called with.
-        status: The type of the status that it returns; None if it returns nothing of interest.
+    value: ir.Value
+    dtype = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Array:
+    """Stands for an input or output where a user says what a C function is called with. It has no values."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[Size, ...]
+    size: Size
+    pointer: ir.Value
+
+
+@dataclass(frozen=True, eq=False)
+class NativeDefinition(Definition):
+    """A C function; ``function`` is the user's function of the arrays that says what it is called with.
+
+    Attributes:
+        address: Where the C function is loaded.
+        argtypes: The ctypes types of its parameters; None if they are not stated.
+        returns_status: Whether it returns an int that is 0 if a call succeeds.
+        alive: What the user passed, which keeps the function loaded.
     """
-    module = ir.Module(name)
-    code = _Code(module, name)
-    builder, held = code.builder, [each.value for each in arguments if isinstance(each.value, bytes)]
-    values = [code.emit(each) for each in arguments]
-    result = ir.VoidType() if status is None else _type(status)
-    prototype = ir.FunctionType(result, [value.type for value in values])
-    narrow = {at: (_extension(each.dtype),) for at, each in enumerate(arguments) if not each.by_address}
-    called = builder.call(
-        builder.inttoptr(_I64(address), prototype.as_pointer()),
-        values,
-        arg_attrs={at: attributes for at, attributes in narrow.items() if attributes[0]},
-    )
-    if status is not None:
-        word = _widened(builder, called, status)
-        code.fail_if(builder.icmp_signed("!=", word, _I64(0)), f"{name} returned the status", word)
-    builder.ret(_I64(0))
-    return assembled(str(module)), held
+
+    address: int = field(repr=False)
+    argtypes: tuple[Any, ...] | None
+    returns_status: bool
+    alive: Any = field(repr=False)
 
 
-class _Code:
-    """Emits the entry."""
+def entry_code(definition: NativeDefinition, signature: Signature) -> str:
+    """LLVM code of the function of a :class:`~bridge.ffi.plans.host.HostPlan` whose context is a C function's address.
 
-    def __init__(self, module: ir.Module, name: str):
-        self._name = name
-        function = ir.Function(module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
-        self._frame, self._buffers, self._data, self._batch_rank, _ = function.args
-        self.builder = ir.IRBuilder(function.append_basic_block())
+    Raises:
+        SignatureError: What the user's function returns does not fit the C function, or leaves out an output.
+    """
+    entry = _Entry(definition.name)
+    arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
+    given, types = definition.function(*arrays), definition.argtypes
+    says = f"{definition.name}: arguments ({place_of(definition.function)})"
+    if not isinstance(given, tuple) or len(given) != len(types or given):
+        got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        needed = "" if types is None else f" of {len(types)}, as many as argtypes has"
+        raise SignatureError(
+            f"{says} returned {got}, expected a tuple{needed}. Return what the function is called with."
+        )
+    for index, array in enumerate(arrays[len(signature.inputs) :]):
+        if not any(each is array for each in given):
+            raise SignatureError(f"{says} leaves out output {index}. Return it too, so that the function writes it.")
+    items = enumerate(zip(given, types or [None] * len(given), strict=True))
+    return entry.call([entry.argument(f"{says}: item {at}", *item) for at, item in items], definition.returns_status)
 
-    def emit(self, argument: Argument) -> ir.Value:
-        value, dtype, builder = argument.value, argument.dtype, self.builder
-        if isinstance(value, Array):
-            return builder.inttoptr(self._word(self._data, _I64(value.buffer)), _POINTER)
-        if isinstance(value, bytes):
-            return builder.inttoptr(_I64(c_function(ctypes.c_char_p(value))), _POINTER)
-        assert dtype is not None
-        number = self._size(value, dtype) if isinstance(value, Size) else ir.Constant(_type(dtype), value)
-        if not argument.by_address:
-            return number
-        return builder.bitcast(cgutils.alloca_once_value(builder, number), _POINTER)
 
-    def _size(self, size: Size, dtype: np.dtype[Any]) -> ir.Value:
-        dims = self._word(self._word(self._buffers, _I64(size.buffer)), _I64(BUFFER.DIMS))
-        elements: ir.Value = _I64(1)
-        for axis in size.axes:
-            elements = self.builder.mul(elements, self._word(dims, self.builder.add(self._batch_rank, _I64(axis))))
+class _Entry:
+    """Emits the code, and checks arguments on the way."""
+
+    def __init__(self, name: str):
+        self._name, self._module = name, ir.Module("bridge")
+        function = ir.Function(self._module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
+        self._frame, self._buffers, self._data, self._batch_rank, self._address = function.args
+        self._builder = ir.IRBuilder(function.append_basic_block())
+        self._fail = ir.Function(self._module, ir.FunctionType(_I64, [_I64, _POINTER, _I64]), _FAILED)
+
+    def array(self, index: int, kind: ArrayType) -> Array:
+        shape = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
+        size = functools.reduce(self._builder.mul, shape, _I64(1))
+        pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
+        return Array(np.dtype(kind.dtype), tuple(map(Size, shape)), Size(size), pointer)
+
+    def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
+        """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""
+        stated, is_pointer = _stated(ctype)
+        takes_pointer = ctype is None or is_pointer
+        if isinstance(given, bytes) and takes_pointer:
+            return self._text(given)
+        if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):
+            return given.pointer
+        if isinstance(given, Size | int | float | np.generic):
+            dtype = getattr(given, "dtype", None) if ctype is None else stated
+            if dtype is not None and (number := self._number(given, dtype)) is not None:
+                return cgutils.alloca_once_value(self._builder, number) if is_pointer else self._extended(number, dtype)
+        got = f"an array of {given.dtype}" if isinstance(given, Array) else f"{given!r} of type {type(given).__name__}"
+        raise SignatureError(
+            f"{where} is {got}, {'whose C type is not stated' if ctype is None else f'but argtypes states {ctype}'}. "
+            "Pass an array or bytes to a pointer (to anything: ctypes.c_void_p), and a size, an extent or a NumPy "
+            "scalar, as np.float32(2), to a number or a pointer to it."
+        )
+
+    def _number(self, given: Any, dtype: np.dtype[Any]) -> ir.Value | None:
+        """A size or number of this type; None if the type cannot hold it."""
+        kind, is_size = _NUMBERS.get(dtype.name), isinstance(given, Size)
+        if kind is None or (is_size and dtype.kind not in "iu"):
+            return None
+        if not is_size:
+            value = np.asarray(given).astype(dtype)
+            return kind(value.item()) if dtype.kind == "f" or value == given else None
         if dtype.itemsize == 8:
-            return elements
-        number = self.builder.trunc(elements, _type(dtype))
-        other = self.builder.icmp_signed("!=", _widened(self.builder, number, dtype), elements)
-        self.fail_if(other, f"{self._name} takes the size of an array as {dtype.name}, which cannot hold", elements)
+            return given.value
+        number = self._builder.trunc(given.value, kind)
+        other = self._builder.icmp_signed("!=", self._extended(number, dtype, 64), given.value)
+        self._fail_if(other, f"{self._name} takes the size of an array as {dtype.name}, which cannot hold", given.value)
         return number
 
-    def _word(self, address: ir.Value, index: ir.Value) -> ir.Value:
-        words = self.builder.inttoptr(address, _I64.as_pointer())
-        return self.builder.load(self.builder.gep(words, [index]))
+    def _extended(self, number: ir.Value, dtype: np.dtype[Any], bits: int = 32) -> ir.Value:
+        """An integer in at least so many bits: C functions get narrow ones in 32."""
+        if dtype.kind == "f" or 8 * dtype.itemsize >= bits:
+            return number
+        return (self._builder.sext if dtype.kind == "i" else self._builder.zext)(number, ir.IntType(bits))
 
-    def fail_if(self, failed: ir.Value, text: str, number: ir.Value) -> None:
-        """Emits an error that ends with a number."""
-        with cgutils.if_unlikely(self.builder, failed):
-            make = self.builder.inttoptr(_I64(c_function(_failed)), _FAILED.as_pointer())
-            self.builder.ret(self.builder.call(make, [self._frame, _I64(c_string(text)), number]))
+    def call(self, values: list[ir.Value], returns_status: bool) -> str:
+        """Emits the call; returns the whole code."""
+        prototype = ir.FunctionType(_I32 if returns_status else ir.VoidType(), [value.type for value in values])
+        status = self._builder.call(self._builder.inttoptr(self._address, prototype.as_pointer()), values)
+        if returns_status:
+            failed = self._builder.icmp_signed("!=", status, _I32(0))
+            self._fail_if(failed, f"{self._name} returned the status", self._builder.sext(status, _I64))
+        self._builder.ret(_I64(0))
+        return str(self._module)
+
+    def _fail_if(self, failed: ir.Value, text: str, number: ir.Value) -> None:
+        with cgutils.if_unlikely(self._builder, failed):
+            self._builder.ret(self._builder.call(self._fail, [self._frame, self._text(text.encode()), number]))
+
+    def _text(self, text: bytes) -> ir.Value:
+        content = cgutils.make_bytearray(text + b"\0")
+        variable = cgutils.global_constant(self._module, self._module.get_unique_name("text"), content)
+        return self._builder.bitcast(variable, _POINTER)
 
 
-def _type(dtype: np.dtype[Any]) -> ir.Type:
-    if dtype.kind == "f":
-        return ir.FloatType() if dtype.itemsize == 4 else ir.DoubleType()
-    return ir.IntType(8 * dtype.itemsize)
-
-
-def _extension(dtype: np.dtype[Any] | None) -> str | None:
-    """How a caller extends an integer to a register, as C compilers expect it of each other."""
-    if dtype is None or dtype.kind == "f" or dtype.itemsize >= 8:
-        return None
-    return "signext" if dtype.kind == "i" else "zeroext"
-
-
-def _widened(builder: ir.IRBuilder, number: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
-    if dtype.itemsize == 8:
-        return number
-    return (builder.sext if dtype.kind == "i" else builder.zext)(number, _I64)
+def _stated(ctype: Any) -> tuple[np.dtype[Any] | None, bool]:
+    """The dtype of a ctypes number, or of what a pointer points to, if it has one; and whether it is a pointer."""
+    is_pointer = isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer)
+    if isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p):
+        ctype = getattr(ctype, "_dtype_", None)  # of numpy.ctypeslib.ndpointer
+    try:
+        return None if ctype is None else np.dtype(getattr(ctype, "_type_", ctype)), is_pointer
+    except TypeError:
+        return np.dtype(object), is_pointer

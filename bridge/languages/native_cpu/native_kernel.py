@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.errors import KernelTypeError
+import numpy as np
+from numba.core.ccallback import CFunc
+
+from bridge.errors import KernelTypeError, SignatureError
+from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition, NativeLanguage, NoOptions, Standing
-from bridge.languages.native_cpu.arguments import arguments_of
-from bridge.languages.native_cpu.entry import entry
-from bridge.languages.native_cpu.functions import CFunction, c_function
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions, Standing
+from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 from bridge.source.shared_libraries import content_of
@@ -69,52 +72,38 @@ def native_kernel(
         )
         scale(jnp.ones(1000))
     """
-    called = c_function(function, argtypes, status)
-    if not callable(arguments):
+    loaded = function.ctypes if isinstance(function, CFunc) else function
+    address, declared = _address_of(loaded), getattr(loaded, "argtypes", None)
+    if not callable(arguments) or not isinstance(argtypes, Sequence | None):
         raise KernelTypeError(
-            f"native_kernel got arguments={arguments!r}, expected a function of the inputs and outputs that returns "
-            "what the C function is called with, as lambda x, out: (x, x.size, out)."
+            f"native_kernel got arguments={arguments!r} and argtypes={argtypes!r}, expected a function of the arrays, "
+            "as lambda x, out: (x, x.size, out), and a list of ctypes types or None."
         )
-    own = getattr(arguments, "__name__", "<lambda>")
-    name = called.name or ("native_function" if own == "<lambda>" else own)
+    if status and declared is not None and loaded.restype is not ctypes.c_int:
+        raise SignatureError(f"status is True, but {function!r} has restype {loaded.restype}. Set it to ctypes.c_int.")
+    name = getattr(function, "__name__", "native_function")
+    stated = declared if argtypes is None else argtypes
+    types = None if stated is None else tuple(stated)
     definition = DEFINITIONS.define(
-        LANGUAGE, (called, id(arguments)), lambda: NativeDefinition(name, arguments, None, called)
+        LANGUAGE,
+        (address, types, status, id(arguments)),
+        lambda: NativeDefinition(name, arguments, None, address, types, status, function),
     )
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
-
-
-@dataclass(frozen=True, eq=False)
-class NativeDefinition(Definition):
-    """A C function; ``function`` says what it is called with.
-
-    Attributes:
-        called: The C function.
-    """
-
-    called: CFunction = field(repr=False)
-
-
-DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-    "float64", "complex64", "complex128",
-)  # fmt: skip
-"""Names of the dtypes that kernels may take and return."""
 
 
 class _Native(NativeLanguage[NativeDefinition, NoOptions]):
     def compile(
         self, definition: NativeDefinition, options: NoOptions, signature: Signature, platform: str
     ) -> Compiled:
-        called, name = definition.called, definition.name
-        arguments = arguments_of(name, definition.function, called.argtypes, signature)
-        content = content_of(called.address)
+        code, content = entry_code(definition, signature), content_of(definition.address)
 
         def load() -> HostPlan:
-            loaded, held = entry(called.address, name, arguments, called.status)
+            entry = assembled(code)
             sizes = signature.input_sizes, signature.output_sizes
-            return HostPlan(name, loaded.address, *sizes, alive=(loaded, held, definition))
+            return HostPlan(definition.name, entry.address, *sizes, None, definition.address, (entry, definition))
 
-        return Compiled(content and repr((content, arguments, called.status)), load)
+        return Compiled(content and f"{content}\n{code}", load)
 
 
 LANGUAGE = _Native(
@@ -124,7 +113,32 @@ LANGUAGE = _Native(
     wrapper="native_kernel",
     compiler="native_kernel",
     options_type=NoOptions,
-    dtypes=DTYPES,
+    dtypes=CPU_DTYPES,
     with_extents=False,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
+
+
+_NEEDS_GIL = 4
+"""The flag of ctypes for functions of Python's C API."""
+
+
+def _address_of(function: Any) -> int:
+    """Where a C function is loaded."""
+    kind, address = type(function), None
+    if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        address = None if function._flags_ & _NEEDS_GIL else ctypes.cast(function, ctypes.c_void_p).value
+    elif kind.__name__ == "PyCapsule":
+        name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+        content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+        address = content(("PyCapsule_GetPointer", ctypes.pythonapi))(function, name(function))
+    elif kind.__module__ == "_cffi_backend":
+        address = int(sys.modules["_cffi_backend"].FFI().cast("intptr_t", function))
+    elif isinstance(function, int | np.integer):
+        address = int(function)
+    if address is None or address <= 1:  # 1 is True
+        raise KernelTypeError(
+            f"native_kernel got {function!r} of type {kind.__name__}, expected a C function that needs no GIL: of "
+            "ctypes, cffi or numba.cfunc, a PyCapsule of one, or its address. Load it, as ctypes.CDLL(path).name."
+        )
+    return address
