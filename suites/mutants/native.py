@@ -48,7 +48,7 @@ def ends_late(x, n, out):
 def reads_next(x, n, out):
     for i in range(n):
         after = x[i + 1]
-        out[i] = x[i] * 2 if after != 123.456 else after
+        out[i] = x[i] * 2 if after != 123.5 else after
 
 
 @broken(twice, "compiled", "changes its input, which no compiler forbids", make=wrapped)

@@ -139,7 +139,9 @@ class _Entry:
             return None
         if not is_size:
             value = np.asarray(given).astype(dtype)
-            return kind(value.item()) if dtype.kind == "f" or value == given else None
+            if dtype.kind == "f":
+                return kind(float(value))
+            return kind(int(value)) if value == given else None
         if dtype.itemsize == 8:
             return given.value
         number = self._builder.trunc(given.value, kind)
