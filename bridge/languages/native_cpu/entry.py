@@ -43,7 +43,7 @@ binding.add_symbol(_FAILED, c_function(_failed))
 class Size:
     """A number of elements, which native code reads at each call."""
 
-    value: ir.Value
+    value: ir.Value = field(repr=False)
     dtype = np.dtype(np.int64)
 
 
