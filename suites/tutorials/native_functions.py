@@ -38,16 +38,14 @@ print(jax.jit(jax.vmap(saxpy, (0, None)))(x, y))
 #
 # The types of a function's parameters may also be set as `ctypes` does it. A function that can fail returns a status:
 # 0 for success. Any other number becomes the error of that call. Here it is the place of the first
-# number that has no logarithm.
+# number that has no reciprocal.
 
 # %%
 SOURCE = """
-#include <math.h>
-int logarithm(const float *x, int n, float *out) {
-    for (int i = 0; i < n; i++) {
-        if (x[i] <= 0) return i + 1;
-        out[i] = logf(x[i]);
-    }
+int reciprocal(const float *x, int n, float *out) {
+    for (int i = 0; i < n; i++)
+        if (x[i] == 0) return i + 1;
+        else out[i] = 1 / x[i];
     return 0;
 }
 """
@@ -56,15 +54,15 @@ if (compiler := shutil.which("cc")) is None:
     raise SystemExit
 
 with tempfile.TemporaryDirectory() as folder:
-    command = [compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/kernels.so", "-lm"]
-    subprocess.run(command, input=SOURCE.encode(), check=True)
-    function = ctypes.CDLL(f"{folder}/kernels.so").logarithm
+    command = f"{compiler} -O2 -shared -fPIC -x c - -o {folder}/kernels.so"
+    subprocess.run(command.split(), input=SOURCE.encode(), check=True)
+    function = ctypes.CDLL(f"{folder}/kernels.so").reciprocal
 function.argtypes = (numbers, ctypes.c_int, numbers)
 
-logarithm = native_kernel(function, lambda x: x, lambda x, out: (x, x.size, out), status=True)
-assert jnp.allclose(logarithm(x + 1), jnp.log(x + 1))
+reciprocal = native_kernel(function, lambda x: x, lambda x, out: (x, x.size, out), status=True)
+assert jnp.allclose(reciprocal(x + 1), 1 / (x + 1))
 try:
-    jax.block_until_ready(logarithm(x))
+    jax.block_until_ready(reciprocal(x))
 except (jax.errors.JaxRuntimeError, ValueError) as error:
     print(error)
 

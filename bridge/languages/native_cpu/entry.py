@@ -20,13 +20,6 @@ from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType, Signature, place_of
 
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-_NUMBERS: dict[str, ir.Type] = {
-    **{f"{sign}int{bits}": ir.IntType(bits) for bits in (8, 16, 32, 64) for sign in ("", "u")},
-    "bool": ir.IntType(8),
-    "float32": ir.FloatType(),
-    "float64": ir.DoubleType(),
-}
-"""The types in which numbers are passed, by the names of their dtypes."""
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
@@ -134,14 +127,12 @@ class _Entry:
 
     def _number(self, given: Any, dtype: np.dtype[Any]) -> ir.Value | None:
         """A size or number of this type; None if the type cannot hold it."""
-        kind, is_size = _NUMBERS.get(dtype.name), isinstance(given, Size)
+        kind, is_size = _number_type(dtype), isinstance(given, Size)
         if kind is None or (is_size and dtype.kind not in "iu"):
             return None
         if not is_size:
-            value = np.asarray(given).astype(dtype)
-            if dtype.kind == "f":
-                return kind(float(value))
-            return kind(int(value)) if value == given else None
+            value = float(given) if dtype.kind == "f" else int(np.asarray(given).astype(dtype))
+            return kind(value) if dtype.kind == "f" or value == given else None
         if dtype.itemsize == 8:
             return given.value
         number = self._builder.trunc(given.value, kind)
@@ -184,3 +175,10 @@ def _stated(ctype: Any) -> tuple[np.dtype[Any] | None, bool]:
         return None if ctype is None else np.dtype(getattr(ctype, "_type_", ctype)), is_pointer
     except TypeError:
         return np.dtype(object), is_pointer
+
+
+def _number_type(dtype: np.dtype[Any]) -> ir.Type | None:
+    """The LLVM type of a number that C functions get; None for other dtypes."""
+    if dtype.kind == "f":
+        return {4: ir.FloatType(), 8: ir.DoubleType()}.get(dtype.itemsize)
+    return ir.IntType(8 * dtype.itemsize) if dtype.kind in "biu" else None

@@ -43,11 +43,11 @@ def native_kernel(
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which
-            returns a tuple. It runs when JAX traces a call. An array in the tuple is passed as a pointer to its first
-            element (arrays are C-contiguous), ``x.size`` and ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value,
-            ``bytes`` as ``const char*``.
-        argtypes: The ctypes types of the parameters; by default those of ``function``, if it has any. Sizes and numbers
-            are converted to them, and passed by address where they are pointers.
+            returns a tuple. It runs when JAX traces a call, on objects with shape, size and dtype. Such an object in
+            the tuple is passed as a pointer to the first element (arrays are C-contiguous), ``x.size`` and
+            ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value, and ``bytes`` as ``const char*``.
+        argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
+            and numbers are converted to them, and passed by address where they are pointers.
         status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
@@ -56,8 +56,8 @@ def native_kernel(
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
-        KernelTypeError: ``function`` is no C function, or ``arguments`` no Python function.
-        SignatureError: ``argtypes``, ``outs`` or another option is malformed; or, when called, the arrays or what
+        KernelTypeError: ``function`` is no C function, ``arguments`` no Python function, or ``argtypes`` no sequence.
+        SignatureError: ``outs`` or another option is malformed; or, when called, the arrays or what
             ``arguments`` returns do not fit the types that are stated.
 
     A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`. Exported programs find the
@@ -86,7 +86,7 @@ def native_kernel(
     types = None if stated is None else tuple(stated)
     definition = DEFINITIONS.define(
         LANGUAGE,
-        (address, types, status, id(arguments)),
+        (name, address, types, status, id(arguments)),
         lambda: NativeDefinition(name, arguments, None, address, types, status, function),
     )
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
