@@ -18,7 +18,7 @@ from bridge.errors import SignatureError
 from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
 from bridge.ffi.native.addresses import c_string, keep
 from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call, emit_word, load, load_int32, stack_words, store
+from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 256
 """The largest number of arrays of a call, inputs and outputs together."""
@@ -105,6 +105,11 @@ def element_address(plan, buffers, index, batch_rank, element):
                 stride *= extent
             element //= extent
     return address
+
+
+def emit_word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    """Emits a load of word ``index`` of the words at ``address``, in LLVM code that is not compiled from Python."""
+    return builder.load(builder.gep(builder.inttoptr(address, index.type.as_pointer()), [index]))
 
 
 def emit_extents(

@@ -45,15 +45,10 @@ def _word(builder, address, index):
     return builder.gep(_pointer(builder, address, _I64), [index])
 
 
-def emit_word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
-    """Emits a load of word ``index`` of the words at ``address``, in LLVM code that is not compiled from Python."""
-    return builder.load(_word(builder, address, index))
-
-
 @_on_words
 def load(builder, address, index):
     """Word ``index`` of the words at ``address``."""
-    return emit_word(builder, address, index)
+    return builder.load(_word(builder, address, index))
 
 
 @_on_words

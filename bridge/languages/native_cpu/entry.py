@@ -13,8 +13,7 @@ from numba.core import cgutils
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.call_frame import emit_extents
-from bridge.ffi.native.words import emit_word
+from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.target import create_error
 from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType, Signature, place_of
