@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bridge.errors import *  # noqa: F403
     from bridge.ffi.export import export_checks
     from bridge.languages.cuda_cpp import cuda_raw_kernel
+    from bridge.languages.native_cpu.native_kernel import native_kernel
     from bridge.languages.numba_cpu.njit import numba_kernel
     from bridge.languages.numba_cuda.callables import numba_cuda_callable
     from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
@@ -68,6 +69,7 @@ __all__ = [
     "jax_kernel",
     "jaxinfo_to_warpinfo",
     "jaxtype_to_warptype",
+    "native_kernel",
     "numba_cuda_callable",
     "numba_cuda_kernel",
     "numba_kernel",
@@ -84,6 +86,7 @@ _HOMES = {
     "jax_kernel": "bridge.languages.warp.wrapping",
     "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
     "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
+    "native_kernel": "bridge.languages.native_cpu.native_kernel",
     "numba_cuda_callable": "bridge.languages.numba_cuda.callables",
     "numba_cuda_kernel": "bridge.languages.numba_cuda.cuda_jit",
     "numba_kernel": "bridge.languages.numba_cpu.njit",

@@ -98,6 +98,10 @@ class Call(abc.ABC):
     def entry(self, platform: str) -> int:
         """The address of the kernel's plan; compiles and loads the kernel if it is new."""
 
+    def check_export(self, platform: str) -> None:
+        """Raises BridgeError if no program for another process can call the kernel."""
+        return
+
     @property
     def derivative_advice(self) -> str:
         """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
@@ -217,8 +221,11 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
     target, description = call.describe(platform)
+    exported = ctx.module_context.lowering_parameters.for_export
+    if exported:
+        call.check_export(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
-    if not ctx.module_context.lowering_parameters.for_export or available(platform):
+    if not exported or available(platform):
         call.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
     if call.aliases and platform == "cuda":

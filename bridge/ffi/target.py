@@ -240,8 +240,20 @@ def _string_attribute(frame: Any, name: str) -> str:
 def _create_error(frame: Any, error: Exception) -> int:
     from bridge.ffi.native.exception_text import error_code
 
-    text = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode(errors="replace"))
-    args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(text), errc=error_code(error, ERROR.NOT_FOUND))
+    return create_error(frame, f"{type(error).__name__}: {error}", error_code(error, ERROR.NOT_FOUND))
+
+
+def create_error(frame: Any, text: str, code: int = ERROR.INTERNAL) -> int:
+    """The address of a new error that a handler returns to XLA, made in Python: for errors that are rare.
+
+    Args:
+        frame: The call frame, or its address.
+        text: What the user reads.
+        code: One of XLA's error codes.
+    """
+    frame = _FRAME.from_address(frame) if isinstance(frame, int) else frame
+    content = ctypes.create_string_buffer(text.encode(errors="replace"))
+    args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(content), errc=code)
     create = _API.from_address(frame.api).XLA_FFI_Error_Create
     return int(_HANDLER(create)(ctypes.addressof(args)))
 

@@ -65,6 +65,11 @@ class KernelCall(Call):
     def derivative_advice(self) -> str:
         return self.language.derivative_advice(self.definition, self.options)
 
+    def check_export(self, platform: str) -> None:
+        """Raises BridgeError if the kernel's code is only in this process, for a language that refuses to export it."""
+        if self.language.local_kernels and self.compiled(platform).identity.startswith(PROCESS_LOCAL):
+            raise BridgeError(f"{self.name} cannot be exported: {self.language.local_kernels}")
+
     def compiled(self, platform: str) -> Compiled:
         """Returns the compiled kernel, compiled now if it is new."""
         key = (self.language.name, self.options, self.signature, platform, self.settings)

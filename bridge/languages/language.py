@@ -60,6 +60,13 @@ class Language:
     require: Callable[[str], None] = _nothing
 
 
+CPU_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+"""Names of the dtypes that kernels for the CPU take and return."""
+
+
 class NoOptions(msgspec.Struct, frozen=True):
     """The options of a language that has none."""
 
@@ -166,6 +173,8 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
             Only for languages of one platform. Kernels of other languages are compiled when JAX lowers the call.
+        local_kernels: Why a kernel whose code only this process has cannot be exported, and what to do. By default it
+            can: the program runs in this process.
     """
 
     kernel_kind: str
@@ -175,6 +184,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
     compiles_when_traced: bool = True
+    local_kernels: str | None = None
 
     @abc.abstractmethod
     def compile(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Compiled:

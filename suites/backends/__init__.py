@@ -3,6 +3,7 @@
 # isort: skip_file
 from suites.backends import jnp as jnp
 from suites.backends import numba_cpu as numba_cpu
+from suites.backends import native as native
 from suites.backends import numba_cuda as numba_cuda
 from suites.backends import warp as warp
 from suites.backends import cuda_raw as cuda_raw

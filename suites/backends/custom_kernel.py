@@ -19,7 +19,7 @@ from suites.backends.kernel import AtLeast, Derivative, Kernel
 from suites.errors import OperatorError
 from suites.numerics.arrays import specs
 
-NATIVE = ("numba", "numba_cuda", "warp", "cuda_raw")
+NATIVE = ("numba", "native", "numba_cuda", "warp", "cuda_raw")
 """The backends of an operator whose kernels the bridge calls: a program without a custom call does not run them."""
 
 

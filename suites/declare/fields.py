@@ -14,9 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from bridge.languages.numba_cpu.njit import DTYPES as DTYPES
+from bridge.languages.language import CPU_DTYPES
 from suites.backends.backend import Backend
 from suites.errors import OperatorError
+
+DTYPES = CPU_DTYPES
+"""Names of the dtypes that operators are declared for."""
 
 
 def name(where: str, given: Any, also: str = "") -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from llvmlite import ir
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
@@ -104,6 +105,20 @@ def element_address(plan, buffers, index, batch_rank, element):
                 stride *= extent
             element //= extent
     return address
+
+
+def emit_word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    """Emits a load of word ``index`` of the words at ``address``, in LLVM code that is not compiled from Python."""
+    return builder.load(builder.gep(builder.inttoptr(address, index.type.as_pointer()), [index]))
+
+
+def emit_extents(
+    builder: ir.IRBuilder, buffers: ir.Value, index: int, batch_rank: ir.Value, rank: int
+) -> list[ir.Value]:
+    """Emits loads of the extents of buffer ``index`` without its batch dimensions: LLVM values, as many as ``rank``."""
+    word = batch_rank.type
+    dims = emit_word(builder, emit_word(builder, buffers, word(index)), word(BUFFER.DIMS))
+    return [emit_word(builder, dims, builder.add(batch_rank, word(axis))) for axis in range(rank)]
 
 
 @native

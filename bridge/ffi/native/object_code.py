@@ -21,6 +21,7 @@ from typing import Any
 import llvmlite
 import numba
 from llvmlite import binding
+from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.errors import AbiError
@@ -78,6 +79,15 @@ class LoadedObject:
         """Sets the address of the words of the function's context."""
         variable = int(self._engine.get_global_value_address(CONTEXT))
         ctypes.c_int64.from_address(variable).value = words
+
+
+def assembled(code: str) -> LoadedObject:
+    """A native function in memory, from LLVM code that defines it as ``bridge_entry`` and refers to nothing outside."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    with global_compiler_lock:  # Numba's modules and these share one LLVM context
+        machine = binding.Target.from_default_triple().create_target_machine()
+        return LoadedObject(machine.emit_object(binding.parse_assembly(code)))
 
 
 def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:

@@ -18,6 +18,7 @@ from numba.core.environment import lookup_environment
 from bridge.errors import KernelCompileError
 from bridge.languages.numba_cpu.linking import opened
 from bridge.source.llvm_code import Find, LlvmDefinition, portable_code
+from bridge.source.shared_libraries import file_of
 
 
 def code_of(compiled: Any, kernel: str) -> str | None:
@@ -75,36 +76,19 @@ def code_of(compiled: Any, kernel: str) -> str | None:
     return None if local else f"{codegen.magic_tuple()}\n{code}"
 
 
-class _Found(ctypes.Structure):
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
 def _place_of(address: int | None) -> str | None:
     """Where a function or variable lies in a file of the C library, Python, Numba or LLVM; None if in no such file."""
     libraries, packages = _known_files()
-    file, base = _file_of(address)
+    file, base = file_of(address)
     known = file in libraries or file.startswith(packages)
     return f"{os.path.basename(file)}+{(address or 0) - base}" if known else None
-
-
-def _file_of(address: int | None) -> tuple[str, int]:
-    """The file that holds what is loaded at an address, and where the file begins; nothing for other addresses."""
-    found = _Found()
-    if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
-        return "", 0
-    return os.path.realpath((found.file or b"").decode()), found.base or 0
 
 
 @functools.cache
 def _known_files() -> tuple[frozenset[str], tuple[str, ...]]:
     c = ctypes.CDLL(None)
     functions = (c.printf, c.sin, ctypes.pythonapi.Py_IncRef)
-    libraries = frozenset(_file_of(ctypes.cast(each, ctypes.c_void_p).value)[0] for each in functions)
+    libraries = frozenset(file_of(ctypes.cast(each, ctypes.c_void_p).value)[0] for each in functions)
     folders = (os.path.realpath(os.path.dirname(each.__file__)) for each in (numba, llvmlite))
     return libraries - {""}, tuple(folder + os.sep for folder in folders)
 

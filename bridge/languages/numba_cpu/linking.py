@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arrayobj
 
-from bridge.ffi.native.abi import BUFFER
+from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba_cpu import failures, parallel
 from bridge.languages.numba_cpu.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
@@ -134,9 +134,14 @@ def _entry_code(
     function = ir.Function(module, _ENTRY, name)
     frame, buffers, data, batch_rank, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block())
-    words = _Words(builder)
     arguments = [
-        _array(context, builder, words, array, words.at(buffers, index), words.at(data, index), batch_rank)
+        _array(
+            context,
+            builder,
+            array,
+            emit_extents(builder, buffers, index, batch_rank, array.ndim),
+            emit_word(builder, data, I64(index)),
+        )
         for index, array in enumerate(arrays)
     ]
     record = emit_new_record(builder, kernel, frame)
@@ -165,23 +170,8 @@ def _entry_code(
     return str(module)
 
 
-class _Words:
-    """Emits loads of 8-byte words."""
-
-    def __init__(self, builder: ir.IRBuilder):
-        self._builder = builder
-
-    def at(self, address: Any, index: Any) -> Any:
-        base = self._builder.inttoptr(address, I64.as_pointer())
-        return self._builder.load(self._builder.gep(base, [I64(index) if isinstance(index, int) else index]))
-
-
-def _array(
-    context: Any, builder: ir.IRBuilder, words: _Words, array: types.Array, buffer: Any, data: Any, batch_rank: Any
-) -> Any:
-    """A Numba array over the memory at ``data``, with the dimensions of ``buffer`` without its batch dimensions."""
-    dims = words.at(buffer, BUFFER.DIMS)
-    shape = [words.at(dims, builder.add(batch_rank, I64(axis))) for axis in range(array.ndim)]
+def _array(context: Any, builder: ir.IRBuilder, array: types.Array, shape: list[Any], data: Any) -> Any:
+    """A Numba array of this shape over the memory at ``data``."""
     size = I64(context.get_abi_sizeof(context.get_data_type(array.dtype)))
     strides = [size]
     for extent in reversed(shape[1:]):

@@ -11,19 +11,13 @@ from numba.core.registry import CPUDispatcher
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelTypeError
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, NativeLanguage, NoOptions, Standing
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions, Standing
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
 from bridge.languages.numba_cpu.identity import code_of
 from bridge.languages.numba_cpu.linking import load
 from bridge.languages.numba_cpu.read_only import changed_inputs
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
-
-DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
-"""Names of the dtypes that kernels may take and return."""
 
 
 @says_its_call
@@ -134,6 +128,6 @@ LANGUAGE = _NumbaCpu(
     wrapper="numba_kernel",
     compiler="Numba's CPU target",
     options_type=NoOptions,
-    dtypes=DTYPES,
+    dtypes=CPU_DTYPES,
     with_extents=False,
 )

@@ -4,6 +4,7 @@ What was received, what was expected, and what to do, in the words of :data:`ERR
 tests of their language.
 """
 
+import ctypes
 import inspect
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from bridge import (
     jax_kernel,
     jaxinfo_to_warpinfo,
     jaxtype_to_warptype,
+    native_kernel,
     numba_cuda_callable,
     numba_cuda_kernel,
     numba_kernel,
@@ -155,6 +157,66 @@ NUMBA = [
     signature("output 0 is declared float64, .*jax_enable_x64", call_copy, X, outs=Spec((4,), float)),
     signature("maps input 0 to output 1, but the call has 1 inputs and 1 outputs",
         call_copy, X, input_output_aliases={0: 1}),
+]  # fmt: skip
+
+
+# C functions.
+
+
+MEMMOVE = ctypes.CDLL(None).memmove
+NO_RESULT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(print)
+
+
+def move(x, out):
+    return out, x, np.uint64(16)
+
+
+def wrap_native(outs=OUT, arguments=move, function=MEMMOVE, **options):
+    return native_kernel(function, outs, arguments, **options)
+
+
+def call_native(arguments, x=X, **options):
+    return wrap_native(arguments=arguments, **options)(x)
+
+
+def call_with_item(item, x=X, argtype=None):
+    """Passes ``item(x)`` as the second of three items, to a parameter of this type."""
+    argtypes = argtype and (ctypes.c_void_p, argtype, ctypes.c_size_t)
+    return call_native(lambda x, out: (out, item(x), np.uint64(0)), x, argtypes=argtypes)
+
+
+TUPLE = r"memmove: arguments \(.*test_error_inputs\.py:\d+\) returned"
+NATIVE = [
+    *(bad(KernelTypeError, f"native_kernel got {message}, expected a C function that needs no GIL: of ctypes,",
+        wrap_native, function=given)
+        for given, message in ((3.5, r"3\.5 of type float"), (print, "<built-in .*"), (0, "0 of type int"),
+            (ctypes.pythonapi.Py_IncRef, "<_FuncPtr .* of type _FuncPtr"))),
+    bad(KernelTypeError, "arguments=3 and argtypes=None, expected a function of the arrays", wrap_native, arguments=3),
+    bad(KernelTypeError, "argtypes=3, expected .* a list of ctypes types or None", wrap_native, argtypes=3),
+    signature(r"status is True, but .* has restype None\. Set it to ctypes\.c_int",
+        wrap_native, function=NO_RESULT, status=True),
+    signature(rf"{TUPLE} a list, expected a tuple\.", call_native, lambda x, out: [x, out]),
+    signature(rf"{TUPLE} 2 items, expected a tuple of 1, as many as argtypes has",
+        call_native, lambda x, out: (x, out), argtypes=[ctypes.c_void_p]),
+    signature("leaves out output 0. Return it too", call_native, lambda x, out: (x,)),
+    signature(r"item 1 is 3 of type int, whose C type is not stated\. Pass .* np\.float32\(2\), to a number",
+        call_with_item, lambda x: 3),
+    signature("item 1 is .* of type ArrayImpl, whose C type is not stated", call_with_item, lambda x: X),
+    signature(r"item 1 is an array of int32, but argtypes states <class '.*LP_c_float'>\. Pass an array or bytes to a",
+        call_with_item, lambda x: x, X.astype(int), ctypes.POINTER(ctypes.c_float)),
+    *(signature(f"item 1 is {message}, but argtypes states <class 'ctypes", call_with_item, item, X, ctype)
+        for message, item, ctype in (
+            ("an array of float32", lambda x: x, ctypes.c_float),
+            ("b'text' of type bytes", lambda x: b"text", ctypes.c_int),
+            ("300 of type int", lambda x: 300, ctypes.c_int8),
+            ("0.5 of type float", lambda x: 0.5, ctypes.c_int),
+            (r"Size\(.* of type Size", lambda x: x.size, ctypes.c_float),
+            ("3 of type int", lambda x: 3, ctypes.c_void_p))),
+    *outs("memmove", wrap_native),
+    *outs_functions("memmove", wrap_native),
+    *wrapping(wrap_native),
+    *called("memmove", wrap_native, r"{name}: argument 0 \('x'\) is a {kind}, expected an array\. Pass each"),
+    signature(r"memmove\(x, out\) got 2 inputs .* expected 2\.", wrap_native(), X, X),
 ]  # fmt: skip
 
 
@@ -431,6 +493,7 @@ CONTEXTS = {
 
 ERRORS = {
     "numba_kernel": NUMBA,
+    "native_kernel": NATIVE,
     "numba_cuda_kernel": NUMBA_CUDA,
     "numba_cuda_callable": NUMBA_CUDA_CALLABLE,
     "cuda_raw_kernel": CUDA_RAW,

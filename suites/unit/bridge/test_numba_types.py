@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, numba_kernel
-from bridge.languages.numba_cpu.njit import DTYPES
+from bridge.languages.language import CPU_DTYPES
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -25,7 +25,7 @@ def copy_each(x, out):
         out[i] = x[i]
 
 
-@pytest.mark.parametrize("dtype", [each for each in DTYPES if "float16" not in each])  # these: test_numba_half
+@pytest.mark.parametrize("dtype", [each for each in CPU_DTYPES if "float16" not in each])  # these: test_numba_half
 def test_every_dtype_of_numba_passes_through_bit_for_bit(x64, dtype):
     bits = np.random.default_rng(0).bytes(960)
     x = np.frombuffer(bits, np.uint8) % 2 == 1 if dtype == "bool" else np.frombuffer(bits, dtype)

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import warp as wp
 
+from bridge import native_kernel
 from suites import Backend, Operator
 
 
@@ -69,7 +70,18 @@ def diagonal(x: wp.array(dtype=float), out: wp.array(dtype=wp.vec3)):
     out[i] = wp.vec3(x[i], x[i], x[i])
 
 
+@numba.cfunc("void(CPointer(float32), int64, float32, CPointer(float32))")
+def scale(x, n, factor, out):
+    for i in range(n):
+        out[i] = factor * x[i]
+
+
+scale_c = native_kernel(
+    scale, lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), lambda x, out: (x, x.size, np.float32(3), out)
+)
+
 OPERATORS = [
+    Operator(name="scale", reference=lambda x: 3 * x, kernels={"native": scale_c}, dtypes=("float32",)),
     Operator(name="cube", reference=lambda x: x**3, kernels={"numba": cube}),
     Operator(
         name="gather",

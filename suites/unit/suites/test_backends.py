@@ -20,7 +20,7 @@ def test_every_file_that_registers_a_backend_is_imported_with_the_package():
         path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
     }
     homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
-    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "numba_cuda", "warp", "cuda_raw", "pallas",
+    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "numba_cuda", "warp", "cuda_raw", "pallas",
         "host_libraries", "cupy_library", "brainevent_library",
     ]  # fmt: skip
     assert set(homes) == registering - {"backend"}

@@ -1,0 +1,183 @@
+"""Writes the LLVM code that calls a C function with what a user's function of the arrays returns, and checks that."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir
+from numba.core import cgutils
+
+from bridge.errors import SignatureError
+from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.call_frame import emit_extents, emit_word
+from bridge.ffi.target import create_error
+from bridge.languages.language import Definition
+from bridge.signature.array_types import ArrayType, Signature, place_of
+
+_I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)
+def _failed(frame: int, text: bytes, number: int) -> int:
+    """Called by native code where a call fails; returns the address of an error that ends with a number."""
+    return create_error(frame, f"{text.decode()} {number}")
+
+
+_FAILED = "bridge_native_failed"
+binding.add_symbol(_FAILED, c_function(_failed))
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number of elements, which native code reads at each call."""
+
+    value: ir.Value = field(repr=False)
+    dtype = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Array:
+    """Stands for an input or output where a user says what a C function is called with. It has no values."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[Size, ...]
+    size: Size
+    pointer: ir.Value
+
+
+@dataclass(frozen=True, eq=False)
+class NativeDefinition(Definition):
+    """A C function; ``function`` is the user's function of the arrays that says what it is called with.
+
+    Attributes:
+        address: Where the C function is loaded.
+        argtypes: The ctypes types of its parameters; None if they are not stated.
+        returns_status: Whether it returns an int that is 0 if a call succeeds.
+        alive: What the user passed, which keeps the function loaded.
+    """
+
+    address: int = field(repr=False)
+    argtypes: tuple[Any, ...] | None
+    returns_status: bool
+    alive: Any = field(repr=False)
+
+
+def entry_code(definition: NativeDefinition, signature: Signature) -> str:
+    """LLVM code of the function of a :class:`~bridge.ffi.plans.host.HostPlan` whose context is a C function's address.
+
+    Raises:
+        SignatureError: What the user's function returns does not fit the C function, or leaves out an output.
+    """
+    entry = _Entry(definition.name)
+    arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
+    given, types = definition.function(*arrays), definition.argtypes
+    says = f"{definition.name}: arguments ({place_of(definition.function)})"
+    if not isinstance(given, tuple) or len(given) != len(types or given):
+        got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        needed = "" if types is None else f" of {len(types)}, as many as argtypes has"
+        raise SignatureError(
+            f"{says} returned {got}, expected a tuple{needed}. Return what the function is called with."
+        )
+    for index, array in enumerate(arrays[len(signature.inputs) :]):
+        if not any(each is array for each in given):
+            raise SignatureError(f"{says} leaves out output {index}. Return it too, so that the function writes it.")
+    items = enumerate(zip(given, types or [None] * len(given), strict=True))
+    return entry.call([entry.argument(f"{says}: item {at}", *item) for at, item in items], definition.returns_status)
+
+
+class _Entry:
+    """Emits the code, and checks arguments on the way."""
+
+    def __init__(self, name: str):
+        self._name, self._module = name, ir.Module("bridge")
+        function = ir.Function(self._module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
+        self._frame, self._buffers, self._data, self._batch_rank, self._address = function.args
+        self._builder = ir.IRBuilder(function.append_basic_block())
+        self._fail = ir.Function(self._module, ir.FunctionType(_I64, [_I64, _POINTER, _I64]), _FAILED)
+
+    def array(self, index: int, kind: ArrayType) -> Array:
+        shape = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
+        size = functools.reduce(self._builder.mul, shape, _I64(1))
+        pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
+        return Array(np.dtype(kind.dtype), tuple(map(Size, shape)), Size(size), pointer)
+
+    def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
+        """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""
+        stated, is_pointer = _stated(ctype)
+        takes_pointer = ctype is None or is_pointer
+        if isinstance(given, bytes) and takes_pointer:
+            return self._text(given)
+        if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):
+            return given.pointer
+        if isinstance(given, Size | int | float | np.generic):
+            dtype = getattr(given, "dtype", None) if ctype is None else stated
+            if dtype is not None and (number := self._number(given, dtype)) is not None:
+                return cgutils.alloca_once_value(self._builder, number) if is_pointer else self._extended(number, dtype)
+        got = f"an array of {given.dtype}" if isinstance(given, Array) else f"{given!r} of type {type(given).__name__}"
+        raise SignatureError(
+            f"{where} is {got}, {'whose C type is not stated' if ctype is None else f'but argtypes states {ctype}'}. "
+            "Pass an array or bytes to a pointer (to anything: ctypes.c_void_p), and a size, an extent or a NumPy "
+            "scalar, as np.float32(2), to a number or a pointer to it."
+        )
+
+    def _number(self, given: Any, dtype: np.dtype[Any]) -> ir.Value | None:
+        """A size or number of this type; None if the type cannot hold it."""
+        kind, is_size = _number_type(dtype), isinstance(given, Size)
+        if kind is None or (is_size and dtype.kind not in "iu"):
+            return None
+        if not is_size:
+            value = float(given) if dtype.kind == "f" else int(np.asarray(given).astype(dtype))
+            return kind(value) if dtype.kind == "f" or value == given else None
+        if dtype.itemsize == 8:
+            return given.value
+        number = self._builder.trunc(given.value, kind)
+        other = self._builder.icmp_signed("!=", self._extended(number, dtype, 64), given.value)
+        self._fail_if(other, f"{self._name} takes the size of an array as {dtype.name}, which cannot hold", given.value)
+        return number
+
+    def _extended(self, number: ir.Value, dtype: np.dtype[Any], bits: int = 32) -> ir.Value:
+        """An integer in at least so many bits: C functions get narrow ones in 32."""
+        if dtype.kind == "f" or 8 * dtype.itemsize >= bits:
+            return number
+        return (self._builder.sext if dtype.kind == "i" else self._builder.zext)(number, ir.IntType(bits))
+
+    def call(self, values: list[ir.Value], returns_status: bool) -> str:
+        """Emits the call; returns the whole code."""
+        prototype = ir.FunctionType(_I32 if returns_status else ir.VoidType(), [value.type for value in values])
+        status = self._builder.call(self._builder.inttoptr(self._address, prototype.as_pointer()), values)
+        if returns_status:
+            failed = self._builder.icmp_signed("!=", status, _I32(0))
+            self._fail_if(failed, f"{self._name} returned the status", self._builder.sext(status, _I64))
+        self._builder.ret(_I64(0))
+        return str(self._module)
+
+    def _fail_if(self, failed: ir.Value, text: str, number: ir.Value) -> None:
+        with cgutils.if_unlikely(self._builder, failed):
+            self._builder.ret(self._builder.call(self._fail, [self._frame, self._text(text.encode()), number]))
+
+    def _text(self, text: bytes) -> ir.Value:
+        content = cgutils.make_bytearray(text + b"\0")
+        variable = cgutils.global_constant(self._module, self._module.get_unique_name("text"), content)
+        return self._builder.bitcast(variable, _POINTER)
+
+
+def _stated(ctype: Any) -> tuple[np.dtype[Any] | None, bool]:
+    """The dtype of a ctypes number, or of what a pointer points to, if it has one; and whether it is a pointer."""
+    is_pointer = isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer)
+    if isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p):
+        ctype = getattr(ctype, "_dtype_", None)  # of numpy.ctypeslib.ndpointer
+    try:
+        return None if ctype is None else np.dtype(getattr(ctype, "_type_", ctype)), is_pointer
+    except TypeError:
+        return np.dtype(object), is_pointer
+
+
+def _number_type(dtype: np.dtype[Any]) -> ir.Type | None:
+    """The LLVM type of a number that C functions get; None for other dtypes."""
+    if dtype.kind == "f":
+        return {4: ir.FloatType(), 8: ir.DoubleType()}.get(dtype.itemsize)
+    return ir.IntType(8 * dtype.itemsize) if dtype.kind in "biu" else None

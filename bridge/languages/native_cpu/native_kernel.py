@@ -1,0 +1,144 @@
+"""Makes C functions callable from JAX: :func:`native_kernel`."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba.core.ccallback import CFunc
+
+from bridge.errors import KernelTypeError, SignatureError
+from bridge.ffi.native.object_code import assembled
+from bridge.ffi.plans.host import HostPlan
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions, Standing
+from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
+from bridge.languages.wrapper import says_its_call, wrap
+from bridge.signature.array_types import Signature
+from bridge.source.shared_libraries import content_of
+
+
+@says_its_call
+def native_kernel(
+    function: Any,
+    outs: Any,
+    arguments: Callable[..., Sequence[Any]],
+    *,
+    argtypes: Sequence[Any] | None = None,
+    status: bool = False,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+) -> Callable[..., Any]:
+    """Makes a C function callable from JAX on the CPU, with no Python in the call.
+
+    Any compiler may have made the function: of C, C++, Rust, Zig, Fortran or Cython. XLA calls it on its own buffers,
+    without the GIL, and from several threads at once.
+
+    Args:
+        function: A function that ctypes, cffi or ``numba.cfunc`` has loaded or made, a PyCapsule of one, as in
+            ``__pyx_capi__`` of a Cython module, or its address. It writes every element of its outputs, and no input.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
+        arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which
+            returns a tuple. It runs when JAX traces a call, on objects with shape, size and dtype. Such an object in
+            the tuple is passed as a pointer to the first element (arrays are C-contiguous), ``x.size`` and
+            ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value, and ``bytes`` as ``const char*``.
+        argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
+            and numbers are converted to them, and passed by address where they are pointers.
+        status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
+        input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
+
+    Returns:
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
+
+    Raises:
+        KernelTypeError: ``function`` is no C function, ``arguments`` no Python function, or ``argtypes`` no sequence.
+        SignatureError: ``outs`` or another option is malformed; or, when called, the arrays or what
+            ``arguments`` returns do not fit the types that are stated.
+
+    A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`. Exported programs find the
+    function by the content of its library and its place there. A function in memory alone cannot be exported.
+
+    Example::
+
+        # void scale(const float *x, int64_t n, float factor, float *out);
+        library = ctypes.CDLL("./libscale.so")
+        scale = native_kernel(
+            library.scale, lambda x: x, lambda x, out: (x, x.size, np.float32(2), out)
+        )
+        scale(jnp.ones(1000))
+    """
+    loaded = function.ctypes if isinstance(function, CFunc) else function
+    address, declared = _address_of(loaded), getattr(loaded, "argtypes", None)
+    if not callable(arguments) or not isinstance(argtypes, Sequence | None):
+        raise KernelTypeError(
+            f"native_kernel got arguments={arguments!r} and argtypes={argtypes!r}, expected a function of the arrays, "
+            "as lambda x, out: (x, x.size, out), and a list of ctypes types or None."
+        )
+    if status and declared is not None and loaded.restype is not ctypes.c_int:
+        raise SignatureError(f"status is True, but {function!r} has restype {loaded.restype}. Set it to ctypes.c_int.")
+    name = getattr(function, "__name__", "native_function")
+    stated = declared if argtypes is None else argtypes
+    types = None if stated is None else tuple(stated)
+    definition = DEFINITIONS.define(
+        LANGUAGE,
+        (name, address, types, status, id(arguments)),
+        lambda: NativeDefinition(name, arguments, None, address, types, status, function),
+    )
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
+
+
+class _Native(NativeLanguage[NativeDefinition, NoOptions]):
+    def compile(
+        self, definition: NativeDefinition, options: NoOptions, signature: Signature, platform: str
+    ) -> Compiled:
+        code, content = entry_code(definition, signature), content_of(definition.address)
+
+        def load() -> HostPlan:
+            entry = assembled(code)
+            sizes = signature.input_sizes, signature.output_sizes
+            return HostPlan(definition.name, entry.address, *sizes, None, definition.address, (entry, definition))
+
+        return Compiled(content and f"{content}\n{code}", load)
+
+
+LANGUAGE = _Native(
+    "native",
+    {"cpu": Standing.REGULAR},
+    kernel_kind="native function",
+    wrapper="native_kernel",
+    compiler="native_kernel",
+    options_type=NoOptions,
+    dtypes=CPU_DTYPES,
+    with_extents=False,
+    local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
+)
+
+
+_NEEDS_GIL = 4
+"""The flag of ctypes for functions of Python's C API."""
+
+
+def _address_of(function: Any) -> int:
+    """Where a C function is loaded."""
+    kind, address = type(function), None
+    if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        address = None if function._flags_ & _NEEDS_GIL else ctypes.cast(function, ctypes.c_void_p).value
+    elif kind.__name__ == "PyCapsule":
+        name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+        content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+        address = content(("PyCapsule_GetPointer", ctypes.pythonapi))(function, name(function))
+    elif kind.__module__ == "_cffi_backend":
+        address = int(sys.modules["_cffi_backend"].FFI().cast("intptr_t", function))
+    elif isinstance(function, int | np.integer):
+        address = int(function)
+    if address is None or address <= 1:  # 1 is True
+        raise KernelTypeError(
+            f"native_kernel got {function!r} of type {kind.__name__}, expected a C function that needs no GIL: of "
+            "ctypes, cffi or numba.cfunc, a PyCapsule of one, or its address. Load it, as ctypes.CDLL(path).name."
+        )
+    return address

@@ -1,0 +1,44 @@
+"""Finds the shared library that holds a loaded function, for languages whose kernels call C functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+
+
+class _Found(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def file_of(address: int | None) -> tuple[str, int]:
+    """The file that holds what is loaded at an address, and where the file begins; nothing for other addresses."""
+    found = _Found()
+    if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+        return "", 0
+    return os.path.realpath((found.file or b"").decode()), found.base or 0
+
+
+def content_of(address: int) -> str | None:
+    """Identifies a function by the content of its shared library and its place there, the same in every process.
+
+    None if it lies in no file: a compiler has made it in the memory of this process.
+    """
+    file, base = file_of(address)
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return f"{_digest(file, status.st_mtime_ns, status.st_size)}+{address - base}"
+
+
+@functools.lru_cache
+def _digest(file: str, modified: int, size: int) -> str:
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

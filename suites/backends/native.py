@@ -1,0 +1,62 @@
+"""Adds the backend ``native``: C functions of any compiler, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge import native_kernel
+from suites.backends.backend import Backend, register_backend
+from suites.backends.kernel import Kernel
+from suites.backends.wrapped import arguments_of, outs_function
+
+
+@dataclass(frozen=True)
+class NativeKernel(Kernel):
+    """A C function, as :func:`bridge.native_kernel` takes it.
+
+    Attributes:
+        function: The C function.
+        arguments: Says what it is called with.
+        outs: A function of the inputs that returns shape and dtype of the results; None for the operator's outputs.
+        options: The other options of :func:`bridge.native_kernel`.
+    """
+
+    function: Any
+    arguments: Callable[..., Any]
+    outs: Callable[..., Any] | None
+    options: Mapping[str, Any]
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of :func:`bridge.native_kernel`."""
+        return native_kernel(self.function, self.outs or outs, self.arguments, **self.options)
+
+    @property
+    def returns_list(self) -> bool:
+        """It does for the operator's outputs, which are a list."""
+        return self.outs is None
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """The declared ones."""
+        return self.options.get("input_output_aliases") or {}
+
+
+def _accept(given: Any) -> Kernel | None:
+    if isinstance(given, NativeKernel):
+        return given
+    made = arguments_of(given, native_kernel)
+    if made is None:
+        return None
+    return NativeKernel(made.pop("function"), made.pop("arguments"), outs_function(made.pop("outs")), made)
+
+
+NATIVE = register_backend(
+    Backend(
+        id="native",
+        targets={"cpu": "bridge_cpu"},
+        accept=_accept,
+        expected="what bridge.native_kernel returns for a C function",
+        cure="Wrap the function with it.",
+    )
+)
