@@ -174,19 +174,6 @@ def run_tests(session: nox.Session, *groups: str, options: tuple[str, ...] = ())
     session.run(str(programs / "pytest"), *WORKERS, *SLOWEST, *options, *given, external=True)
 
 
-@nox.session
-def fuzz(session: nox.Session) -> None:
-    """Fuzz the readers of recorded runs, guided by coverage (`-- --seconds 600`)."""
-    session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"))
-    # Only this session needs it, and only as a wheel: built from source, it needs a fuzzing runtime of its own.
-    command = ("python", "-m", "pip", "install", "--quiet", "--only-binary=atheris", "atheris>=3.0")
-    session.run(*command, success_codes=[0, 1])
-    found = session.run("python", "-c", "import importlib.util as u; print(u.find_spec('atheris'))", silent=True)
-    if "ModuleSpec" not in str(found):
-        session.skip("there is no wheel of atheris for this Python and platform")
-    session.run("python", "-m", "suites.unit.reports.reader_fuzzing", *session.posargs)
-
-
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and fail on broken links."""
