@@ -104,10 +104,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.sessions import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
-    from suites.sessions import expectation
-
-    if expectation.VARIABLE in os.environ and not is_worker:
-        config.pluginmanager.register(expectation.Expectation(os.environ[expectation.VARIABLE]), expectation.PLUGIN)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:

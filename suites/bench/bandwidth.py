@@ -6,6 +6,7 @@ machine lowers a measurement, and nothing raises it.
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -58,9 +59,12 @@ def roof(read_bytes: int, written_bytes: int, *, reached: float = 0.0) -> Roof |
 
 
 def rounded(read_bytes: int, written_bytes: int) -> tuple[int, bool]:
-    """Returns the bytes of the copy that a call is compared with, a power of two, and whether it hardly writes."""
+    """Returns the bytes of the copy that a call is compared with, and whether it hardly writes.
+
+    It is the nearest power of two: a few bytes of parameters must not double the copy, which may then fit no cache.
+    """
     size = max(16, read_bytes + written_bytes)
-    return min(1 << (size - 1).bit_length(), _LARGEST), 8 * written_bytes < read_bytes
+    return min(1 << round(math.log2(size)), _LARGEST), 8 * written_bytes < read_bytes
 
 
 def named(size: int, reads: bool) -> str:

@@ -34,7 +34,6 @@ from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.repository import SHORT
 from suites.revisions.sides import Side, Sides, make_sides
-from suites.sessions import expectation
 from suites.sessions.alternation import Measured, measure
 from suites.sessions.bench_command import PROCESSES
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
@@ -91,10 +90,9 @@ def decided(
         for line in judge(run).lines
         if line.startswith(("DAMAGED", "INCOMPLETE"))  # what was wrong in base says nothing of the change
     ]
-    expected = platforms | ({os.environ[expectation.VARIABLE]} if os.environ.get(expectation.VARIABLE) else set())
     comparisons = _comparisons(policy, base, head, sessions=sessions)
     today = datetime.now(UTC).date()
-    return decide_gate(policy, comparisons, today=today, sessions=sessions, platforms=expected, doubts=doubts)
+    return decide_gate(policy, comparisons, today=today, sessions=sessions, platforms=platforms, doubts=doubts)
 
 
 def _comparisons(

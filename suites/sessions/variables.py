@@ -9,7 +9,7 @@ from suites.cells.selection import SelectionError
 
 PREFIX = "KERNEL_BRIDGE_"
 
-KNOWN = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "EXPECT", "MACHINE", "RUNS", "WINNERS_DIR")
+KNOWN = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "MACHINE", "RUNS", "WINNERS_DIR")
 """The names that follow the prefix."""
 
 
@@ -17,7 +17,7 @@ def require_known_variables() -> None:
     """Requires that each environment variable with the prefix is known.
 
     Raises:
-        SelectionError: One is not. With ``KERNEL_BRIDGE_EXPCT=cuda``, say, a session without a GPU would succeed.
+        SelectionError: One is not. With ``KERNEL_BRIDGE_RUN``, say, runs would go into another folder than was meant.
     """
     known = [PREFIX + name for name in KNOWN]
     for name in sorted(os.environ):

@@ -20,6 +20,6 @@ def test_every_variable_in_the_sources_is_known():
 
 def test_a_misspelt_variable_is_refused_with_the_one_that_was_meant(monkeypatch):
     require_known_variables()
-    monkeypatch.setenv("KERNEL_BRIDGE_EXPCT", "cuda")
-    with pytest.raises(SelectionError, match=r"KERNEL_BRIDGE_EXPCT is unknown\. Did you mean KERNEL_BRIDGE_EXPECT\?"):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUN", "here")
+    with pytest.raises(SelectionError, match=r"KERNEL_BRIDGE_RUN is unknown\. Did you mean KERNEL_BRIDGE_RUNS\?"):
         require_known_variables()
