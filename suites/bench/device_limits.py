@@ -6,8 +6,6 @@ somebody moved the clock. In no case does it belong into a table.
 
 from __future__ import annotations
 
-import os
-
 from reports import Timing
 from suites.bench import gpu_roofs
 from suites.bench.bandwidth import Roof, roof
@@ -19,35 +17,21 @@ MOST_SHARE = 4.0
 programs may slow the copies down. A kernel that skips its work is far beyond.
 """
 
-MOST_FLOPS_PER_CORE = 64 * 8e9
-"""More operations per second than a core of a CPU has: two fused operations on 16 numbers a cycle, at 8 GHz."""
 
-
-def implausible(
-    platform: str, timing: Timing, moved: tuple[int, int], flops: int | None, limit: Roof | None
-) -> str | None:
+def implausible(timing: Timing, moved: tuple[int, int], limit: Roof | None) -> str | None:
     """Returns why a time cannot be true, in one line, or None.
 
     Args:
-        platform: ``cpu`` or ``cuda``.
         timing: The time.
         moved: Bytes that a call must read, and write.
-        flops: Operations of a call; None if unknown.
         limit: The bandwidth measured for this working set; None if unknown.
     """
-    seconds = 1e-9 * timing.median_ns
-    rate = sum(moved) / seconds
+    rate = sum(moved) / (1e-9 * timing.median_ns)
     if limit is not None and rate > MOST_SHARE * limit.bandwidth:
         return (
             f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: "
             f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare "
             "its bytes_read and bytes_written"
-        )
-    cores = os.cpu_count() or 1
-    if platform == "cpu" and flops is not None and flops / seconds > MOST_FLOPS_PER_CORE * cores:
-        return (
-            f"{flops / seconds:.3g} operations per second are more than {cores} cores have, so the kernel did not do "
-            "the work, or its declared flops are too many"
         )
     return None
 
@@ -64,7 +48,7 @@ def compare_with_limits(cell: TimedCell) -> None:
     if platform == "cuda" and limit is not None:
         least = limiting(_roofs(cell, limit))
         cell.note(roof_ns=1e9 * least.seconds, roof_kind=least.kind)
-    reason = implausible(platform, timing, cell.moved, cell.result.flops, limit)
+    reason = implausible(timing, cell.moved, limit)
     if reason is not None:
         cell.without_time(reason)
 

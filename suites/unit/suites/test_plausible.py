@@ -7,7 +7,7 @@ import pytest
 from reports import ProcessTimes, RecordError, Status, Timing
 from suites import Backend, Operator
 from suites.bench.bandwidth import Roof
-from suites.bench.device_limits import MOST_FLOPS_PER_CORE, implausible
+from suites.bench.device_limits import implausible
 from suites.bench.measurement import TwoPoints
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import Case
@@ -28,17 +28,10 @@ def measured(monkeypatch):
 
 @pytest.mark.parametrize(("ns", "refused"), [(1000, False), (300, False), (200, True), (1, True)])
 def test_more_than_four_times_the_bandwidth_of_a_copy_is_refused(ns, refused):
-    reason = implausible("cpu", _timing(ns), (60_000, 40_000), None, LIMIT)
+    reason = implausible(_timing(ns), (60_000, 40_000), LIMIT)
     assert bool(reason) == refused
     if refused:
         assert "is faster than the memory of this device (copy, L2 cache: 100 GB/s)" in reason
-
-
-def test_more_operations_than_the_cores_have_are_refused():
-    assert "operations per second" in implausible(
-        "cpu", _timing(1e6), (1, 1), int(1e-3 * 1e4 * MOST_FLOPS_PER_CORE), LIMIT
-    )
-    assert implausible("cpu", _timing(1e6), (1, 1), 10**6, LIMIT) is None
 
 
 @numba.njit
