@@ -66,7 +66,6 @@ class Backend(metaclass=_Registered):
         missing_dtypes: The dtypes that no kernel of this backend can have, each with the reason.
         missing: Why it cannot run on this machine; None if it can.
         has_adjoints: Whether the language generates adjoints, so that its kernels have gradients.
-        typed: Whether the bridge knows the dtypes and ranks of a kernel's arrays. For CUDA C++ it knows only the sizes.
         takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
         serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
         library: The library whose functions stand for kernels, for a backend of peers: see the field ``peers`` of
@@ -82,7 +81,6 @@ class Backend(metaclass=_Registered):
     missing_dtypes: Mapping[str, str] = field(default_factory=dict)
     missing: str | None = None
     has_adjoints: bool = False
-    typed: bool = True
     takes_any_callable: bool = False
     serial_twin: Backend | None = None
     library: Library | None = None

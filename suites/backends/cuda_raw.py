@@ -169,6 +169,5 @@ CUDA_RAW = register_backend(
         cure="Name the function and its launch with suites.RawKernel(source, name, launch).",
         missing_dtypes={"float16": "needs CUDA's headers, which not every installation of NVRTC finds"},
         missing=NO_CUDA_CORE,
-        typed=False,
     )
 )

@@ -197,7 +197,6 @@ def column(id_: str) -> Backend:
             accept=custom_kernel,
             expected="a bridge.XLACustomKernel, or a suites.CustomKernel of one",
             cure="Declare other kernels in their own backend.",
-            typed=False,
         )
         register_backend(backend)
         _own[id_] = backend

@@ -104,15 +104,6 @@ def _place(file: Path) -> int:
     return FILES.index(name) if name in FILES else len(FILES)
 
 
-def check_named(name: str) -> Check:
-    """Returns the check of this name.
-
-    Raises:
-        KeyError: There is none.
-    """
-    return {each.name: each for each in checks()}[name]
-
-
 def check_of(file: Path, function: str) -> Check | None:
     """Returns the check that a test in an imported file makes; None if it is not registered."""
     path = file.resolve()

@@ -9,8 +9,8 @@ from suites import Backend, Domain, Operator, Sizes
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import keeps_bits, prepare
 from suites.checks.judging.evidence import CheckFailed, Evidence
-from suites.checks.register import check_named
 from suites.mutants.memory import address_of_zeros, array_at
+from suites.unit.suites.named_checks import check_named
 
 CALLS = address_of_zeros(1, np.int64)
 

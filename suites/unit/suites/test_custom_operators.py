@@ -14,9 +14,9 @@ from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, ope
 from suites.cells import tables
 from suites.cells.case import Case
 from suites.checks.judging.evidence import CheckFailed, Evidence
-from suites.checks.register import check_named
 from suites.declare.contradictions import verify
 from suites.declare.differentiation import why_no_gradient
+from suites.unit.suites.named_checks import check_named
 
 
 def _same(x, **parameters):

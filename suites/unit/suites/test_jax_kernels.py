@@ -8,7 +8,7 @@ import bridge
 from suites import Backend, JaxKernel, Operator, OperatorError
 from suites.cells.case import Case
 from suites.checks.judging.evidence import CheckFailed, Evidence
-from suites.checks.register import check_named
+from suites.unit.suites.named_checks import check_named
 
 
 @numba.njit

@@ -18,7 +18,7 @@ from suites import (
 )
 from suites.cells.case import Case
 from suites.checks.judging.evidence import Evidence
-from suites.checks.register import check_named
+from suites.unit.suites.named_checks import check_named
 
 
 @numba.njit

@@ -14,8 +14,9 @@ from suites.cells import catalogue
 from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.judging.reasons import status_of
-from suites.checks.register import check_named, checks
+from suites.checks.register import checks
 from suites.mutants import mutants, right_kernels
+from suites.unit.suites.named_checks import check_named
 from suites.unit.suites.ptx import launches_of, ptx_of
 
 CUDA = (CudaKernel, CudaCallable, RawKernel)
