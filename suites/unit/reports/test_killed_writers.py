@@ -97,7 +97,7 @@ FULL = textwrap.dedent(
     path = Path(sys.argv[1])
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with RunWriter(path, make_run()) as writer:
-        writer.begin([])
+        writer.begin([make_cell(size=size) for size in range(1, 6)])
         writer.append(make_result(make_cell(size=1)))
         writer.append(make_result(make_cell(size=2)))
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, resource.RLIM_INFINITY))

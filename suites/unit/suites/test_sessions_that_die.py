@@ -59,7 +59,7 @@ def test_a_session_that_is_killed_is_incomplete_and_goes_on(folder):
 def test_a_full_disk_ends_a_session_in_one_line(folder):
     """The limit for the size of a file stands for the size of the disk."""
     program = (
-        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000));"
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000));"
         " sys.argv = ['suites', 'validate', 'ops.py', *sys.argv[1:]]; runpy.run_module('suites', run_name='__main__')"
     )
     chosen = ["--profile", "quick", "--jobs", "1", "--", "-k", "eager or compiled or scan or vmap0 or repeat"]
