@@ -26,7 +26,7 @@ def twice(x):
 LAST_ADDRESS, LAST_RESULT, LAST_KEY = (address_of_zeros(ROOM, kind) for kind in (np.uint64, np.float32, np.float64))
 
 
-@broken(twice, "addresses", "the last result is kept while the address is the same")
+@broken(twice, "endurance", "the last result is kept while the address is the same")  # the address of a copy: it varies
 @numba.njit
 def kept_by_address(x, out):
     key, kept = array_at(LAST_ADDRESS, 2, np.uint64), array_at(LAST_RESULT, x.size, np.float32)
