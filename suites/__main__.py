@@ -53,8 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernel-bridge: interrupted.", file=sys.stderr)
         code = 3
-    except OSError:  # a full disk takes neither the output nor the reason; Python would exit with 1
+    except OSError as error:  # a full disk takes no output, and perhaps not the reason; Python would exit with 1
         code, lost = 3, True
+        with contextlib.suppress(OSError):
+            print(f"kernel-bridge: {error}", file=sys.stderr)
     if interruption.happened or lost:
         # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
         for stream in (sys.stdout, sys.stderr):

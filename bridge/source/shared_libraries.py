@@ -28,17 +28,19 @@ def file_of(address: int | None) -> tuple[str, int]:
 def content_of(address: int) -> str | None:
     """Identifies a function by the content of its shared library and its place there, the same in every process.
 
-    None if it lies in no file: a compiler has made it in the memory of this process.
+    None if it lies in no file: a compiler has made it in the memory of this process. Ask soon after the library is
+    loaded: a file that is built again is another one, while this process keeps the old code.
     """
     file, base = file_of(address)
+    digest = _digest(file, base)
+    return digest and f"{digest}+{address - base}"
+
+
+@functools.cache
+def _digest(file: str, base: int) -> str | None:
+    """The content of a file when it was first asked for; None without one. ``base`` is where it is loaded."""
     try:
-        status = os.stat(file)
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError:
         return None
-    return f"{_digest(file, status.st_mtime_ns, status.st_size)}+{address - base}"
-
-
-@functools.lru_cache
-def _digest(file: str, modified: int, size: int) -> str:
-    with open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -58,12 +58,14 @@ class NativeDefinition(Definition):
         argtypes: The ctypes types of its parameters; None if they are not stated.
         returns_status: Whether it returns an int that is 0 if a call succeeds.
         alive: What the user passed, which keeps the function loaded.
+        content: Identifies its machine code in every process; None if only this process has it.
     """
 
     address: int = field(repr=False)
     argtypes: tuple[Any, ...] | None
     returns_status: bool
     alive: Any = field(repr=False)
+    content: str | None = field(repr=False)
 
 
 def entry_code(definition: NativeDefinition, signature: Signature) -> str:

@@ -87,7 +87,7 @@ def native_kernel(
     definition = DEFINITIONS.define(
         LANGUAGE,
         (name, address, types, status, id(arguments)),
-        lambda: NativeDefinition(name, arguments, None, address, types, status, function),
+        lambda: NativeDefinition(name, arguments, None, address, types, status, function, content_of(address)),
     )
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
 
@@ -96,7 +96,7 @@ class _Native(NativeLanguage[NativeDefinition, NoOptions]):
     def compile(
         self, definition: NativeDefinition, options: NoOptions, signature: Signature, platform: str
     ) -> Compiled:
-        code, content = entry_code(definition, signature), content_of(definition.address)
+        code, content = entry_code(definition, signature), definition.content
 
         def load() -> HostPlan:
             entry = assembled(code)

@@ -155,6 +155,23 @@ def test_a_size_that_its_type_cannot_hold_is_an_error():
         jax.block_until_ready(call(jnp.ones(200)))
 
 
+@needs_c
+def test_a_library_that_is_built_again_changes_no_kernel_of_the_old_one(tmp_path):
+    def built(factor, loaded):
+        source = f"void f(const float *x, long n, float *out) {{ while (n--) out[n] = {factor} * x[n]; }}"
+        path = tmp_path / "kernels.so"
+        path.unlink(missing_ok=True)
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=source.encode(), check=True)
+        if path != loaded:
+            shutil.copy(path, loaded)
+        return native_kernel(ctypes.CDLL(str(loaded)).f, same, over_all)
+
+    old = built(2, tmp_path / "kernels.so")
+    new = built(3, tmp_path / "copy.so")
+    np.testing.assert_array_equal(new(X), 3 * X)
+    np.testing.assert_array_equal(old(X), 2 * X)
+
+
 DOUBLES, INTEGER = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int)
 BLAS = cython_blas.__pyx_capi__
 
