@@ -1,5 +1,6 @@
 """Pairs each record of a run with its ratio to the cell that it is compared with."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ BASELINE = "jnp"
 """The backend that ratios refer to: the code of XLA itself."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CellRow:
     """One cell of a run, as tables and frames show it.
 
@@ -26,7 +27,7 @@ class CellRow:
     record: Record
     baseline: Record | None
 
-    @property
+    @functools.cached_property
     def compared(self) -> Ratio | None:
         """The time of the cell divided by the time of the baseline, process by process: above 1 is slower.
 
@@ -35,7 +36,7 @@ class CellRow:
         own, base = self.timing, self.baseline and self.baseline.timing
         return ratio_of(own.medians_ns, base.medians_ns) if own and base and not self.doubt else None
 
-    @property
+    @functools.cached_property
     def doubt(self) -> str | None:
         """Why there is no ratio, though both have a time."""
         own, base = self.timing, self.baseline and self.baseline.timing

@@ -98,9 +98,8 @@ class CellResult(Part, frozen=True, kw_only=True):
 
         Above 1.0, the data stayed in a nearer cache or the harness is wrong. The value is neither clipped nor hidden.
         """
-        if self.bandwidth is None or self.bandwidth_limit is None:
-            return None
-        return self.bandwidth / self.bandwidth_limit
+        reached = self.bandwidth
+        return None if reached is None or self.bandwidth_limit is None else reached / self.bandwidth_limit
 
     @property
     def flop_rate(self) -> float | None:

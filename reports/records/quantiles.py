@@ -10,6 +10,9 @@ def quantile(samples: Sequence[float], q: float) -> float:
     if len(samples) == 1:
         return samples[0]
     ordered = sorted(samples)
+    if q == 0.5:  # as nearly all are
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
     position = q * (len(ordered) - 1)
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)

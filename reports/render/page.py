@@ -90,6 +90,10 @@ def _print(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, such as `head` or a pager, has closed the pipe. Closing the stream would raise again.
+    except OSError as error:
+        # What is left in the stream's memory would raise again when the stream is closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader, such as `head` or a pager, has closed the pipe
+            raise ReportError(
+                f"the output cannot be written: {error.strerror}. Free space, or write it elsewhere."
+            ) from error

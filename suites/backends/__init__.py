@@ -1,11 +1,10 @@
-"""Registers the built-in backends, one file each, in the order in which tables show them."""
+"""Registers the built-in backends, in the order in which tables show them."""
 
 # isort: skip_file
 from suites.backends import jnp as jnp
 from suites.backends import numba_cpu as numba_cpu
 from suites.backends import native as native
-from suites.backends import numba_cuda as numba_cuda
-from suites.backends import warp as warp
+from suites.backends import late_languages as late_languages
 from suites.backends import cuda_raw as cuda_raw
 from suites.backends import pallas as pallas
 from suites.backends import host_libraries as host_libraries

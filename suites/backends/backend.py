@@ -64,7 +64,7 @@ class Backend(metaclass=_Registered):
         cure: The advice in the same error: "Decorate it with numba.njit."
         language: The name of the kernel language, if several backends share one.
         missing_dtypes: The dtypes that no kernel of this backend can have, each with the reason.
-        missing: Why it cannot run on this machine; None if it can.
+        missing: Returns why it cannot run on this machine; None if it can.
         has_adjoints: Whether the language generates adjoints, so that its kernels have gradients.
         takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
         serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
@@ -79,7 +79,7 @@ class Backend(metaclass=_Registered):
     cure: str
     language: str = ""
     missing_dtypes: Mapping[str, str] = field(default_factory=dict)
-    missing: str | None = None
+    missing: Callable[[], str | None] = lambda: None
     has_adjoints: bool = False
     takes_any_callable: bool = False
     serial_twin: Backend | None = None
@@ -132,7 +132,7 @@ class Backend(metaclass=_Registered):
         if platform not in self.platforms:
             return f"{self.id} runs on {', '.join(self.platforms)}, not on {platform}"
         uninstalled = self.library.missing() if self.library is not None else None
-        return self.missing_dtypes.get(dtype) or self.missing or uninstalled
+        return self.missing_dtypes.get(dtype) or self.missing() or uninstalled
 
     def __str__(self) -> str:
         return self.id

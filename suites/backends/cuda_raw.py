@@ -168,6 +168,6 @@ CUDA_RAW = register_backend(
         "or a suites.RawKernel",
         cure="Name the function and its launch with suites.RawKernel(source, name, launch).",
         missing_dtypes={"float16": "needs CUDA's headers, which not every installation of NVRTC finds"},
-        missing=NO_CUDA_CORE,
+        missing=lambda: NO_CUDA_CORE,
     )
 )

@@ -1,4 +1,4 @@
-"""Adds the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``: kernels of numba-cuda.
+"""Defines the kernels of the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``.
 
 It also exports their building blocks for the files of operators: tiles and rows
 (:mod:`suites.backends.numba_cuda_blocks`), vector loads (``_vectors``), warps (``_warps``), reductions
@@ -15,7 +15,6 @@ from typing import Any
 from bridge import numba_cuda_callable, numba_cuda_kernel
 from bridge.signature.arguments import check_aliases
 from suites.backends.atomic_operations import has_atomics
-from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 from suites.backends.numba_cuda_blocks import (
     LOADS,
@@ -85,9 +84,6 @@ __all__ = [
     "LONG",
     "MISSING",
     "NEIGHBOURS",
-    "NUMBA_CUDA",
-    "NUMBA_CUDA_CALLABLE",
-    "NUMBA_CUDA_REPLAY",
     "PARTIALS",
     "THREADS",
     "WARP",
@@ -246,7 +242,8 @@ class CudaCallable(Kernel):
         return dict(self.input_output_aliases)
 
 
-def _accept_kernel(given: Any) -> Kernel | None:
+def accept_kernel(given: Any) -> Kernel | None:
+    """Returns a kernel of ``numba_cuda``; None if it is none."""
     if isinstance(given, CudaKernel):
         return given if _is_kernel(given.dispatcher) and callable(given.launch) else None
     wrapped = arguments_of(given, numba_cuda_kernel)
@@ -263,7 +260,8 @@ def _is_kernel(given: Any) -> bool:
     return type(given).__module__.startswith("numba.cuda") and callable(given) and not is_device_function
 
 
-def _accept_callable(given: Any) -> CudaCallable | None:
+def accept_callable(given: Any) -> CudaCallable | None:
+    """Returns a kernel of ``numba_cuda_callable``; None if it is none."""
     if isinstance(given, CudaCallable):
         return replace(given, replay=False) if isinstance(given.function, FunctionType) else None
     wrapped = arguments_of(given, numba_cuda_callable)
@@ -274,40 +272,7 @@ def _accept_callable(given: Any) -> CudaCallable | None:
     return CudaCallable(given) if isinstance(given, FunctionType) else None
 
 
-def _accept_replayed(given: Any) -> CudaCallable | None:
-    accepted = _accept_callable(given)
+def accept_replayed(given: Any) -> CudaCallable | None:
+    """Returns a kernel of ``numba_cuda_replay``; None if it is none."""
+    accepted = accept_callable(given)
     return None if accepted is None else replace(accepted, replay=True)
-
-
-NUMBA_CUDA = register_backend(
-    Backend(
-        id="numba_cuda",
-        targets={"cuda": "bridge_cuda"},
-        accept=_accept_kernel,
-        expected="a function decorated with numba.cuda.jit, or a suites.CudaKernel of one",
-        cure="Decorate it with numba.cuda.jit, without device=True.",
-        missing=MISSING,
-    )
-)
-NUMBA_CUDA_CALLABLE = register_backend(
-    Backend(
-        id="numba_cuda_callable",
-        targets={"cuda": "bridge_cuda_python"},
-        accept=_accept_callable,
-        expected="a Python function that launches kernels of numba.cuda",
-        cure="Declare a single kernel as 'numba_cuda'.",
-        language="numba_cuda",
-        missing=MISSING,
-    )
-)
-NUMBA_CUDA_REPLAY = register_backend(
-    Backend(
-        id="numba_cuda_replay",
-        targets={"cuda": "bridge_cuda"},
-        accept=_accept_replayed,
-        expected="a Python function that launches kernels of numba.cuda",
-        cure="Declare a single kernel as 'numba_cuda'.",
-        language="numba_cuda",
-        missing=MISSING,
-    )
-)

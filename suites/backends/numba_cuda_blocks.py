@@ -35,6 +35,12 @@ else:
     except ImportError as error:
         MISSING = f"numba-cuda does not import: {error}"
 
+
+def missing() -> str | None:
+    """Returns :data:`MISSING`."""
+    return MISSING
+
+
 THREADS = 256
 """Threads of a block."""
 

@@ -1,4 +1,4 @@
-"""Adds the backends ``warp`` and ``warp_tile``: kernels of NVIDIA Warp, whose blocks may work on tiles.
+"""Defines the kernels of the backends ``warp`` and ``warp_tile``: NVIDIA Warp, where blocks may work on tiles.
 
 It also exports the building blocks of :mod:`suites.backends.warp_blocks`, :mod:`suites.backends.warp_streams` and
 :mod:`suites.backends.warp_vectors` for the files of operators.
@@ -17,7 +17,6 @@ import jax
 from bridge import jax_kernel
 from bridge.languages.warp.generated import has_adjoint
 from suites.backends.atomic_operations import has_atomics
-from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
 from suites.backends.warp_blocks import (
     LANES,
@@ -56,8 +55,6 @@ __all__ = [
     "STREAM_TILE",
     "TILE",
     "TILE_THREADS",
-    "WARP",
-    "WARP_TILE",
     "WarpCallable",
     "WarpKernel",
     "add_up",
@@ -214,7 +211,8 @@ def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
     )
 
 
-def _accept(given: Any) -> Kernel | None:
+def accept(given: Any) -> Kernel | None:
+    """Returns a kernel of ``warp``; None if it is none."""
     if isinstance(given, WarpCallable):
         return given
     if isinstance(given, WarpKernel):
@@ -245,9 +243,9 @@ def _of_wrapper(arguments: dict[str, Any]) -> WarpKernel:
     return WarpKernel(Same(kernel), _Fixed(tuple({"num_outputs": 1, **arguments}.items()), None))
 
 
-def _accept_tile(given: Any) -> Kernel | None:
-    """Refuses a bare kernel: it does not say how its blocks are launched."""
-    return None if isinstance(given, wp.Kernel) else _accept(given)
+def accept_tile(given: Any) -> Kernel | None:
+    """Returns a kernel of ``warp_tile``; None for a bare kernel, which does not say how its blocks are launched."""
+    return None if isinstance(given, wp.Kernel) else accept(given)
 
 
 def _inner_rank(given: Any) -> int:
@@ -308,26 +306,3 @@ class _OutputShapes:
 
     def _threads(self, out: Any, rank: int) -> tuple[int, ...]:
         return tuple(out.shape[: len(out.shape) - rank]) or (1,)
-
-
-WARP = register_backend(
-    Backend(
-        id="warp",
-        targets={"cpu": "bridge_cpu", "cuda": "bridge_cuda"},
-        accept=_accept,
-        expected="a function decorated with warp.kernel, a suites.WarpKernel or a suites.WarpCallable",
-        cure="Decorate it with warp.kernel; a function that makes kernels of a dtype goes into suites.WarpKernel.",
-        has_adjoints=True,
-    )
-)
-WARP_TILE = register_backend(
-    Backend(
-        id="warp_tile",
-        targets={"cpu": "bridge_cpu", "cuda": "bridge_cuda"},
-        accept=_accept_tile,
-        expected="a suites.WarpKernel or a suites.WarpCallable",
-        cure="Say in suites.WarpKernel(kernel, options) how its blocks are launched.",
-        language="warp",
-        has_adjoints=True,
-    )
-)

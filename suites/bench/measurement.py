@@ -90,9 +90,9 @@ class SingleCalls(Measurement):
     def round(self) -> None:
         """Makes some calls of each kind."""
         for _ in range(self._calls):
-            self.cold_ns.append(1e9 * self._cold())
+            self.cold_ns.append(_rounded(self._cold()))
             if self._programs.warm is not None:
-                self.warm_ns.append(1e9 * self._warm())
+                self.warm_ns.append(_rounded(self._warm()))
 
     def times(self) -> ProcessTimes:
         """Returns the samples."""
@@ -141,6 +141,11 @@ class BesideSingleCalls(Measurement):
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Runs the timed program on other inputs."""
         return self._other.on_other(inputs)
+
+
+def _rounded(seconds: float) -> float:
+    """Nanoseconds, in steps of a picosecond: more digits are noise, and double the size of a record."""
+    return round(1e9 * seconds, 3)
 
 
 def _timed(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
@@ -196,8 +201,8 @@ class TwoPoints(Measurement):
             short, long = self._time(self.loops), self._time(LONGER * self.loops)
         else:
             long, short = self._time(LONGER * self.loops), self._time(self.loops)
-        self._short.append(1e9 * short)
-        self._slopes.append(1e9 * (long - short) / ((LONGER - 1) * self.loops))
+        self._short.append(_rounded(short))
+        self._slopes.append(_rounded((long - short) / ((LONGER - 1) * self.loops)))
         self._alone.round()
 
     def times(self) -> ProcessTimes:

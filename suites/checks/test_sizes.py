@@ -38,7 +38,7 @@ LEAST_BLAMED_S = 0.1
 )
 def test_every_size_is_right(case: Case, evidence: Evidence) -> None:
     operator = case.operator
-    for size in small_sizes(operator, depth()):
+    for size in small_sizes(operator, case.dtype, depth()):
         verdict = judge_kernel(operator, case.backend, operator.sample(case.dtype, size, SEED), case.device)
         evidence.require(verdict, f"size {size} (seed {session_seed()})")
 

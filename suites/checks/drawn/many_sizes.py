@@ -1,7 +1,7 @@
 """Chooses the nominal sizes that kernels are tried at: powers of two, multiples of blocks, their neighbours, others.
 
-Some sizes are chosen anew in each session, from its seed. The shapes of an operator's arrays follow from its samples,
-so an operator whose work grows with the square of its size is not tried at large sizes.
+Some sizes are chosen anew in each session, from its seed. An operator whose work grows with the square of its size is
+not tried at the largest ones: :data:`MOST_WORK`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ MOST_WORK = (2**25, 2**27)
 """Elements of all arrays in the reference at which a size is too large, by the depth of the session."""
 
 
-def small_sizes(operator: Operator, depth: int) -> list[int]:
+def small_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     """Returns sizes up to 5000 for an operator: 8 in a quick session, about 30 in a full one.
 
-    The numbers in the reference and in the kernels may be sizes as well.
+    The numbers in the reference and in the kernels may be sizes as well. None has more work than
+    a quick session allows.
 
     Args:
         operator: The operator; each one gets its own random sizes.
+        dtype: The dtype of its inputs.
         depth: The depth of the session, see :mod:`suites.checks.drawn.session_choices`.
     """
     random = np.random.default_rng(seeds_of("sizes", operator.name))
@@ -50,11 +52,12 @@ def small_sizes(operator: Operator, depth: int) -> list[int]:
     block = int(random.choice(BLOCKS))
     others = [int(random.choice(BLOCKS)) + 1, int(random.choice(BLOCKS)) - 1, 8 * int(random.integers(3, 100))]
     if depth == 0:
-        return _sorted([int(random.choice(POWERS[:4])), block, *others, *named[:2], *random.integers(2, MOST_SMALL, 3)])
+        sizes = [int(random.choice(POWERS[:4])), block, *others, *named[:2], *random.integers(2, MOST_SMALL, 3)]
+        return _affordable(operator, dtype, sizes, MOST_WORK[0])
     named = [each + step for each in named for step in (-1, 0, 1)]
     beside = [size + step for size in BLOCKS for step in (-1, 1)]
     more = [24, 48, 96, 1000, 3 * block, *random.integers(2, MOST_SMALL, 4)]
-    return _sorted([*POWERS, *named, *beside, *others, *more])
+    return _affordable(operator, dtype, [*POWERS, *named, *beside, *others, *more], MOST_WORK[0])
 
 
 def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
@@ -68,11 +71,11 @@ def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     sizes = [base + int(random.integers(-1, 2)) for base in bases]
     ends = list(zip((MOST_SMALL, *bases), bases, strict=False))[: 1 if depth == 0 else None]
     sizes += [int(np.exp(random.uniform(np.log(low), np.log(high)))) for low, high in ends]
-    return [size for size in _sorted(sizes) if work(operator, dtype, size) <= MOST_WORK[depth]]
+    return _affordable(operator, dtype, sizes, MOST_WORK[depth])
 
 
-def _sorted(sizes: Sequence[Any]) -> list[int]:
-    return sorted({int(size) for size in sizes})
+def _affordable(operator: Operator, dtype: str, sizes: Sequence[Any], most: int) -> list[int]:
+    return [size for size in sorted({int(each) for each in sizes}) if work(operator, dtype, size) <= most]
 
 
 VAST = 2**29 + 9

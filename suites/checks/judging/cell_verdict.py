@@ -44,6 +44,9 @@ looks for races."""
 MOST_REPEATED_BYTES = 1 << 22
 """Calls with more bytes of arrays are not run again: copying their results takes long, and enough threads meet."""
 
+SMALL_BYTES = 1 << 17
+"""The truth of so many bytes of inputs is kept until the other kernels of the operator have been checked."""
+
 Judge = Callable[[list[Array]], Verdict]
 
 
@@ -217,12 +220,16 @@ def _call(operator: Operator, inputs: Inputs) -> _Call:
 
 def truth(operator: Operator, inputs: Inputs) -> Truth:
     """Returns the truth for inputs, computed once for all backends and checks: for large inputs it takes seconds."""
-    return _truth(_call(operator, inputs))
+    kept = _small_truth if total_bytes(*inputs) <= SMALL_BYTES else _large_truth
+    return kept(_call(operator, inputs))
 
 
-@functools.lru_cache(maxsize=4)
 def _truth(call: _Call) -> Truth:
     return call.operator.truth(*call.inputs)
+
+
+_small_truth = functools.lru_cache(maxsize=256)(_truth)
+_large_truth = functools.lru_cache(maxsize=4)(_truth)
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,7 +16,6 @@ import numpy as np
 from bridge.ffi.target import CPU
 from reports import Status
 from suites.backends.backend import Backend
-from suites.backends.numba_cuda_blocks import MISSING, cuda
 from suites.guards import page_faults
 from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
@@ -197,6 +196,8 @@ def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, 
     if device.platform == "cpu":
         yield
         return
+    from suites.backends.numba_cuda_blocks import MISSING, cuda
+
     behind: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         if MISSING is None:
@@ -238,11 +239,15 @@ class _Memory:
 
 def _behind(array: jax.Array) -> Any:
     """The unused bytes behind an array."""
+    from numba import cuda
+
     return cuda.as_cuda_array(_Memory(array.unsafe_buffer_pointer() + array.nbytes, -array.nbytes % MULTIPLE))
 
 
 @functools.cache
 def _filler() -> Any:
+    from numba import cuda
+
     @cuda.jit
     def fill(byte: Any) -> None:
         shared = cuda.shared.array(0, np.uint8)

@@ -9,7 +9,7 @@ from bridge import SignatureError, jax_kernel
 from bridge.ffi.kernel_call import KERNEL_CALLS
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import UNKNOWN, declare_writes, only_read, uses_of
-from suites.backends.warp import WARP, WARP_TILE
+from suites.backends.late_languages import WARP, WARP_TILE
 from suites.backends.warp_blocks import wp
 from suites.cells.grid import grid
 from suites.unit.bridge import warp_kernels as kernels

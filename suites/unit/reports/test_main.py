@@ -156,7 +156,8 @@ def test_the_list_has_every_run_and_an_interrupted_one_is_no_failure(runs, capsy
 def run_module(*arguments, **options):
     variables = environment(PYTHONIOENCODING=options.pop("encoding", "utf-8"))
     command = [sys.executable, "-m", "suites", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, **options)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen(command, env=variables, **streams)
 
 
 def test_a_reader_that_leaves_early_is_no_error(runs):
@@ -166,3 +167,15 @@ def test_a_reader_that_leaves_early_is_no_error(runs):
         errors = process.stderr.read()
         code = process.wait()
     assert (code, errors) == (Exit.FINE, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize("command", [("show", "a"), ("list",)])
+def test_a_full_disk_is_an_error_of_one_line(runs, command):
+    write(runs, "a")
+    with open("/dev/full", "w") as full, run_module(*command, stdout=full) as process:
+        errors = process.stderr.read().decode()
+        code = process.wait()
+    assert code == Exit.COULD_NOT_RUN
+    assert len(errors.splitlines()) == 1
+    assert "cannot be written: No space left on device" in errors

@@ -1,5 +1,7 @@
 """Backends register in order, and accept bare kernels: their launch has a thread per element of the first output."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -20,10 +22,21 @@ def test_every_file_that_registers_a_backend_is_imported_with_the_package():
         path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
     }
     homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
-    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "numba_cuda", "warp", "cuda_raw", "pallas",
+    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "late_languages", "cuda_raw", "pallas",
         "host_libraries", "cupy_library", "brainevent_library",
     ]  # fmt: skip
     assert set(homes) == registering - {"backend"}
+
+
+def test_a_numba_kernel_is_checked_without_the_import_of_other_languages():
+    program = """
+import sys, numba
+import suites.sessions.checks_plugin
+from suites import Operator
+Operator(name="double", reference=lambda x: x + x, kernels={"numba": numba.njit(lambda x, out: None)})
+print([name for name in ("warp", "numba.cuda", "cupy", "scipy.stats") if name in sys.modules])"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def _struct(*shape, dtype="float32"):

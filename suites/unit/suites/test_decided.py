@@ -11,7 +11,7 @@ from suites import Gradient, Operator
 from suites.backends.backend import Backend
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
-from suites.checks.drawn.many_sizes import large_sizes, small_sizes
+from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, small_sizes
 from suites.checks.judging.call_loops import work
 from suites.numerics.traced import keeps_zero_signs
 from suites.ops import operators
@@ -145,16 +145,24 @@ def test_kinks_are_allowed_for_and_other_derivatives_are_not():
 def test_sizes_follow_from_the_seed_and_have_every_kind():
     try:
         session_choices.use_seed(1)
-        first, full = small_sizes(operators()["add"], 0), small_sizes(operators()["add"], 1)
+        first, full = small_sizes(operators()["add"], "float32", 0), small_sizes(operators()["add"], "float32", 1)
         session_choices.use_seed(2)
-        other = small_sizes(operators()["add"], 0)
+        other = small_sizes(operators()["add"], "float32", 0)
         session_choices.use_seed(1)
-        assert first == small_sizes(operators()["add"], 0) != other
+        assert first == small_sizes(operators()["add"], "float32", 0) != other
     finally:
         session_choices.use_seed(0)
     assert {32, 64, 1024, 31, 33, 1023, 1025, 4096} <= set(full)
     assert any(size % 8 == 0 for size in first)
     assert len(first) <= 10 < len(full)
+
+
+def test_no_small_size_has_more_work_than_a_quick_session_allows():
+    nbody = operators()["nbody"]  # its work grows with the square of the size
+    for depth in (0, 1):
+        sizes = small_sizes(nbody, "float32", depth)
+        assert max(sizes) > 1000
+        assert work(nbody, "float32", max(sizes)) <= MOST_WORK[0] < work(nbody, "float32", 4096)
 
 
 def test_quadratic_work_keeps_an_operator_from_large_sizes():

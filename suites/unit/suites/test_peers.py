@@ -18,7 +18,7 @@ PEERS = [
     Case(operator, backend, operator.dtypes[0], 4096, "cpu")
     for operator in ops.operators().values()
     for backend in operator.peers
-    if "cpu" in backend.platforms and backend.missing is None and backend.library.missing() is None
+    if "cpu" in backend.platforms and backend.missing() is None and backend.library.missing() is None
 ]
 
 
