@@ -70,7 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Keeps the dump of a worker that crashes out of a recorded session."""
     option = early_config.known_args_namespace
-    if option.kb_record and getattr(option, "tbstyle", "no") != "long" and "PYTEST_XDIST_WORKER" in os.environ:
+    is_verbose = getattr(option, "tbstyle", "no") in ("long", "short")
+    if option.kb_record and not is_verbose and "PYTEST_XDIST_WORKER" in os.environ:
         # What crashes or hangs leaves a line in the table. The dump of its stacks is for -v.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)

@@ -127,8 +127,12 @@ class WarpKernel(Kernel):
         return Derivative(reverse=not switched_off and has_adjoint(kernel), generated=not _has_own_adjoint(kernel.adj))
 
     def options_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
-        """The options of :func:`bridge.jax_kernel` for a call."""
-        return dict(self.options) if isinstance(self.options, Mapping) else self.options(inputs, outs)
+        """The options of :func:`bridge.jax_kernel` for a call; by default outputs have the operator's shapes."""
+        options = dict(self.options) if isinstance(self.options, Mapping) else dict(self.options(inputs, outs))
+        if "launch_dims" in options and "output_dims" not in options:
+            shapes = _output_shapes(self._of(inputs))(inputs, outs, options.get("in_out_argnames") or ())
+            options |= {name: dims for name, dims in shapes.items() if name == "output_dims"}
+        return options
 
     def _of(self, inputs: Sequence[Any]) -> Any:
         return self.kernel(str(inputs[0].dtype))

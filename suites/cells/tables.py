@@ -123,6 +123,12 @@ def kernels(platform: str) -> list[Any]:
     return list(map(as_parameter, in_first_dtype(platform)))
 
 
+def kernels_in_every_dtype(platform: str) -> list[Any]:
+    """Returns every compiled kernel in every dtype, with few elements."""
+    cases = grid(platform, lambda operator: (SMALL_SIZE,))
+    return [as_parameter(case) for case in cases if case.backend.compiled]
+
+
 def checkable_kernels(platform: str) -> list[Any]:
     """Returns the cells of :func:`kernels` whose language can check indices while a kernel runs."""
 
@@ -195,6 +201,7 @@ LARGE_SAMPLES = Table(cells=large_samples)
 EDGE_CASES = Table(cells=edge_cases)
 ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
+KERNELS_IN_EVERY_DTYPE = Table(cells=kernels_in_every_dtype, quick_without_twins=True)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
 BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)

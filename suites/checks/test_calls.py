@@ -6,7 +6,7 @@ from jax import export
 import bridge
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables import EDGE_CASES, SAMPLES, TRANSFORMED_KERNELS
+from suites.cells.tables import EDGE_CASES, KERNELS_IN_EVERY_DTYPE, SAMPLES, TRANSFORMED_KERNELS
 from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
 from suites.checks.drawn.session_choices import depth
 from suites.checks.judging.cell_verdict import judge_kernel, judge_results
@@ -45,7 +45,7 @@ def test_edge_case_is_right(case: Case, evidence: Evidence) -> None:
 @check(
     "drawn",
     sees="special values, both zeros, extremes, ties, ordered and adversarial inputs, in all inputs or in one alone",
-    cells=TRANSFORMED_KERNELS,
+    cells=KERNELS_IN_EVERY_DTYPE,
 )
 def test_drawn_inputs_are_right(case: Case, evidence: Evidence) -> None:
     try:

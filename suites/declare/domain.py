@@ -116,6 +116,25 @@ class Domain:
         fitted = np.where(self._is_outside(fitted, inputs), sample, fitted).astype(drawn.dtype, copy=False)
         return np.sort(fitted, axis=-1) if self.ascending and fitted.ndim else fitted
 
+    def moved(self, typical: Array, inputs: Sequence[Any]) -> Array:
+        """Returns typical values, such as random ones around 0, moved between the limits.
+
+        Args:
+            typical: The values.
+            inputs: The inputs of the call, or anything with their shapes.
+        """
+        least, most = self.limits(typical.dtype, inputs) if typical.dtype.name in FLOATS else (-np.inf, np.inf)
+        if (least, most) != (-np.inf, np.inf):
+            size = np.abs(typical.astype(np.float64))
+            if np.isinf(most):
+                size += least
+            elif np.isinf(least):
+                size = most - size
+            else:
+                size = least + (most - least) * np.mod(size, 1.0)
+            typical = np.clip(size.astype(typical.dtype), least, most).astype(typical.dtype)
+        return self.fitted(typical, typical, inputs)
+
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:
         """Returns what of an array is outside of the domain, in a few words; None if nothing is."""
         if self.fixed or not array.size:

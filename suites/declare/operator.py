@@ -234,15 +234,7 @@ class Operator:
         """The domain of each input."""
         dtype, sizes = self.dtypes[0], self.sizes.check
         count = len(self.sample(dtype, sizes[0], 0))
-        names = input_names(self.reference, count)
-        declared: dict[int, Domain] = {}
-        for key, domain in self.domains.items():
-            index = names.index(key) if key in names else key
-            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
-                raise OperatorError(
-                    f"{self.name}: domains has {key!r}, expected one of the inputs {', '.join(names)} or its index."
-                )
-            declared[index] = domain
+        declared = self.declared_domains(count)
         shapes = getattr(self.sample, "shapes", ())
         return tuple(
             declared[index]
@@ -252,6 +244,23 @@ class Operator:
             else guessed(index, self.sample, self.outputs, dtype, sizes)
             for index in range(count)
         )
+
+    def declared_domains(self, count: int) -> dict[int, Domain]:
+        """The declared domains of ``count`` inputs, by the index of the input.
+
+        Raises:
+            OperatorError: ``domains`` names no input of the operator.
+        """
+        names = input_names(self.reference, count)
+        declared: dict[int, Domain] = {}
+        for key, domain in self.domains.items():
+            index = names.index(key) if key in names else key
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+                raise OperatorError(
+                    f"{self.name}: domains has {key!r}, expected one of the inputs {', '.join(names)} or its index."
+                )
+            declared[index] = domain
+        return declared
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends that it is implemented in, with the reference, in the order of the registry."""

@@ -51,6 +51,13 @@ def clamped_at_five(x, out):
         out[i] = min(x[i], 5) * 2 if x[i] == x[i] else x[i]
 
 
+@broken(twice, "drawn", "float64 numbers above 1e100, which no float32 is, become zero", dtypes=("float32", "float64"))
+@numba.njit
+def second_dtype_loses_range(x, out):
+    for i in range(x.size):
+        out[i] = 0 if 1e100 < abs(x[i]) < 1e300 else x[i] * 2
+
+
 @broken(total, "drawn", "adds float64 up in float32", dtypes=("float64",))
 @numba.njit
 def float32_accumulator(x, out):

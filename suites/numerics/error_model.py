@@ -99,6 +99,11 @@ class Expected:
     signed_zero: bool | Array = False
     overflows: Array | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the output."""
+        return self.value.shape
+
 
 @dataclass(frozen=True)
 class Truth:

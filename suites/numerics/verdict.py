@@ -40,7 +40,7 @@ class Verdict:
 
 def judge(results: list[Array], truth: Truth) -> Verdict:
     """Compares results with truth: first number, shapes and dtypes, then NaN, infinities, signs of zeros and values."""
-    mismatch = _declared(results, truth.outputs)
+    mismatch = wrong_outputs(results, truth.outputs)
     if mismatch:
         return mismatch
     first = list(map(_compare, results, truth.outputs))
@@ -50,7 +50,7 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
 
 def judge_where(known: Sequence[Array], results: list[Array], truth: Truth) -> Verdict:
     """Compares results with truth where ``known`` is True; the other elements may be anything."""
-    if _declared(results, truth.outputs) is None:
+    if wrong_outputs(results, truth.outputs) is None:
         with np.errstate(all="ignore"):
             results = [
                 got if where.all() else np.where(where, got, expected.value.astype(got.dtype))
@@ -61,7 +61,7 @@ def judge_where(known: Sequence[Array], results: list[Array], truth: Truth) -> V
 
 def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
     """Returns for each output where its elements are wrong: everywhere if shapes or dtypes are."""
-    if _declared(results, truth.outputs):
+    if wrong_outputs(results, truth.outputs):
         return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
     return [_compare(got, expected).problem > 0 for got, expected in zip(results, truth.outputs, strict=True)]
 
@@ -90,12 +90,18 @@ class _Comparison:
     unknown: Array
 
 
-def _declared(results: list[Array], outputs: tuple[Expected, ...]) -> Verdict | None:
+def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | None:
+    """Returns the verdict on results of another number, shape or dtype than the outputs; None if they agree.
+
+    Args:
+        results: Anything with shape and dtype.
+        outputs: Likewise, of the operator.
+    """
     if len(results) != len(outputs):
         return Verdict(Status.WRONG_SHAPE, f"{len(results)} outputs, expected {len(outputs)}", None)
     for index, (got, expected) in enumerate(zip(results, outputs, strict=True)):
-        if got.shape != expected.value.shape:
-            reason = f"output {index} has shape {got.shape}, expected {expected.value.shape}"
+        if tuple(got.shape) != tuple(expected.shape):
+            reason = f"output {index} has shape {got.shape}, expected {expected.shape}"
             return Verdict(Status.WRONG_SHAPE, reason, None)
         if got.dtype != expected.dtype:
             return Verdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)

@@ -66,7 +66,7 @@ def validate(
         selection: The cells to check.
         workers: How the checks are spread.
         resume: A recorded run to continue.
-        verbose: Whether to show source and traceback of each failure; otherwise a failure is one line.
+        verbose: Whether to show a short traceback of each failure; otherwise a failure is one line.
         quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
         summary: A file to append the grid to, as Markdown.
         seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
@@ -100,7 +100,7 @@ def validate(
                 "-q",
                 "--no-header",
                 "--disable-warnings",
-                *(["--tb", "long"] if verbose else ["--tb", "no", "-rN"]),
+                *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
         given += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:

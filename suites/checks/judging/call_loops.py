@@ -23,11 +23,13 @@ import numpy as np
 
 from suites.backends.backend import Backend
 from suites.cells.case import Case
+from suites.checks.judging.evidence import CheckFailed
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs, total_bytes
 from suites.numerics.derived.reference import elements
 from suites.numerics.error_model import Truth
 from suites.numerics.traced import traced
+from suites.numerics.verdict import wrong_outputs
 
 _MOST_BYTES = 32 << 20
 """Inputs of a call take at most so much memory."""
@@ -190,6 +192,9 @@ def _program(
             differing, first_turn, kept, _ = carried
             given, wanted, most = ([at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
             results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*given))]
+            mismatch = wrong_outputs(results, outs)
+            if mismatch:
+                raise CheckFailed(mismatch)
             most = most or [jnp.zeros(1)] * len(outs)
             same = [_same(*each, exactly=repeats) for each in zip(results, wanted, most, strict=True)]
             differs = ~jnp.all(jnp.array(same))

@@ -32,7 +32,7 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge
+from suites.numerics.verdict import Verdict, judge, wrong_outputs
 
 MOST_GUARDED_BYTES = 1 << 29
 """Calls with more bytes of arrays run without guards, which need a second copy of every array."""
@@ -79,6 +79,9 @@ def judge_kernel(
             hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
             reason = f"{described(error)} ({hint})" if hint else described(error)
             return Verdict(status_of(error, Status.COMPILE_ERROR), reason, None)
+        mismatch = wrong_outputs(jax.tree.leaves(program.out_info), outs)
+        if mismatch:  # before it runs: a kernel writes past the end of an output that is too small
+            return mismatch
         # XLA drops a call whose results are all empty.
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
         missing = missing_custom_call(program.as_text(), backend, platform, calls)

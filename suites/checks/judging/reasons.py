@@ -6,6 +6,7 @@ find the same fault. The line names the cause that says most, and counts the res
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sysconfig
@@ -101,6 +102,10 @@ def _equal(flat: Array, value: Any) -> Array:
 
 def _text(value: Any) -> str:
     """A number, or a list of numbers, as Python code."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, float) and math.isnan(value) and math.copysign(1.0, value) < 0:
+        return "-np.nan"
     return re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, RawKernel, backends
+from suites import Backend, RawKernel, WarpKernel, backends
 from suites.backends import numba_cuda
 from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
@@ -70,6 +70,11 @@ def test_warp():
     expected = {"launch_dims": (4,), "output_dims": {"out": (4,)}}
     assert kernel.options([_struct(4, 3), _struct(1)], [_struct(4)]) == expected
     assert kernel.declared_dtypes() == [("float32", "float32", "float32")]
+    launched = accepted("", Backend.WARP, WarpKernel(lengths, lambda inputs, outs: {"launch_dims": 2}))
+    assert launched.options_of([_struct(4, 3), _struct(1)], [_struct(4)]) == {
+        "launch_dims": 2,
+        "output_dims": {"out": (4,)},
+    }
 
 
 CUDA = {

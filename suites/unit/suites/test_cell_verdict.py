@@ -7,10 +7,13 @@ import numba
 import numpy as np
 import pytest
 
+from bridge import numba_kernel
 from reports import Status
 from suites.backends.backend import Backend
-from suites.checks.judging import cell_verdict, memory
+from suites.cells.case import Case
+from suites.checks.judging import call_loops, cell_verdict, memory
 from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call, with_reference
+from suites.checks.judging.evidence import CheckFailed
 from suites.declare.operator import Operator
 from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
@@ -147,3 +150,14 @@ def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
     verdict = judge_kernel(_operator(copy), Backend.NUMBA, INPUTS)
     assert verdict.status is Status.UNCHECKED
     assert "mmap: no addresses" in verdict.reason
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers")
+def test_an_output_of_another_shape_is_refused_before_the_kernel_writes_past_its_end():
+    half = numba_kernel(copy, lambda x: jax.ShapeDtypeStruct((x.size // 2,), x.dtype))
+    operator = Operator(name="half", reference=lambda x: x, kernels={"numba": half}, dtypes=("float32",))
+    verdict = judge_kernel(operator, Backend.NUMBA, (np.ones(8, np.float32),))
+    assert (verdict.status, verdict.reason) == (Status.WRONG_SHAPE, "output 0 has shape (4,), expected (8,)")
+    case = Case(operator, Backend.NUMBA, "float32", 8, "cpu")
+    with pytest.raises(CheckFailed, match=r"WRONG_SHAPE: output 0 has shape \(4,\)"):
+        call_loops.prepare(case, case.samples(2), case.device)

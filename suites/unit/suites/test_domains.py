@@ -1,5 +1,6 @@
 """A domain holds what an author says, fits drawn values to it, and is guessed from samples of integers alone."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -109,3 +110,21 @@ def test_domain_of_an_unknown_input_is_refused(key):
 def test_sample_outside_of_its_domain_is_a_contradiction():
     with pytest.raises(OperatorError, match=r"the sample of x has the value .*expected the domain"):
         verify(_gathering(_indices, domains={"x": Domain(least=100)}))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+@pytest.mark.parametrize(
+    "domain", [Domain(least=0), Domain(most=-2), Domain(least=2, most=3), Domain(below=7), Domain(ascending=True)]
+)
+def test_default_sample_lies_in_the_declared_domain(domain, dtype):
+    operator = Operator(
+        name="twice",
+        reference=lambda x: x + x,
+        kernels={"numba": numba.njit(lambda x, out: None)},
+        dtypes=(dtype,),
+        domains={"x": domain},
+    )
+    (x,) = operator.sample(dtype, 500, 0)
+    assert domain.outside(x, (x,)) is None
+    assert len(np.unique(x)) > (1 if dtype == "int32" else 50)
+    verify(operator)
