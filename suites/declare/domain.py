@@ -133,6 +133,9 @@ class Domain:
             else:
                 size = least + (most - least) * np.mod(size, 1.0)
             typical = np.clip(size.astype(typical.dtype), least, most).astype(typical.dtype)
+        if not self.zero:
+            near = self.fitted(np.ones_like(typical), np.ones_like(typical), inputs)
+            typical = np.where(typical == 0, near, typical)
         return self.fitted(typical, typical, inputs)
 
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:

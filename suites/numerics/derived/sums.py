@@ -230,6 +230,11 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
+def _is_odd(value: Array) -> Array:
+    """Where a value is infinite or NaN."""
+    return np.asarray(~np.isfinite(value))
+
+
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     """The rule of a convolution, which is linear in each of its operands. JAX computes it in float64."""
     kernel, axes, dtype = operands[1].value.shape, params["dimension_numbers"].rhs_spec, outs[0].dtype
@@ -245,8 +250,14 @@ def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operand
         most = run([size + x.owns for size, x in zip(magnitudes, operands, strict=True)])
         # Both are rounded relative to themselves, not to their difference.
         errors = np.maximum(most - run(magnitudes), 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
+    value = run([x.value for x in operands])
+    if not np.isfinite(sizes).all():
+        # Finite terms that leave the range of float64: which of them meet first decides between infinity and NaN.
+        odd, any_value = ([test(x.value).astype(np.float64) for x in operands] for test in (_is_odd, np.ones_like))
+        unknown = ~np.isfinite(sizes) & (run([odd[0], any_value[1]]) + run([any_value[0], odd[1]]) == 0)
+        value, errors = np.where(unknown, 0.0, value), np.where(unknown, np.inf, errors)
     quanta = math.prod(float(np.min(x.terms_quanta, initial=np.inf)) for x in operands)
-    found = summed(run([x.value for x in operands]), sizes, errors, roundings, dtype, double=True)
+    found = summed(value, sizes, errors, roundings, dtype, double=True)
     return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 

@@ -114,7 +114,15 @@ def test_sample_outside_of_its_domain_is_a_contradiction():
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
 @pytest.mark.parametrize(
-    "domain", [Domain(least=0), Domain(most=-2), Domain(least=2, most=3), Domain(below=7), Domain(ascending=True)]
+    "domain",
+    [
+        Domain(least=0),
+        Domain(most=-2),
+        Domain(least=2, most=3),
+        Domain(below=7),
+        Domain(ascending=True),
+        Domain(zero=False),
+    ],
 )
 def test_default_sample_lies_in_the_declared_domain(domain, dtype):
     operator = Operator(
