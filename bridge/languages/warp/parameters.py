@@ -10,7 +10,11 @@ from typing import Any
 import warp as wp
 
 from bridge.errors import KernelTypeError, SignatureError
-from bridge.languages.warp.dtypes import NAMES
+from bridge.languages.warp.dtypes import NAMES, addresses_in
+
+
+STRUCT = "struct"
+"""Stands for the dtype of a value that is a struct."""
 
 
 class Role(enum.Enum):
@@ -31,6 +35,7 @@ class WarpParameter:
         ndim: Number of dimensions of the array, without dimensions of its elements; None for a value, which is static.
         dtype: Name of the scalar dtype; None where the kernel is generic.
         inner: Shape of a vector or matrix, ``()`` for a scalar; None where the kernel is generic.
+        struct: The struct of a value of the dtype :data:`STRUCT`.
     """
 
     name: str
@@ -38,6 +43,7 @@ class WarpParameter:
     ndim: int | None
     dtype: str | None
     inner: tuple[int, ...] | None
+    struct: Any = None
 
     @property
     def is_array(self) -> bool:
@@ -155,6 +161,8 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> War
     scalar = getattr(element, "_wp_scalar_type_", None)
     if scalar in NAMES and all(element._shape_):  # an extent that is left open is 0
         return WarpParameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
+    if not array and isinstance(getattr(element, "ctype", None), type) and not any(addresses_in(element.ctype)):
+        return WarpParameter(name, role, None, STRUCT, (), element)
     if element in _OPEN or hasattr(element, "_wp_scalar_type_"):
         return WarpParameter(name, role, ndim, None, None)
     kind = getattr(element, "key", None) or getattr(annotation, "__name__", None) or type(annotation).__name__
