@@ -200,9 +200,7 @@ class CallableOptions(msgspec.Struct, frozen=True):
 
 
 class _Callables(NativeLanguage[_Callable, CallableOptions]):
-    def compile(
-        self, definition: _Callable, options: CallableOptions, signature: Signature, platform: str
-    ) -> Compiled:
+    def compile(self, definition: _Callable, options: CallableOptions, signature: Signature, platform: str) -> Compiled:
         inputs, results, name = definition.inputs, definition.results, definition.name
         specs = [jax.ShapeDtypeStruct(each.extents, numpy_dtype(each.dtype)) for each in signature.arrays]
         arrays = {p.name: spec for p, spec in zip((*inputs, *results), specs, strict=True)}
@@ -220,15 +218,15 @@ class _Callables(NativeLanguage[_Callable, CallableOptions]):
         uses = {of: made.uses.get(index, frozenset()) for index, of in enumerate(named)}
         check_not_written(name, definition.parameters, uses)
         if not only_read(made.uses.get(None, frozenset())):
-            raise RecordingError(f"{name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}")
+            raise RecordingError(
+                f"{name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
+            )
         for p in results:
             if p.role is Role.OUTPUT and only_read(uses[p.name]) and math.prod(arrays[p.name].shape):
                 raise RecordingError(f"{name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}")
         buffers = [numbers[of] for of in named]
         buffers += range(len(specs), len(specs) + len(made.temporaries))
-        guarded = tuple(
-            index for index, p in enumerate(inputs) if p.role is Role.INPUT and not only_read(uses[p.name])
-        )
+        guarded = tuple(index for index, p in enumerate(inputs) if p.role is Role.INPUT and not only_read(uses[p.name]))
         context, function = context_of(made.operations, buffers), replay()
         plan = HostPlan(
             name=name,
@@ -255,7 +253,7 @@ LANGUAGE = _Callables(
     wrapper="warp_callable",
     compiler="Warp",
     options_type=CallableOptions,
-    local_kernels="it refers to objects of this process, such as a mesh or an array that it was not passed. Pass arrays "
+    local_kernels="it refers to objects of this process, such as a mesh, or an array that was not passed. Pass arrays "
     "as arguments.",
 )
 

@@ -157,7 +157,7 @@ def check_inputs(made: Generated, launch: WarpLaunch, signature: Signature) -> N
 
 
 def takes_handle(made: Generated) -> bool:
-    """Whether the code of a kernel uses a mesh, BVH, hash grid, volume or texture: each is an object of this process."""
+    """Whether the code of a kernel uses a mesh, BVH, hash grid, volume or texture, which belongs to this process."""
     code = "\n".join(line for line in made.source.splitlines() if not line.lstrip().startswith("//"))
     return re.search(r"\bwp::(mesh|bvh|hash_grid|volume|texture)_\w+\(", code) is not None
 

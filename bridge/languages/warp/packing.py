@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.languages.warp.dtypes import numpy_dtype
+from bridge.languages.warp.dtypes import NAMES, numpy_dtype
 from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import STRUCT
@@ -111,10 +111,23 @@ def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> 
 def value_of(content: bytes, dtype: str, inner: tuple[int, ...], annotation: Any) -> Any:
     """The value of this type in memory: a number, vector, matrix or struct."""
     if dtype == STRUCT:
-        return annotation.instance_type(annotation.ctype.from_buffer_copy(content))
+        return _struct(annotation, annotation.ctype.from_buffer_copy(content))
     if inner:
         return annotation.from_buffer_copy(content)
     return np.frombuffer(content, numpy_dtype(dtype)).item()
+
+
+def _struct(annotation: Any, content: Any) -> Any:
+    """A struct with the fields of a C struct."""
+    struct = annotation()
+    for name, variable in annotation.vars.items():
+        value = getattr(content, name)
+        if hasattr(variable.type, "vars"):
+            value = _struct(variable.type, value)
+        elif NAMES.get(variable.type) in ("float16", "bfloat16"):  # C has their bits
+            value = float(np.frombuffer(np.uint16(value).tobytes(), numpy_dtype(NAMES[variable.type]))[0])
+        setattr(struct, name, value)
+    return struct
 
 
 def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:

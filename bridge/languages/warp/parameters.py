@@ -12,7 +12,6 @@ import warp as wp
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.languages.warp.dtypes import NAMES, addresses_in
 
-
 STRUCT = "struct"
 """Stands for the dtype of a value that is a struct."""
 

@@ -2,8 +2,8 @@
 
 The function runs with arrays that no kernel ever sees: each launch, and each call of Warp's library that zeroes, fills,
 copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code fills in the
-addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the same time, of
-the operations that reach its library: if one does, it went past the notes, and the recording is refused too.
+addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the same time,
+of the operations that reach its library: if one does, it went past the notes, and the recording is refused too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,6 +56,8 @@ _HARMLESS = re.compile(
     r"wp_(is|get|apic)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
 )
 """The functions that only tell something, or free what exists already."""
+
+_CONDITIONAL = ("capture_if", "capture_while")
 
 _USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
 
@@ -108,7 +111,9 @@ class Recording:
         return None if self.is_local else repr((plain, [code.digest for code in self.codes], self.temporaries))
 
 
-def record(name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int], int]], Any]) -> Recording:
+def record(
+    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int], int]], Any]
+) -> Recording:
     """Runs a function, and notes what it does.
 
     Args:
@@ -178,7 +183,9 @@ class _Recorder:
         return address
 
     def _refuse_native(self, name: str, *_: Any) -> None:
-        self.refuse(f"it calls Warp's {name}, which is neither launches a kernel nor zeroes, fills, copies, scans, sums or sorts arrays")
+        self.refuse(
+            f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills, copies, scans, sums or sorts"
+        )
 
     def _note(self, name: str, function: Any, *arguments: Any) -> bool:
         block, touched = _Block(), []
@@ -204,9 +211,7 @@ class _Recorder:
                 if None in found:
                     self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
                 touched += [(each, _USES[kind.lower()]) for each in found]
-        self.operations.append(
-            Operation(name, c_function(function), *block.finished(name), touched=tuple(touched))
-        )
+        self.operations.append(Operation(name, c_function(function), *block.finished(name), touched=tuple(touched)))
         return True
 
     def launch(self, kernel: Any, hooks: Any, params: Sequence[Any], adjoint: bool) -> None:
@@ -235,9 +240,9 @@ class _Recorder:
         self.operations.append(Operation(kernel.key, entry, *finished, (kernel, adjoint), tuple(touched)))
 
     def place(self, address: int) -> tuple[int, int] | None:
-        """The buffer that holds an address, and the offset in it."""
+        """The buffer that holds an address, or ends there, and the offset in it."""
         found = (
-            (index, address - start) for index, (start, size) in enumerate(self.ranges) if 0 <= address - start < size
+            (index, address - start) for index, (start, size) in enumerate(self.ranges) if 0 <= address - start <= size
         )
         return next(found, None)
 
@@ -334,16 +339,23 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
     def cooperates(kernel: Any, *_: Any) -> None:
         recorder.refuse(f"{kernel.key} is launched in blocks of several threads")
 
+    def capture_of(device: Any) -> Any:
+        # Both functions ask for the capture, and then read the condition where it is.
+        if threading.get_ident() == recorder.thread and (asks := sys._getframe(1).f_code.co_name) in _CONDITIONAL:
+            recorder.refuse(f"it calls warp.{asks}, whose condition is known when it runs")
+        return capture(device)
+
     def keep(*args: Any) -> Any:
         recorder.alive.append(args)
         return pack(*args)
 
-    interface, pack = wp.array.__array_interface__, context.pack_arg
+    interface, pack, capture = wp.array.__array_interface__, context.pack_arg, context._get_apic_capture_for_device
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
         (context, "invoke", only_here(recorder.launch, context.invoke)),
         (context, "invoke_cpu_blocks", only_here(cooperates, context.invoke_cpu_blocks)),
         (context, "pack_arg", only_here(keep, pack)),
+        (context, "_get_apic_capture_for_device", capture_of),
         (wp.array, "__array_interface__", property(reads)),
         *(
             (device, name, only_here(recorder.native(f"wp_{name}_host", getattr(library, f"wp_{name}_host")), old))

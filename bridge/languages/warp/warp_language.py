@@ -74,6 +74,6 @@ LANGUAGE = _Warp(
     compiler="Warp",
     options_type=WarpLaunch,
     compiles_when_traced=False,
-    local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the process "
-    "that makes the object.",
+    local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the "
+    "process that makes the object.",
 )

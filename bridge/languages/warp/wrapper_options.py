@@ -193,6 +193,5 @@ def _bad_value(kernel: wp.Kernel, parameter: WarpParameter, value: Any) -> Signa
     inner = f" of shape {parameter.inner}" if parameter.inner else ""
     kind = parameter.dtype if parameter.struct is None else f"the struct {parameter.struct.key}"
     return SignatureError(
-        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {kind or 'a Warp type'}"
-        f"{inner} can hold."
+        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {kind or 'a Warp type'}{inner} can hold."
     )
