@@ -31,7 +31,8 @@ from bridge.languages.warp.inputs import check_not_written, only_read
 from bridge.languages.warp.packing import value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
-from bridge.languages.warp.recording import ADVICE, context_of, record, replay
+from bridge.languages.warp.recording import ADVICE, record
+from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
 from bridge.languages.wrapper import says_its_call
@@ -58,7 +59,7 @@ def warp_callable(
     and values, when JAX traces the call. What it does is recorded, and native code repeats it.
 
     Args:
-        func: Takes Warp arrays, with annotations as those of a kernel: inputs, in/out arguments among them, and then
+        func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then
             outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy and scan arrays, and make
             temporaries with ``wp.zeros`` and ``wp.empty``. It writes every element of its outputs, and does not write
             to its inputs. What it does depends only on shapes, and on the values of parameters that are no arrays.
@@ -66,8 +67,8 @@ def warp_callable(
         graph_mode: Changes nothing on the CPU.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
-        output_dims: Shape of the outputs, in elements: one for all, or a dict by name. By default that of the first
-            array.
+        output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
+            first array.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
         module_preload_mode: Changes nothing: kernels are loaded when a call is traced.
         has_side_effect: Run the function even if nothing uses its results.
@@ -193,14 +194,14 @@ class _Callable(Definition):
         return result
 
 
-class CallableOptions(msgspec.Struct, frozen=True):
+class StaticValues(msgspec.Struct, frozen=True):
     """The memory of each parameter that is no array."""
 
     values: tuple[bytes, ...]
 
 
-class _Callables(NativeLanguage[_Callable, CallableOptions]):
-    def compile(self, definition: _Callable, options: CallableOptions, signature: Signature, platform: str) -> Compiled:
+class _Callables(NativeLanguage[_Callable, StaticValues]):
+    def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
         inputs, results, name = definition.inputs, definition.results, definition.name
         specs = [jax.ShapeDtypeStruct(each.extents, numpy_dtype(each.dtype)) for each in signature.arrays]
         arrays = {p.name: spec for p, spec in zip((*inputs, *results), specs, strict=True)}
@@ -252,7 +253,7 @@ LANGUAGE = _Callables(
     kernel_kind="Warp callable",
     wrapper="warp_callable",
     compiler="Warp",
-    options_type=CallableOptions,
+    options_type=StaticValues,
     local_kernels="it refers to objects of this process, such as a mesh, or an array that was not passed. Pass arrays "
     "as arguments.",
 )
@@ -298,7 +299,7 @@ def _program(
             checks=kernel_checks(),
             language=LANGUAGE,
             definition=definition,
-            options=CallableOptions(values),
+            options=StaticValues(values),
             signature=Signature.of(name, inputs, specs, writable, with_extents=True),
             settings=configured(),
         )

@@ -72,6 +72,7 @@ def works_on_tiles(made: Generated) -> bool:
 
 @functools.cache
 def tile_mutex() -> Mutex:
+    """Held while code that works on tiles runs."""
     return Mutex.new()
 
 

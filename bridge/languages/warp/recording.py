@@ -18,25 +18,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numba
 import numpy as np
 import warp as wp
 
 from bridge.errors import LaunchError, RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.words import call8, copy_words, load, stack_words, store
 from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.generated import Generated, generated, generating, takes_handle
 from bridge.languages.warp.inputs import UNKNOWN, Uses
 from bridge.languages.warp.packing import laid_out
+from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
 from bridge.languages.warp.settings import internals
 
 ADVICE = "; pass python_call=True to call it in Python each time."
-
-_ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
-_ITSELF = -1  # the number of the block among the buffers
 
 _NOTED = {
     "wp_memset_host": "w",
@@ -50,7 +46,7 @@ _NOTED = {
     **{f"wp_radix_sort_pairs_{kind}_host": "ww" for kind in ("int", "uint", "int64", "uint64", "float", "double")},
 }
 """Functions of Warp's library that are repeated, with what they do with the memory of their arguments: read or write
-it, or, in capitals, that of a descriptor; ``v`` is a value in memory of its own. The others are numbers."""
+it, or, in capitals, of the array that they describe; ``v`` is a value in memory of its own. The others are numbers."""
 
 _HARMLESS = re.compile(
     r"wp_(is|get|apic)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
@@ -63,29 +59,7 @@ _USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One call of a C function.
-
-    Attributes:
-        name: The kernel or function, for errors.
-        entry: Address of the C function.
-        block: The memory that the call needs, as words: the arguments, and what they refer to.
-        patches: Word of the block, number of a buffer, and offset in it in bytes, of each address to fill in.
-        kernel: The kernel of a launch, and whether its adjoint is launched.
-        touched: The buffer of each argument that leads to one, with the position of the kernel's parameter or the use.
-            None stands for memory that is no buffer.
-    """
-
-    name: str
-    entry: int
-    block: tuple[int, ...]
-    patches: tuple[tuple[int, int, int], ...]
-    kernel: tuple[wp.Kernel, bool] | None = None
-    touched: tuple[tuple[int | None, int | Uses], ...] = ()
-
-
-@dataclass(frozen=True)
-class Recording:
+class WarpRecording:
     """What a function did.
 
     Attributes:
@@ -113,7 +87,7 @@ class Recording:
 
 def record(
     name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int], int]], Any]
-) -> Recording:
+) -> WarpRecording:
     """Runs a function, and notes what it does.
 
     Args:
@@ -188,7 +162,8 @@ class _Recorder:
         )
 
     def _note(self, name: str, function: Any, *arguments: Any) -> bool:
-        block, touched = _Block(), []
+        block = _Block()
+        touched: list[tuple[int | None, int | Uses]] = []
         for index, argument in enumerate(arguments):
             kind = _NOTED[name][index : index + 1] or "."
             if kind == ".":
@@ -258,7 +233,7 @@ class _Recorder:
                 found.append(None if place is None else place[0])
         return found
 
-    def recording(self, array_count: int) -> Recording:
+    def recording(self, array_count: int) -> WarpRecording:
         """The recording. The first buffers are the function's arrays."""
         kernels = {id(op.kernel[0]): op.kernel[0] for op in self.operations if op.kernel}
         codes = {key: generated(kernel, "cpu", None) for key, kernel in kernels.items()}
@@ -271,27 +246,27 @@ class _Recorder:
         launched = tuple(codes[id(op.kernel[0])] for op in self.operations if op.kernel)
         is_local = None in uses or any(map(takes_handle, launched))
         temporaries = tuple(size for _, size in self.ranges[array_count:])
-        return Recording(tuple(self.operations), temporaries, uses, launched, is_local, self.alive)
+        return WarpRecording(tuple(self.operations), temporaries, uses, launched, is_local, self.alive)
 
 
 class _Block:
     """The memory of one operation, while it is made."""
 
     def __init__(self) -> None:
-        self.words = [0] * _ARGUMENTS
+        self.words = [0] * ARGUMENTS
         self.patches: list[tuple[int, int, int]] = []
         self._content = b""
 
     def put(self, content: bytes) -> int:
         """Adds memory; returns where it starts, in bytes."""
         self._content += bytes(-len(self._content) % 16)
-        start = _ARGUMENTS * WORD_BYTES + len(self._content)
+        start = ARGUMENTS * WORD_BYTES + len(self._content)
         self._content += content
         return start
 
     def point(self, index: int, byte: int) -> None:
         """Makes an argument the address of a byte of the block."""
-        self.patches.append((index, _ITSELF, byte))
+        self.patches.append((index, ITSELF, byte))
 
     def finished(self, name: str) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
         """The words, without any address, and the patches."""
@@ -375,38 +350,3 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         yield
         if count := library.wp_apic_get_operation_count(record):
             recorder.refuse(f"Warp's own record holds {count} operations that went past this one")
-
-
-def context_of(operations: Sequence[Operation], buffers: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
-    """The operations as words, for :func:`replay`, with the number that each buffer has in a call."""
-    words = [len(operations)]
-    for op in operations:
-        words += [op.entry, len(op.block), len(op.patches), *op.block]
-        for word, buffer, offset in op.patches:
-            words += [word, _ITSELF if buffer == _ITSELF else buffers[buffer], offset]
-    return (ctypes.c_int64 * len(words))(*words)
-
-
-@functools.cache
-def replay() -> Any:
-    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that makes the operations of its context."""
-
-    @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
-    def function(frame, buffers, data, batch_rank, context):
-        block, at = stack_words(MAX_BLOCK_WORDS), 1
-        for _ in range(load(context, 0)):
-            entry, size, patches = load(context, at), load(context, at + 1), load(context, at + 2)
-            copy_words(block, context + WORD_BYTES * (at + 3), size)
-            at += 3 + size
-            for _ in range(patches):
-                buffer = load(context, at + 1)
-                start = block if buffer == _ITSELF else load(data, buffer)
-                store(block, load(context, at), start + load(context, at + 2))
-                at += 3
-            call8(
-                entry, load(block, 0), load(block, 1), load(block, 2), load(block, 3), load(block, 4), load(block, 5),
-                load(block, 6), load(block, 7),
-            )  # fmt: skip
-        return 0
-
-    return function

@@ -125,7 +125,7 @@ def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dim
 
 _OBJECTS = (wp.Mesh, wp.Bvh, wp.HashGrid, wp.Volume)
 _ids: dict[Any, int] = {}
-"""The objects whose ids were passed. They live as long as the machine code that gets their ids: that of the process."""
+"""The objects whose ids were passed. They live as long as the process, as machine code that gets their ids does."""
 
 _NAMES_OF = {numpy_dtype(name): name for name in SCALARS}
 

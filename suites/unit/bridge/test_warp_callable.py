@@ -1,6 +1,6 @@
 """warp_callable: functions that launch Warp kernels are recorded once, repeated natively, and refused by name."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.export
@@ -22,7 +22,7 @@ from bridge import (
 from suites.backends.warp_blocks import wp
 from suites.unit.processes import output
 
-FLOATS, INTS, POINTS = wp.array(dtype=float), wp.array(dtype=int), wp.array(dtype=wp.vec3)
+FLOATS, POINTS = wp.array(dtype=float), wp.array(dtype=wp.vec3)
 X = jnp.sin(jnp.arange(8.0))
 BATCH = jnp.stack([X, 2 * X, X + 1])
 
@@ -106,8 +106,8 @@ def stencils(a: FLOATS, out: FLOATS):
     wp.launch(smooth, dim=a.shape, inputs=[tmp], outputs=[out])
 
 
-def smoothed(x):
-    for _ in range(5):
+def smoothed(x, times=5):
+    for _ in range(times):
         padded = np.pad(x, 1, mode="edge")
         x = np.float32(0.5) * (padded[:-2] + padded[2:])
     return x
@@ -165,13 +165,8 @@ def repeats(a: FLOATS, out: FLOATS):
 RIGHT = [
     (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
     (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
-    (tiles, lambda x: x + x), (repeats, lambda x: smoothed_once(x)),
+    (tiles, lambda x: x + x), (repeats, lambda x: smoothed(x, 1)),
 ]  # fmt: skip
-
-
-def smoothed_once(x):
-    padded = np.pad(x, 1, mode="edge")
-    return np.float32(0.5) * (padded[:-2] + padded[2:])
 
 
 @pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
@@ -347,21 +342,14 @@ def test_an_exported_program_runs_in_a_process_that_wraps_the_function(tmp_path)
 
 
 def test_threads_record_and_run_apart():
-    results, others = [None] * 6, []
-
     def run(at):
-        results[at] = jax.jit(lambda x: warp_callable(stencils)(x * at))(jnp.arange(4.0 + at))[0]
-        others.append(float(wp.ones(3, dtype=float, device="cpu").numpy().sum()))
+        (result,) = jax.jit(lambda x: warp_callable(stencils)(x * at))(jnp.arange(4.0 + at))
+        return result, float(wp.ones(3, dtype=float, device="cpu").numpy().sum())
 
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    for at, result in enumerate(results):
-        x = np.arange(4 + at, dtype=np.float32) * at
-        np.testing.assert_array_equal(result, smoothed(x + x))
-    assert others == [3.0] * 6
+    with ThreadPoolExecutor(6) as pool:
+        for at, (result, of_warp) in enumerate(pool.map(run, range(6))):
+            np.testing.assert_array_equal(result, smoothed(2 * at * np.arange(4 + at, dtype=np.float32)))
+            assert of_warp == 3
 
 
 def test_what_a_call_cannot_do_is_said_in_one_line():
