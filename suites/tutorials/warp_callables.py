@@ -24,10 +24,10 @@ class Rod:
 
 
 @wp.kernel
-def spread(old: FLOATS, rod: Rod, new: FLOATS):
+def spread(before: FLOATS, rod: Rod, after: FLOATS):
     i = wp.tid()
-    left, right = old[wp.max(i - 1, 0)], old[wp.min(i + 1, old.shape[0] - 1)]
-    new[i] = old[i] + rod.conductivity * (left + right - 2.0 * old[i])
+    left, right = before[wp.max(i - 1, 0)], before[wp.min(i + 1, before.shape[0] - 1)]
+    after[i] = before[i] + rod.conductivity * (left + right - 2.0 * before[i])
 
 
 def heat(start: FLOATS, rod: Rod, end: FLOATS):

@@ -167,8 +167,8 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> War
     kind = getattr(element, "key", None) or getattr(annotation, "__name__", None) or type(annotation).__name__
     raise KernelTypeError(
         f"{kernel.key}: parameter {name!r} is of the type {kind}, which no JAX value has. Expected an array "
-        "(warp.array) of scalars, vectors or matrices, or such a value; pass the fields of a struct as parameters of "
-        "their own."
+        "(warp.array) of scalars, vectors or matrices, such a value, or a struct of values; pass arrays that are in a "
+        "struct as parameters of their own."
     )
 
 

@@ -49,7 +49,7 @@ _NOTED = {
 it, or, in capitals, of the array that they describe; ``v`` is a value in memory of its own. The others are numbers."""
 
 _HARMLESS = re.compile(
-    r"wp_(is|get|apic)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
+    r"wp_(is|get)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
 )
 """The functions that only tell something, or free what exists already."""
 
@@ -309,7 +309,12 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
     def reads(array: Any) -> Any:
         if threading.get_ident() != recorder.thread:
             return interface.__get__(array)
-        return recorder.refuse("it reads the values of an array, or writes them from Python")
+        return recorder.refuse(values)
+
+    def exports(array: Any, *args: Any, **options: Any) -> Any:
+        if threading.get_ident() != recorder.thread:
+            return dlpack(array, *args, **options)
+        return recorder.refuse(values)
 
     def cooperates(kernel: Any, *_: Any) -> None:
         recorder.refuse(f"{kernel.key} is launched in blocks of several threads")
@@ -324,7 +329,9 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         recorder.alive.append(args)
         return pack(*args)
 
-    interface, pack, capture = wp.array.__array_interface__, context.pack_arg, context._get_apic_capture_for_device
+    values = "it reads the values of an array, or writes them from Python"
+    interface, dlpack = wp.array.__array_interface__, wp.array.__dlpack__
+    pack, capture = context.pack_arg, context._get_apic_capture_for_device
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
         (context, "invoke", only_here(recorder.launch, context.invoke)),
@@ -332,6 +339,7 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         (context, "pack_arg", only_here(keep, pack)),
         (context, "_get_apic_capture_for_device", capture_of),
         (wp.array, "__array_interface__", property(reads)),
+        (wp.array, "__dlpack__", exports),
         *(
             (device, name, only_here(recorder.native(f"wp_{name}_host", getattr(library, f"wp_{name}_host")), old))
             for name, old in (("memset", device.memset), ("memtile", device.memtile))

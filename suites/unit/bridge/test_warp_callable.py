@@ -203,6 +203,15 @@ def reads(a: FLOATS, out: FLOATS):
     out.fill_(float(a.numpy()[0]))
 
 
+def exports(a: FLOATS, out: FLOATS):
+    wp.to_jax(a)
+
+
+def captures(a: FLOATS, out: FLOATS):
+    with wp.ScopedCapture(device="cpu"):
+        out.zero_()
+
+
 def catches(a: FLOATS, out: FLOATS):
     try:
         reads(a, out)
@@ -247,7 +256,8 @@ def bypasses(a: FLOATS, out: FLOATS):
 memset = wp.get_device("cpu").memset  # as Warp had it before anything was recorded
 
 REFUSED = [
-    (reads, "it reads the values of an array"), (catches, "it reads the values of an array"),
+    (reads, "it reads the values of an array"), (exports, "it reads the values of an array"),
+    (captures, "it calls Warp's wp_apic_create_state"), (catches, "it reads the values of an array"),
     (branches, "it calls warp.capture_if, whose condition"), (builds, "it calls Warp's wp_hash_grid_create_host"),
     (copies_kept, "wp_memcpy_h2h got memory that is no array of this call"),
     (changes_kept, "a kernel may write to an array that is no argument"),
