@@ -330,7 +330,8 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"
-    interface, dlpack = wp.array.__array_interface__, wp.array.__dlpack__
+    of_array: Any = wp.array
+    interface, dlpack = of_array.__array_interface__, of_array.__dlpack__
     pack, capture = context.pack_arg, context._get_apic_capture_for_device
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
