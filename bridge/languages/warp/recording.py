@@ -125,6 +125,7 @@ class _Recorder:
     operations: list[Operation] = field(default_factory=list)
     alive: list[Any] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
+    memory: list[Any] = field(default_factory=list)
 
     def error(self, otherwise: str) -> RecordingError:
         return RecordingError(f"{self.name} cannot be recorded: {self.refused or otherwise}{ADVICE}")
@@ -137,7 +138,7 @@ class _Recorder:
     def reserve(self, size: int) -> int:
         """The address of memory for an array of the function. Nothing writes to it."""
         memory = np.empty(size + 64, np.uint8)
-        self.alive.append(memory)
+        self.memory.append(memory)
         self.ranges.append((memory.ctypes.data, size))
         return memory.ctypes.data
 
@@ -326,7 +327,9 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         return capture(device)
 
     def keep(*args: Any) -> Any:
-        recorder.alive.append(args)
+        _, _, _, value, *_ = args
+        if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
+            recorder.alive.append(value)
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"
