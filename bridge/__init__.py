@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bridge.languages.numba_cuda.callables import numba_cuda_callable
     from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
     from bridge.languages.release import release
+    from bridge.languages.warp.callables import warp_callable
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.wrapping import jax_kernel
     from bridge.operator.choice import use_backend
@@ -75,6 +76,7 @@ __all__ = [
     "numba_kernel",
     "release",
     "use_backend",
+    "warp_callable",
 ]
 __version__ = "0.1.0"
 
@@ -92,6 +94,7 @@ _HOMES = {
     "numba_kernel": "bridge.languages.numba_cpu.njit",
     "release": "bridge.languages.release",
     "use_backend": "bridge.operator.choice",
+    "warp_callable": "bridge.languages.warp.callables",
 }
 """The module of each public name, which is imported when the name is first used. The other names are errors."""
 

@@ -2,8 +2,9 @@
 
 from jax import numpy as jnp
 
+from bridge import warp_callable
 from suites.backends.backend import Backend
-from suites.backends.warp import LANES, WarpKernel, scalar, wp
+from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
 from suites.backends.warp_rows import rows_of
 from suites.declare.aspects import Gradient
 from suites.mutants.mutant import table
@@ -51,6 +52,38 @@ def looks_ahead(x: FLOATS, out: FLOATS):
 @wp.kernel
 def half_zero(x: HALVES, out: HALVES):
     out[0] = wp.float16(0.0)
+
+
+# Functions that launch kernels.
+
+
+@wp.kernel
+def double(x: FLOATS, out: FLOATS):
+    i = wp.tid()
+    out[i] = x[i] * 2.0
+
+
+@wp.kernel
+def add_to(x: FLOATS, out: FLOATS):
+    i = wp.tid()
+    out[i] = out[i] + x[i]
+
+
+def recorded(function):
+    return WarpCallable(lambda inputs, outs: warp_callable(function), calls=1, atomic=False)
+
+
+@broken(lambda x: x * 2, "compiled", "a recorded launch has a thread too few", make=recorded)
+def launches_too_few(x: FLOATS, out: FLOATS):
+    wp.launch(double, dim=max(x.shape[0] - 1, 1), inputs=[x], outputs=[out])
+
+
+@broken(lambda x: x * 2, "compiled", "adds to a temporary array that nothing has zeroed", make=recorded)
+def adds_to_empty(x: FLOATS, out: FLOATS):
+    total = wp.empty(x.shape, dtype=float)
+    for _ in range(2):
+        wp.launch(add_to, dim=x.shape, inputs=[x], outputs=[total])
+    wp.copy(out, total)
 
 
 # Derivatives.

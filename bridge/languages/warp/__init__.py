@@ -9,6 +9,9 @@ The stages of a call:
    from it which inputs the kernel gets as copies.
 4. :mod:`~bridge.languages.warp.packing` packs the arguments as Warp itself does.
 5. :mod:`~bridge.languages.warp.cpu_plan` and :mod:`~bridge.languages.warp.cuda_plan` make the native plan.
+
+A function that launches several kernels (:mod:`~bridge.languages.warp.callables`) is run once
+(:mod:`~bridge.languages.warp.recording`), and native code repeats what it did (:mod:`~bridge.languages.warp.replay`).
 """
 
 from bridge.languages.warp.warp_language import LANGUAGE

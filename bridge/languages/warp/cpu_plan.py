@@ -45,7 +45,7 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
         function=function.address,
         inputs=signature.input_sizes,
         outputs=signature.output_sizes,
-        mutex=_tile_mutex() if _works_on_tiles(made) else None,
+        mutex=tile_mutex() if works_on_tiles(made) else None,
         context=ctypes.addressof(context),
         alive=(context, alive, function, packed),
     )
@@ -59,26 +59,27 @@ def one_lane(made: Generated, launch: WarpLaunch) -> WarpLaunch:
     """
     dims = launch.dims
     tiled = launch.block_dim is not None and dims[-1] == launch.block_dim and len(dims) > 1
-    if not tiled or getattr(made.kernel.adj, "kernel_dim", None) == len(dims) or not _works_on_tiles(made):
+    if not tiled or getattr(made.kernel.adj, "kernel_dim", None) == len(dims) or not works_on_tiles(made):
         return launch
     return msgspec.structs.replace(launch, dims=(*dims[:-1], 1))
 
 
-def _works_on_tiles(made: Generated) -> bool:
+def works_on_tiles(made: Generated) -> bool:
     """Whether the code works on tiles, which live in memory that all calls of the machine code share."""
     code = "\n".join(line for line in made.source.splitlines() if not line.lstrip().startswith("//"))
     return re.search(r"\bwp::(tile|untile)\w*[(<]", code) is not None
 
 
 @functools.cache
-def _tile_mutex() -> Mutex:
+def tile_mutex() -> Mutex:
+    """Held while code that works on tiles runs."""
     return Mutex.new()
 
 
 # Words of the context of a host function. Patches follow: a word of the block, and the buffer whose address goes there.
 _CONTEXT_WORDS = 6
 (_ENTRY, _BLOCK, _BLOCK_WORDS, _ARGUMENTS, _ADJOINTS, _PATCH_COUNT) = range(_CONTEXT_WORDS)
-_MAX_BLOCK_WORDS = 1 << 12
+MAX_BLOCK_WORDS = 1 << 12
 
 
 def _context(packed: PackedLaunch | None) -> tuple[ctypes.Array[ctypes.c_int64], Any]:
@@ -86,10 +87,10 @@ def _context(packed: PackedLaunch | None) -> tuple[ctypes.Array[ctypes.c_int64],
     if packed is None:
         return _array([0] * _CONTEXT_WORDS), None
     block = _array(packed.content)
-    if len(block) > _MAX_BLOCK_WORDS:
+    if len(block) > MAX_BLOCK_WORDS:
         raise LaunchError(
             f"the arguments of a kernel take {ctypes.sizeof(block)} bytes, expected at most "
-            f"{_MAX_BLOCK_WORDS * WORD_BYTES}. Pass fewer arrays."
+            f"{MAX_BLOCK_WORDS * WORD_BYTES}. Pass fewer arrays."
         )
     arguments, adjoints, *_ = (*packed.structs, 0, 0)
     header = [packed.entry, ctypes.addressof(block), len(block), arguments, adjoints, len(packed.patches)]
@@ -109,7 +110,7 @@ def _host_function() -> Any:
         entry = load(context, _ENTRY)
         if entry == 0:  # a launch of no threads
             return 0
-        block = stack_words(_MAX_BLOCK_WORDS)
+        block = stack_words(MAX_BLOCK_WORDS)
         copy_words(block, load(context, _BLOCK), load(context, _BLOCK_WORDS))
         for patch in range(load(context, _PATCH_COUNT)):
             at = _CONTEXT_WORDS + 2 * patch

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -30,6 +32,8 @@ SCALARS = {name: getattr(wp, name) for name in _NAMES if hasattr(wp, name)}
 """Warp's scalar types by the names of JAX's dtypes; bfloat16 is missing in older versions of Warp."""
 
 NAMES = {scalar: name for name, scalar in SCALARS.items()} | {bool: "bool", int: "int32", float: "float32"}
+if hasattr(wp, "handle"):  # of a mesh, BVH or volume
+    NAMES[wp.handle] = "uint64"
 """Names of JAX's dtypes by Warp's scalar types, and by the Python types that annotations may use."""
 
 
@@ -92,3 +96,17 @@ def element_type(dtype: str, inner: tuple[int, ...]) -> Any:
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """NumPy's dtype of a name of :data:`SCALARS`."""
     return np.dtype(jax.numpy.dtype(name))
+
+
+def addresses_in(kind: Any) -> Iterator[int]:
+    """Where memory of a C type holds addresses, in bytes."""
+    if hasattr(kind, "grad"):  # the descriptor of an array, whose addresses are integers
+        yield from (kind.data.offset, kind.grad.offset)
+    elif issubclass(kind, ctypes.Structure):
+        for name, of, *_ in kind._fields_:
+            yield from (getattr(kind, name).offset + byte for byte in addresses_in(of))
+    elif issubclass(kind, ctypes.Array):
+        size = ctypes.sizeof(kind._type_)
+        yield from (size * index + byte for index in range(kind._length_) for byte in addresses_in(kind._type_))
+    elif issubclass(kind, ctypes.c_void_p):
+        yield 0

@@ -156,6 +156,12 @@ def check_inputs(made: Generated, launch: WarpLaunch, signature: Signature) -> N
             )
 
 
+def takes_handle(made: Generated) -> bool:
+    """Whether the code of a kernel uses a mesh, BVH, hash grid, volume or texture, which belongs to this process."""
+    code = "\n".join(line for line in made.source.splitlines() if not line.lstrip().startswith("//"))
+    return re.search(r"\bwp::(mesh|bvh|hash_grid|volume|texture)_\w+\(", code) is not None
+
+
 def has_adjoint(kernel: wp.Kernel) -> bool:
     """Whether Warp generates the adjoint of a kernel."""
     options = {**kernel.module.options, **kernel.options}

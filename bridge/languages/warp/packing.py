@@ -8,6 +8,7 @@ these objects differs between versions, so every address is checked to lie where
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 import warp as wp
 
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.languages.warp.dtypes import numpy_dtype
+from bridge.languages.warp.dtypes import NAMES, numpy_dtype
 from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
+from bridge.languages.warp.parameters import STRUCT
 from bridge.languages.warp.settings import block_dim_on, unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
@@ -103,9 +105,29 @@ def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> 
     """The value to pass to ``warp.launch`` for an argument."""
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
-    if argument.inner:
-        return annotation.from_buffer_copy(argument.value)
-    return np.frombuffer(argument.value, numpy_dtype(argument.dtype)).item()
+    return value_of(argument.value, argument.dtype, argument.inner, annotation)
+
+
+def value_of(content: bytes, dtype: str, inner: tuple[int, ...], annotation: Any) -> Any:
+    """The value of this type in memory: a number, vector, matrix or struct."""
+    if dtype == STRUCT:
+        return _struct(annotation, annotation.ctype.from_buffer_copy(content))
+    if inner:
+        return annotation.from_buffer_copy(content)
+    return np.frombuffer(content, numpy_dtype(dtype)).item()
+
+
+def _struct(annotation: Any, content: Any) -> Any:
+    """A struct with the fields of a C struct."""
+    struct = annotation()
+    for name, variable in annotation.vars.items():
+        value = getattr(content, name)
+        if hasattr(variable.type, "vars"):
+            value = _struct(variable.type, value)
+        elif NAMES.get(variable.type) in ("float16", "bfloat16"):  # C has their bits
+            value = float(np.frombuffer(np.uint16(value).tobytes(), numpy_dtype(NAMES[variable.type]))[0])
+        setattr(struct, name, value)
+    return struct
 
 
 def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:
@@ -115,14 +137,7 @@ def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:
     count = len(launch.arguments)
     if len(arguments) != count * (2 if launch.backward else 1) or entry is None:
         raise unknown_launches(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
-    content, structs, offsets = bytes(bounds), [], []
-    for start in range(0, len(arguments), count):
-        fields = [(f"argument{index}", type(each)) for index, each in enumerate(arguments[start : start + count])]
-        struct: Any = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
-        content += bytes(-len(content) % 16)
-        structs.append(len(content))
-        offsets += [len(content) + getattr(struct, name).offset for name, _ in fields]
-        content += bytes(struct(*arguments[start : start + count]))
+    content, structs, offsets = laid_out(bounds, arguments, count)
     patches = []
     for index, argument in enumerate(arguments):
         about = launch.arguments[index % count]
@@ -141,7 +156,24 @@ def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:
         block_dim=int(recorded.block_dim),
         entry=int(entry),
         content=tuple(np.frombuffer(content + bytes(-len(content) % WORD_BYTES), np.int64).tolist()),
-        structs=tuple(structs),
-        offsets=tuple(offsets),
+        structs=structs,
+        offsets=offsets,
         patches=tuple((byte // WORD_BYTES, buffer) for byte, buffer in patches),
     )
+
+
+def laid_out(bounds: Any, arguments: Sequence[Any], count: int) -> tuple[bytes, tuple[int, ...], tuple[int, ...]]:
+    """The memory that machine code gets: the bounds, then a struct for each ``count`` arguments.
+
+    Returns:
+        The memory, and where each struct and each argument starts, in bytes.
+    """
+    content, structs, offsets = bytes(bounds), [], []
+    for start in range(0, len(arguments), count):
+        fields = [(f"argument{index}", type(each)) for index, each in enumerate(arguments[start : start + count])]
+        struct: Any = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+        content += bytes(-len(content) % 16)
+        structs.append(len(content))
+        offsets += [len(content) + getattr(struct, name).offset for name, _ in fields]
+        content += bytes(struct(*arguments[start : start + count]))
+    return content, tuple(structs), tuple(offsets)

@@ -10,7 +10,10 @@ from typing import Any
 import warp as wp
 
 from bridge.errors import KernelTypeError, SignatureError
-from bridge.languages.warp.dtypes import NAMES
+from bridge.languages.warp.dtypes import NAMES, addresses_in
+
+STRUCT = "struct"
+"""Stands for the dtype of a value that is a struct."""
 
 
 class Role(enum.Enum):
@@ -31,6 +34,7 @@ class WarpParameter:
         ndim: Number of dimensions of the array, without dimensions of its elements; None for a value, which is static.
         dtype: Name of the scalar dtype; None where the kernel is generic.
         inner: Shape of a vector or matrix, ``()`` for a scalar; None where the kernel is generic.
+        struct: The struct of a value of the dtype :data:`STRUCT`.
     """
 
     name: str
@@ -38,6 +42,7 @@ class WarpParameter:
     ndim: int | None
     dtype: str | None
     inner: tuple[int, ...] | None
+    struct: Any = None
 
     @property
     def is_array(self) -> bool:
@@ -155,13 +160,15 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> War
     scalar = getattr(element, "_wp_scalar_type_", None)
     if scalar in NAMES and all(element._shape_):  # an extent that is left open is 0
         return WarpParameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
+    if not array and isinstance(getattr(element, "ctype", None), type) and not any(addresses_in(element.ctype)):
+        return WarpParameter(name, role, None, STRUCT, (), element)
     if element in _OPEN or hasattr(element, "_wp_scalar_type_"):
         return WarpParameter(name, role, ndim, None, None)
     kind = getattr(element, "key", None) or getattr(annotation, "__name__", None) or type(annotation).__name__
     raise KernelTypeError(
         f"{kernel.key}: parameter {name!r} is of the type {kind}, which no JAX value has. Expected an array "
-        "(warp.array) of scalars, vectors or matrices, or such a value; pass the fields of a struct as parameters of "
-        "their own."
+        "(warp.array) of scalars, vectors or matrices, such a value, or a struct of values; pass arrays that are in a "
+        "struct as parameters of their own."
     )
 
 

@@ -185,9 +185,9 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
             raise LaunchError(f"{kernel.key}: it takes no array whose shape could be launched over. Pass launch_dims.")
         dims = shapes[inputs[0].name]
     outputs = [p for p in parameters if p.role is Role.OUTPUT]
-    shapes |= {p.name: _output_shape(options, p, dims, shapes[inputs[0].name] if inputs else ()) for p in outputs}
+    shapes |= {p.name: output_shape(options, p, dims, shapes[inputs[0].name] if inputs else ()) for p in outputs}
     for parameter in (*inputs, *outputs):
-        _check_extents(kernel.key, parameter, shapes[parameter.name])
+        check_extents(kernel.key, parameter, shapes[parameter.name])
     if 0 in dims and any(math.prod(shapes[p.name]) for p in outputs):
         raise LaunchError(
             f"{kernel.key}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
@@ -218,7 +218,9 @@ def _generated_anywhere(kernel: wp.Kernel, block_dim: int | None) -> tuple[Gener
     return tuple(codes)
 
 
-def _output_shape(options: WrapperOptions, parameter: WarpParameter, dims: Dims, first: Dims) -> Dims:
+def output_shape(
+    options: WrapperOptions, parameter: WarpParameter, dims: Dims, first: Dims, of: str = "the launch dimensions"
+) -> Dims:
     """The shape of an output in elements; ``output_dims`` may give the extents of each element as well."""
     given, name = options.output_dims, parameter.name
     default = first if options.backward_asked and len(first) == parameter.ndim else dims
@@ -226,7 +228,7 @@ def _output_shape(options: WrapperOptions, parameter: WarpParameter, dims: Dims,
     assert parameter.ndim is not None
     outer, inner = shape[: parameter.ndim], shape[parameter.ndim :]
     if len(outer) != parameter.ndim or (inner and inner != parameter.inner):
-        source = "the launch dimensions, since output_dims is not given" if given is None else "output_dims"
+        source = f"{of}, since output_dims is not given" if given is None else "output_dims"
         raise SignatureError(
             f"{options.kernel.key}: the output {parameter} got the shape {shape} from {source}. Pass "
             f"output_dims={{{name!r}: (...)}} with {parameter.ndim} extents"
@@ -235,7 +237,7 @@ def _output_shape(options: WrapperOptions, parameter: WarpParameter, dims: Dims,
     return tuple(outer)
 
 
-def _check_extents(name: str, parameter: WarpParameter, shape: Dims) -> None:
+def check_extents(name: str, parameter: WarpParameter, shape: Dims) -> None:
     """Checks that an array fits Warp's descriptor, which has extents and strides (in bytes) of 32 bits.
 
     Raises:

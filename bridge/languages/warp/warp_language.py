@@ -39,17 +39,18 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
     def compile(self, definition: WarpDefinition, options: WarpLaunch, signature: Signature, platform: str) -> Compiled:
         from bridge.languages.warp.cpu_plan import build_host
         from bridge.languages.warp.cuda_plan import build_device
-        from bridge.languages.warp.generated import check_inputs, generated, instantiated
+        from bridge.languages.warp.generated import check_inputs, generated, instantiated, takes_handle
 
         types = [(None if a.shape is None else len(a.shape), a.dtype, a.inner) for a in options.arguments]
         made = generated(instantiated(definition.kernel, types), platform, options.block_dim)
         check_inputs(made, options, signature)
+        code = None if takes_handle(made) else made.digest
         build = build_host if platform == "cpu" else build_device
         if not available(platform):  # another machine loads it
-            return Compiled(made.digest, lambda: build(made, options, signature))
+            return Compiled(code, lambda: build(made, options, signature))
         # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.
         built = build(made, options, signature)
-        return Compiled(made.digest, lambda: built)
+        return Compiled(code, lambda: built)
 
     def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
         from bridge.languages.warp.settings import settings_of
@@ -73,4 +74,6 @@ LANGUAGE = _Warp(
     compiler="Warp",
     options_type=WarpLaunch,
     compiles_when_traced=False,
+    local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the "
+    "process that makes the object.",
 )

@@ -13,7 +13,7 @@ import warp as wp
 
 from bridge.errors import LaunchError, ParameterError, SignatureError
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
-from bridge.languages.warp.parameters import Role, WarpParameter
+from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
 from bridge.signature.arguments import check_vmap_method, no_keywords
 
 OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
@@ -56,10 +56,10 @@ class WrapperOptions:
         """The parameters that a caller passes."""
         return [parameter for parameter in self.parameters if parameter.role is not Role.OUTPUT]
 
-    def override(self, given: Mapping[str, Any]) -> WrapperOptions:
+    def override(self, given: Mapping[str, Any], known: Sequence[str] = OPTIONS_OF_A_CALL) -> WrapperOptions:
         """A copy of these options with the options that a single call overrides."""
         key = self.kernel.key
-        if unknown := given.keys() - set(OPTIONS_OF_A_CALL):
+        if unknown := given.keys() - set(known):
             raise no_keywords(dict.fromkeys(sorted(unknown)), key, [p.name for p in self.passed], variadic=False)
         if self.backward_asked:
             raise SignatureError(
@@ -123,6 +123,10 @@ def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dim
     )
 
 
+_OBJECTS = (wp.Mesh, wp.Bvh, wp.HashGrid, wp.Volume)
+_ids: dict[Any, int] = {}
+"""The objects whose ids were passed. They live as long as the process, as machine code that gets their ids does."""
+
 _NAMES_OF = {numpy_dtype(name): name for name in SCALARS}
 
 
@@ -140,8 +144,12 @@ class StaticValue:
 
         Raises:
             ParameterError: The value is traced.
-            SignatureError: It is no number, vector or matrix.
+            SignatureError: It is no number, vector, matrix or struct.
         """
+        if parameter.struct is not None:
+            if getattr(value, "_cls", None) is not parameter.struct:
+                raise _bad_value(kernel, parameter, value)
+            return cls(STRUCT, (), bytes(value.__ctype__()))
         if isinstance(value, jax.core.Tracer):
             raise ParameterError(
                 f"{kernel.key}: {parameter.name!r} is a traced value ({jax.typeof(value)}), but values are compiled "
@@ -156,6 +164,8 @@ class StaticValue:
         except (TypeError, ValueError) as error:
             raise _bad_value(kernel, parameter, value) from error
         dtype = _NAMES_OF.get(array.dtype)  # faster than the name of the dtype
+        if dtype is None and isinstance(value, _OBJECTS):
+            return cls.of(_ids.setdefault(value, value.id), kernel, parameter)
         if dtype is None:
             raise _bad_value(kernel, parameter, value)
         return cls(dtype, array.shape, array.tobytes())
@@ -166,6 +176,8 @@ class StaticValue:
         Raises:
             SignatureError: The parameter's type cannot hold it.
         """
+        if parameter.struct is not None:
+            return self.content
         given = np.frombuffer(self.content, numpy_dtype(self.dtype)).reshape(self.shape)
         wanted = numpy_dtype(str(parameter.dtype))
         with np.errstate(all="ignore"):
@@ -179,7 +191,7 @@ class StaticValue:
 
 def _bad_value(kernel: wp.Kernel, parameter: WarpParameter, value: Any) -> SignatureError:
     inner = f" of shape {parameter.inner}" if parameter.inner else ""
+    kind = parameter.dtype if parameter.struct is None else f"the struct {parameter.struct.key}"
     return SignatureError(
-        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {parameter.dtype or 'a Warp type'}"
-        f"{inner} can hold."
+        f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {kind or 'a Warp type'}{inner} can hold."
     )

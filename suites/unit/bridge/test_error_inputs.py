@@ -36,6 +36,7 @@ from bridge import (
     numba_cuda_kernel,
     numba_kernel,
     use_backend,
+    warp_callable,
 )
 from suites.unit.bridge import kernels, warp_kernels
 
@@ -491,6 +492,35 @@ CONTEXTS = {
     ],
 }  # fmt: skip
 
+
+def twice(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
+    warp_kernels.wp.copy(out, x)
+
+
+def unannotated(x, out):
+    pass
+
+
+def record(function=twice, **options):
+    return warp_callable(function, **options)
+
+
+WARP_CALLABLE = [
+    bad(KernelTypeError, "warp_callable got 3 of type int, expected a Python function that launches", warp_callable, 3),
+    bad(KernelTypeError, r"unannotated\(x, out\): 'x' has no annotation, expected a type of Warp", record, unannotated),
+    signature(r"twice\(x, out\): num_outputs is 0 .*, expected an integer between 1 and 2", record, num_outputs=0),
+    signature("twice: in_out_argnames is 'x', expected a list", record, in_out_argnames="x"),
+    signature(r"in_out_argnames is \['y'\], expected different names among", record, in_out_argnames=["y"]),
+    signature(r"output_dims has shapes for \['y'\], expected one for each output: \['out'\]",
+        record, output_dims={"y": 3}),
+    signature("twice: vmap_method is 3, expected one of", record, vmap_method=3),
+    signature(r"twice got 0 arguments, expected 1: x\. Outputs are not passed", lambda: record()()),
+    signature("twice got launch_dims by name", lambda: record()(X, launch_dims=3)),
+    signature(r"int32\[4\] was passed for 'x' \(float32, 1 dim", lambda: record()(X.astype(int))),
+    signature(r"'out' .* got the shape \(2, 2\) from output_dims", lambda: record(output_dims=(2, 2))(X)),
+    *called("twice", lambda _: record(), r"{name}: argument 0 \('x'\) is a {kind}, expected an array"),
+]  # fmt: skip
+
 ERRORS = {
     "numba_kernel": NUMBA,
     "native_kernel": NATIVE,
@@ -498,6 +528,7 @@ ERRORS = {
     "numba_cuda_callable": NUMBA_CUDA_CALLABLE,
     "cuda_raw_kernel": CUDA_RAW,
     "jax_kernel": WARP,
+    "warp_callable": WARP_CALLABLE,
     "jaxtype_to_warptype": WARP_TYPES,
     "jaxinfo_to_warpinfo": WARP_INFO,
     **{f"XLACustomKernel.{method}".rstrip("."): rows for method, rows in OPERATOR.items()},

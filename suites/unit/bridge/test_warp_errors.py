@@ -32,7 +32,7 @@ X = jnp.arange(1.0, 5.0)
 @wp.struct
 class Pair:
     first: float
-    second: float
+    second: wp.array(dtype=float)
 
 
 def of_struct(x: kernels.VECTOR, pair: Pair, out: kernels.VECTOR):

@@ -1,0 +1,331 @@
+"""Makes Python functions that launch Warp kernels callable from JAX: :func:`warp_callable`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+import warp as wp
+from jax.experimental import io_callback
+
+from bridge.debug.checking import kernel_checks
+from bridge.errors import KernelTypeError, RecordingError, SignatureError
+from bridge.ffi.kernel_call import bind
+from bridge.ffi.plans.host import HostPlan
+from bridge.languages.definitions import DEFINITIONS, KernelCall
+from bridge.languages.extras import require_warp
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.release import kept
+from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
+from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
+from bridge.languages.warp.inputs import check_not_written, only_read
+from bridge.languages.warp.packing import value_of
+from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
+from bridge.languages.warp.planned import check_extents, output_shape
+from bridge.languages.warp.recording import ADVICE, record
+from bridge.languages.warp.replay import context_of, replay
+from bridge.languages.warp.settings import check_warp, configured
+from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
+from bridge.languages.wrapper import says_its_call
+from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
+from bridge.signature.array_types import Outputs, Signature, check_known_shapes
+
+
+@says_its_call
+def warp_callable(
+    func: Callable[..., None],
+    num_outputs: int = 1,
+    graph_mode: Any = None,
+    vmap_method: str | None = None,
+    output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
+    in_out_argnames: Sequence[str] | None = None,
+    *,
+    module_preload_mode: Any = None,
+    has_side_effect: bool = False,
+    python_call: bool = False,
+) -> Callable[..., list[jax.Array]]:
+    """Makes a Python function that launches Warp kernels callable from JAX on the CPU, with no Python in the call.
+
+    This function has the parameters and results of ``warp.jax_callable``. The function runs once for each set of shapes
+    and values, when JAX traces the call. What it does is recorded, and native code repeats it.
+
+    Args:
+        func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then
+            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy and scan arrays, and make
+            temporaries with ``wp.zeros`` and ``wp.empty``. It writes every element of its outputs, and does not write
+            to its inputs. What it does depends only on shapes, and on the values of parameters that are no arrays.
+        num_outputs: Number of arrays returned, in/out arguments included.
+        graph_mode: Changes nothing on the CPU.
+        vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
+            makes temporaries, there is one call for each element, so that they share the memory of one.
+        output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
+            first array.
+        in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
+        module_preload_mode: Changes nothing: kernels are loaded when a call is traced.
+        has_side_effect: Run the function even if nothing uses its results.
+        python_call: Do not record the function, but call it in Python, each time and for each element of a batch.
+
+    Returns:
+        A function of the inputs that returns a list: in/out arguments, then outputs. Values that are no arrays are
+        static. Also takes ``output_dims`` and ``vmap_method``, for a single call. A ``warp.Mesh``, ``Bvh``,
+        ``HashGrid`` or ``Volume`` may be passed for its id, a parameter of the type ``warp.uint64``. It then lives as
+        long as the process, and the call cannot be exported.
+
+    Raises:
+        KernelTypeError: ``func`` is no Python function, or has a parameter without an annotation of a type of Warp.
+        SignatureError: An option, or, when called, an argument does not fit the function; or it writes to an input.
+        ParameterError: When called: a value is traced.
+        RecordingError: When called: the function did something that cannot be repeated, such as reading values, or
+            building a mesh; or it raised, or left out an output. The message names it.
+        PlatformError: When lowered for another platform than the CPU.
+
+    The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
+    """
+    if not isinstance(func, types.FunctionType):
+        raise KernelTypeError(
+            f"warp_callable got {func!r} of type {type(func).__name__}, expected a Python function that launches Warp "
+            "kernels. For one kernel decorated with warp.kernel use jax_kernel."
+        )
+    require_warp("warp_callable")
+    check_warp()
+    wp.init()
+    name, names = func.__name__, in_out_argnames or ()
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise SignatureError(f"{name}: in_out_argnames is {in_out_argnames!r}, expected a list of names.")
+    annotations, labels = inspect.get_annotations(func, eval_str=True), list(inspect.signature(func).parameters)
+    if missing := [label for label in labels if label not in annotations]:
+        raise KernelTypeError(
+            f"{name}({', '.join(labels)}): {missing[0]!r} has no annotation, expected a type of Warp for each "
+            "parameter, as x: wp.array(dtype=float)."
+        )
+    arguments = [types.SimpleNamespace(label=label, type=annotations[label]) for label in labels]
+    like_kernel: Any = _LikeKernel(name, func, types.SimpleNamespace(args=arguments))
+    parameters = parameters_of(like_kernel, num_outputs, tuple(names))
+    definition = DEFINITIONS.define(
+        LANGUAGE,
+        (id(func), parameters),
+        lambda: _Callable(name, func, func, like_kernel, parameters),
+    )
+    check_vmap_method(vmap_method, name)
+    shapes = check_output_dims(name, parameters, output_dims)
+    like_kernel = definition.like_kernel
+    options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
+    passed = options.passed
+
+    @functools.wraps(func, assigned=("__name__", "__qualname__", "__module__", "__doc__"), updated=())
+    def call(*args: Any, **given: Any) -> list[jax.Array]:
+        own = options.override(given, ("output_dims", "vmap_method")) if given else options
+        if len(args) != len(passed):
+            raise SignatureError(
+                f"{name} got {len(args)} arguments, expected {len(passed)}: {', '.join(p.name for p in passed)}. "
+                "Outputs are not passed."
+            )
+        given_to = list(zip(args, passed, strict=True))
+        statics = tuple(StaticValue.of(arg, like_kernel, p) for arg, p in given_to if not p.is_array)
+        results: list[jax.Array] = _program(definition, own, statics, python_call)(
+            *(arg for arg, p in given_to if p.is_array)
+        )
+        return results
+
+    vars(call).update(__signature__=inspect.Signature(positional([p.name for p in passed])))
+    return call
+
+
+@dataclass(frozen=True, eq=False)
+class _LikeKernel:
+    """Has the name, the function and the annotated parameters of a callable where a kernel has them."""
+
+    key: str
+    func: types.FunctionType
+    adj: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Callable(Definition):
+    """A Python function that launches kernels.
+
+    Attributes:
+        like_kernel: Stands for a kernel with its parameters.
+        parameters: Its parameters.
+    """
+
+    like_kernel: Any = field(repr=False)
+    parameters: tuple[WarpParameter, ...] = field(repr=False)
+
+    @property
+    def results(self) -> list[WarpParameter]:
+        """The array parameters that are returned, in order."""
+        in_out = [p for p in self.parameters if p.role is Role.IN_OUT]
+        return in_out + [p for p in self.parameters if p.role is Role.OUTPUT]
+
+    @property
+    def inputs(self) -> list[WarpParameter]:
+        """The array parameters that are passed."""
+        return [p for p in self.parameters if p.is_array and p.role is not Role.OUTPUT]
+
+    def arguments(
+        self, values: Sequence[bytes], arrays: Mapping[str, Any], address: Callable[[str, int], int]
+    ) -> list[Any]:
+        """What the function is called with.
+
+        Args:
+            values: The memory of each parameter that is no array.
+            arrays: Shape and dtype of each array by its parameter, as JAX sees it.
+            address: Gives the address of an array from its parameter and its bytes.
+        """
+        result, left = [], iter(values)
+        for p, declared in zip(self.parameters, self.like_kernel.adj.args, strict=True):
+            if not p.is_array:
+                result.append(value_of(next(left), str(p.dtype), p.inner or (), declared.type))
+                continue
+            array = arrays[p.name]
+            element = element_type(array.dtype.name, tuple(array.shape[p.ndim :]))
+            at = address(p.name, math.prod(array.shape) * array.dtype.itemsize)
+            result.append(wp.array(ptr=at, dtype=element, shape=tuple(array.shape[: p.ndim]), device="cpu"))
+        return result
+
+
+class StaticValues(msgspec.Struct, frozen=True):
+    """The memory of each parameter that is no array."""
+
+    values: tuple[bytes, ...]
+
+
+class _Callables(NativeLanguage[_Callable, StaticValues]):
+    def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
+        inputs, results, name = definition.inputs, definition.results, definition.name
+        specs = [jax.ShapeDtypeStruct(each.extents, numpy_dtype(each.dtype)) for each in signature.arrays]
+        arrays = {p.name: spec for p, spec in zip((*inputs, *results), specs, strict=True)}
+        numbers = {p.name: index for index, p in enumerate((*inputs, *results))}  # an in/out argument is a result
+        named: list[str] = []
+
+        def reserved(reserve: Callable[[int], int]) -> list[Any]:
+            def address(of: str, size: int) -> int:
+                named.append(of)
+                return reserve(size)
+
+            return definition.arguments(options.values, arrays, address)
+
+        made = record(name, definition.function, reserved)
+        uses = {of: made.uses.get(index, frozenset()) for index, of in enumerate(named)}
+        check_not_written(name, definition.parameters, uses)
+        if not only_read(made.uses.get(None, frozenset())):
+            raise RecordingError(
+                f"{name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
+            )
+        for p in results:
+            if p.role is Role.OUTPUT and only_read(uses[p.name]) and math.prod(arrays[p.name].shape):
+                raise RecordingError(f"{name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}")
+        buffers = [numbers[of] for of in named]
+        buffers += range(len(specs), len(specs) + len(made.temporaries))
+        guarded = tuple(index for index, p in enumerate(inputs) if p.role is Role.INPUT and not only_read(uses[p.name]))
+        context, function = context_of(made.operations, buffers), replay()
+        plan = HostPlan(
+            name=name,
+            function=function.address,
+            inputs=signature.input_sizes,
+            outputs=(
+                *signature.output_sizes,
+                *[(1, 1)] * len(made.temporaries),
+                *(signature.input_sizes[index] for index in guarded),
+            ),
+            mutex=tile_mutex() if any(map(works_on_tiles, made.codes)) else None,
+            context=ctypes.addressof(context),
+            alive=(context, function, definition, made.alive),
+        )
+        content = made.content and f"{made.content} {named}"
+        return Compiled(content, lambda: plan, made.temporaries, guarded)
+
+
+LANGUAGE = _Callables(
+    "warp_callable",
+    {"cpu": Standing.ONE_THREAD},
+    require=require_warp,
+    kernel_kind="Warp callable",
+    wrapper="warp_callable",
+    compiler="Warp",
+    options_type=StaticValues,
+    local_kernels="it refers to objects of this process, such as a mesh, or an array that was not passed. Pass arrays "
+    "as arguments.",
+)
+
+
+@kept
+def _program(
+    definition: _Callable, options: WrapperOptions, statics: tuple[StaticValue, ...], python_call: bool
+) -> Callable[..., list[jax.Array]]:
+    """The call as a ``jax.jit`` function of its arrays."""
+    name, like_kernel, results = definition.name, definition.like_kernel, definition.results
+    names = [p.name for p in definition.inputs]
+    check = functools.partial(check_arrays, name=name, parameters=names)
+
+    def call(*arrays: Any) -> list[jax.Array]:
+        check(arrays)
+        inputs = [jax.typeof(array) for array in arrays]
+        check_known_shapes(inputs, name)
+        parameters = concrete(like_kernel, definition.parameters, inputs)
+        given = iter(statics)
+        values = tuple(next(given).as_type(like_kernel, p) for p in parameters if not p.is_array)
+        types_of = dict(zip(names, inputs, strict=True))
+        shapes = {p.name: tuple(types_of[p.name].shape[: p.ndim]) for p in parameters if p.name in types_of}
+        first = next(iter(shapes.values()), ())
+        for p in parameters:
+            if p.role is Role.OUTPUT:
+                shapes[p.name] = output_shape(options, p, first, first, "the first array")
+            if p.is_array:
+                check_extents(name, p, shapes[p.name])
+        by_name = {p.name: p for p in parameters}
+        specs = [_spec(by_name[p.name], shapes[p.name]) for p in results]
+        Outputs.of(specs, name).check_precision(name)
+        if python_call:
+            return _call_python(definition, options, values, specs, arrays)
+        aliases = tuple((names.index(p.name), at) for at, p in enumerate(results) if p.role is Role.IN_OUT)
+        writable = {index for index, _ in aliases}
+        made = KernelCall(
+            name,
+            tuple((spec.shape, spec.dtype) for spec in specs),
+            aliases,
+            options.vmap_method,
+            options.has_side_effect,
+            checks=kernel_checks(),
+            language=LANGUAGE,
+            definition=definition,
+            options=StaticValues(values),
+            signature=Signature.of(name, inputs, specs, writable, with_extents=True),
+            settings=configured(),
+        )
+        return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
+
+    program = jax.jit(Traced(call, name, names, check))
+    return program
+
+
+def _spec(p: WarpParameter, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*shape, *(p.inner or ())), numpy_dtype(str(p.dtype)))
+
+
+def _call_python(
+    definition: _Callable, options: WrapperOptions, values: Sequence[bytes], specs: Sequence[Any], arrays: Sequence[Any]
+) -> list[jax.Array]:
+    """Calls the function in Python, each time the program runs."""
+    results = definition.results
+
+    def host(*given: Any) -> list[Any]:
+        memory = {p.name: np.empty(spec.shape, spec.dtype) for p, spec in zip(results, specs, strict=True)}
+        memory |= {p.name: np.array(array, order="C") for p, array in zip(definition.inputs, given, strict=True)}
+        with LOCK, wp.ScopedDevice("cpu"):
+            definition.function(*definition.arguments(values, memory, lambda of, _: memory[of].ctypes.data))
+        return [memory[p.name] for p in results]
+
+    if options.has_side_effect:
+        return list(io_callback(host, specs, *arrays))
+    return list(jax.pure_callback(host, specs, *arrays, vmap_method="sequential"))

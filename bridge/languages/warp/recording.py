@@ -1,0 +1,364 @@
+"""Records what a Python function does with Warp on the CPU once, so that native code can repeat it.
+
+The function runs with arrays that no kernel ever sees: each launch, and each call of Warp's library that zeroes, fills,
+copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code fills in the
+addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the same time,
+of the operations that reach its library: if one does, it went past the notes, and the recording is refused too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from bridge.errors import LaunchError, RecordingError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.native.addresses import c_function
+from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
+from bridge.languages.warp.dtypes import addresses_in
+from bridge.languages.warp.generated import Generated, generated, generating, takes_handle
+from bridge.languages.warp.inputs import UNKNOWN, Uses
+from bridge.languages.warp.packing import laid_out
+from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
+from bridge.languages.warp.settings import internals
+
+ADVICE = "; pass python_call=True to call it in Python each time."
+
+_NOTED = {
+    "wp_memset_host": "w",
+    "wp_memtile_host": "wv",
+    "wp_memcpy_h2h": "wr",
+    "wp_array_fill_host": "W.v",
+    "wp_array_copy_host": "WR",
+    **{f"wp_array_scan_{kind}_host": "rw" for kind in ("int", "int64", "float", "double")},
+    **{f"wp_array_sum_{kind}_host": "rw" for kind in ("float", "double")},
+    **{f"wp_array_inner_{kind}_host": "rrw" for kind in ("float", "double")},
+    **{f"wp_radix_sort_pairs_{kind}_host": "ww" for kind in ("int", "uint", "int64", "uint64", "float", "double")},
+}
+"""Functions of Warp's library that are repeated, with what they do with the memory of their arguments: read or write
+it, or, in capitals, of the array that they describe; ``v`` is a value in memory of its own. The others are numbers."""
+
+_HARMLESS = re.compile(
+    r"wp_(is|get)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
+)
+"""The functions that only tell something, or free what exists already."""
+
+_CONDITIONAL = ("capture_if", "capture_while")
+
+_USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
+
+
+@dataclass(frozen=True)
+class WarpRecording:
+    """What a function did.
+
+    Attributes:
+        operations: In order. Buffers are numbered: the arrays given to the function, then its temporaries.
+        temporaries: Bytes of each temporary.
+        uses: What was done with the memory of each buffer; None stands for all other memory.
+        codes: The code of the kernels that were launched.
+        is_local: Whether it refers to memory or objects of this process.
+        alive: What it refers to.
+    """
+
+    operations: tuple[Operation, ...]
+    temporaries: tuple[int, ...]
+    uses: dict[int | None, Uses]
+    codes: tuple[Generated, ...]
+    is_local: bool
+    alive: Any
+
+    @property
+    def content(self) -> str | None:
+        """Everything that a replay does, as text; None if it refers to something of this process."""
+        plain = [replace(each, entry=0, kernel=None) for each in self.operations]
+        return None if self.is_local else repr((plain, [code.digest for code in self.codes], self.temporaries))
+
+
+def record(
+    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int], int]], Any]
+) -> WarpRecording:
+    """Runs a function, and notes what it does.
+
+    Args:
+        name: The function, for errors.
+        function: The function.
+        make_arguments: Makes its arguments, from a function that gives an address for so many bytes.
+
+    Raises:
+        RecordingError: The function raised, or did something that cannot be repeated.
+    """
+    with generating():
+        recorder = _Recorder(name)
+        arguments = make_arguments(recorder.reserve)
+        array_count = len(recorder.ranges)
+        try:
+            with _noting(recorder):
+                function(*arguments)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise recorder.error(f"{type(error).__name__}: {error}") from error
+        if recorder.refused:  # the function caught the error
+            raise recorder.error("")
+        return recorder.recording(array_count)
+
+
+@dataclass
+class _Recorder:
+    """Notes what one function does, in the thread that makes this object."""
+
+    name: str
+    thread: int = field(default_factory=threading.get_ident)
+    refused: str | None = None
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    alive: list[Any] = field(default_factory=list)
+    freed: list[int] = field(default_factory=list)
+    memory: list[Any] = field(default_factory=list)
+
+    def error(self, otherwise: str) -> RecordingError:
+        return RecordingError(f"{self.name} cannot be recorded: {self.refused or otherwise}{ADVICE}")
+
+    def refuse(self, what: str) -> None:
+        """Notes what cannot be repeated. The function may catch the error; the recording is refused all the same."""
+        self.refused = self.refused or what
+        raise RecordingError(what)
+
+    def reserve(self, size: int) -> int:
+        """The address of memory for an array of the function. Nothing writes to it."""
+        memory = np.empty(size + 64, np.uint8)
+        self.memory.append(memory)
+        self.ranges.append((memory.ctypes.data, size))
+        return memory.ctypes.data
+
+    def native(self, name: str, function: Any) -> Any:
+        """What the thread gets for a function of Warp's library."""
+        if name == "wp_alloc_host":
+            return functools.partial(self._allocate, function)
+        if name == "wp_free_host":  # later: no two temporaries share an address
+            return self.freed.append
+        if name in _NOTED:
+            return functools.partial(self._note, name, function)
+        return function if _HARMLESS.fullmatch(name) else functools.partial(self._refuse_native, name)
+
+    def _allocate(self, allocate: Any, size: int, *more: Any) -> Any:
+        address = allocate(size, *more)
+        self.ranges.append((address, size))
+        return address
+
+    def _refuse_native(self, name: str, *_: Any) -> None:
+        self.refuse(
+            f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills, copies, scans, sums or sorts"
+        )
+
+    def _note(self, name: str, function: Any, *arguments: Any) -> bool:
+        block = _Block()
+        touched: list[tuple[int | None, int | Uses]] = []
+        for index, argument in enumerate(arguments):
+            kind = _NOTED[name][index : index + 1] or "."
+            if kind == ".":
+                block.words[index] = int(argument)
+            elif kind in "rw":
+                place = self.place(int(argument))
+                if place is None:
+                    self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
+                else:
+                    block.patches.append((index, *place))
+                    touched.append((place[0], _USES[kind]))
+            elif kind == "v":
+                target = getattr(argument, "contents", argument)
+                block.point(index, block.put(bytes(target)))
+            else:
+                descriptor = argument.contents
+                at = block.put(bytes(descriptor))
+                block.point(index, at)
+                found = self.fill_in(block, at, type(descriptor), bytes(descriptor))
+                if None in found:
+                    self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
+                touched += [(each, _USES[kind.lower()]) for each in found]
+        self.operations.append(Operation(name, c_function(function), *block.finished(name), touched=tuple(touched)))
+        return True
+
+    def launch(self, kernel: Any, hooks: Any, params: Sequence[Any], adjoint: bool) -> None:
+        """Notes a launch."""
+        bounds, *arguments = params
+        loaded = kernel.module.load(wp.get_device("cpu"), 1)
+        if not loaded or loaded.get_kernel_hooks(kernel) is not hooks:
+            self.refuse(f"{kernel.key} is launched by a command that is older than its module. Use warp.launch")
+        function = hooks.backward if adjoint else hooks.forward
+        entry = ctypes.cast(function, ctypes.c_void_p).value or 0
+        self.alive += [loaded, hooks]
+        block, count = _Block(), len(kernel.adj.args)
+        content, structs, offsets = laid_out(bounds, arguments, count)
+        start = block.put(content)
+        for index, at in enumerate((0, *structs)):
+            block.point(index, start + at)
+        touched: list[tuple[int | None, int | Uses]] = []
+        for index, (argument, at) in enumerate(zip(arguments, offsets, strict=True)):
+            kind = type(argument)
+            if isinstance(argument, ctypes.c_uint64 | ctypes.c_int64) and self.place(argument.value) is not None:
+                self.refuse(f"{kernel.key} gets the address of an array as a number")
+            found = self.fill_in(block, start + at, kind, bytes(argument))
+            is_plain = hasattr(kind, "grad") and index < count
+            touched += [(each, index if is_plain else UNKNOWN) for each in found]
+        finished = block.finished(kernel.key)
+        self.operations.append(Operation(kernel.key, entry, *finished, (kernel, adjoint), tuple(touched)))
+
+    def place(self, address: int) -> tuple[int, int] | None:
+        """The buffer that holds an address, or ends there, and the offset in it."""
+        found = (
+            (index, address - start) for index, (start, size) in enumerate(self.ranges) if 0 <= address - start <= size
+        )
+        return next(found, None)
+
+    def fill_in(self, block: _Block, at: int, kind: Any, content: bytes) -> list[int | None]:
+        """Patches the addresses in memory of this C type; returns the buffers that they lead to."""
+        found: list[int | None] = []
+        for byte in addresses_in(kind):
+            address = int.from_bytes(content[byte : byte + WORD_BYTES], "little")
+            place = self.place(address)
+            if place is not None:
+                block.patches.append(((at + byte) // WORD_BYTES, *place))
+            if address:
+                found.append(None if place is None else place[0])
+        return found
+
+    def recording(self, array_count: int) -> WarpRecording:
+        """The recording. The first buffers are the function's arrays."""
+        kernels = {id(op.kernel[0]): op.kernel[0] for op in self.operations if op.kernel}
+        codes = {key: generated(kernel, "cpu", None) for key, kernel in kernels.items()}
+        uses: dict[int | None, Uses] = {}
+        for op in self.operations:
+            made = op.kernel and (codes[id(op.kernel[0])].uses(backward=op.kernel[1]), op.kernel[0].adj.args)
+            for buffer, use in op.touched:
+                more = use if isinstance(use, frozenset) else made[0][made[1][use].label]  # type: ignore[index]
+                uses[buffer] = uses.get(buffer, frozenset()) | more
+        launched = tuple(codes[id(op.kernel[0])] for op in self.operations if op.kernel)
+        is_local = None in uses or any(map(takes_handle, launched))
+        temporaries = tuple(size for _, size in self.ranges[array_count:])
+        return WarpRecording(tuple(self.operations), temporaries, uses, launched, is_local, self.alive)
+
+
+class _Block:
+    """The memory of one operation, while it is made."""
+
+    def __init__(self) -> None:
+        self.words = [0] * ARGUMENTS
+        self.patches: list[tuple[int, int, int]] = []
+        self._content = b""
+
+    def put(self, content: bytes) -> int:
+        """Adds memory; returns where it starts, in bytes."""
+        self._content += bytes(-len(self._content) % 16)
+        start = ARGUMENTS * WORD_BYTES + len(self._content)
+        self._content += content
+        return start
+
+    def point(self, index: int, byte: int) -> None:
+        """Makes an argument the address of a byte of the block."""
+        self.patches.append((index, ITSELF, byte))
+
+    def finished(self, name: str) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
+        """The words, without any address, and the patches."""
+        padded = self._content + bytes(-len(self._content) % WORD_BYTES)
+        words = [*self.words, *np.frombuffer(padded, np.int64).tolist()]
+        if len(words) > MAX_BLOCK_WORDS:
+            raise LaunchError(
+                f"the arguments of {name} take {WORD_BYTES * len(words)} bytes, expected at most "
+                f"{WORD_BYTES * MAX_BLOCK_WORDS}. Pass fewer arrays."
+            )
+        for word, *_ in self.patches:
+            words[word] = 0
+        return tuple(words), tuple(self.patches)
+
+
+class _Library:
+    """Stands in for Warp's library: the thread that records gets other functions, where they have an effect."""
+
+    def __init__(self, library: Any, recorder: _Recorder):
+        vars(self).update(library=library, recorder=recorder)
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.library, name)
+        if threading.get_ident() != self.recorder.thread or not name.startswith("wp_"):
+            return function
+        return self.recorder.native(name, function)
+
+
+@contextlib.contextmanager
+def _noting(recorder: _Recorder) -> Iterator[None]:
+    """Makes Warp ask the recorder in this thread. Other threads go on as they are."""
+    context, device = internals(), wp.get_device("cpu")
+    library = context.runtime.core
+    if not hasattr(library, "wp_apic_get_operation_count"):
+        recorder.refuse(f"Warp {wp.__version__} keeps no record to compare with. Install a later warp-lang")
+
+    def only_here(do: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: (do if threading.get_ident() == recorder.thread else otherwise)(*args)
+
+    def reads(array: Any) -> Any:
+        if threading.get_ident() != recorder.thread:
+            return interface.__get__(array)
+        return recorder.refuse(values)
+
+    def exports(array: Any, *args: Any, **options: Any) -> Any:
+        if threading.get_ident() != recorder.thread:
+            return dlpack(array, *args, **options)
+        return recorder.refuse(values)
+
+    def cooperates(kernel: Any, *_: Any) -> None:
+        recorder.refuse(f"{kernel.key} is launched in blocks of several threads")
+
+    def capture_of(device: Any) -> Any:
+        # Both functions ask for the capture, and then read the condition where it is.
+        if threading.get_ident() == recorder.thread and (asks := sys._getframe(1).f_code.co_name) in _CONDITIONAL:
+            recorder.refuse(f"it calls warp.{asks}, whose condition is known when it runs")
+        return capture(device)
+
+    def keep(*args: Any) -> Any:
+        _, _, _, value, *_ = args
+        if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
+            recorder.alive.append(value)
+        return pack(*args)
+
+    values = "it reads the values of an array, or writes them from Python"
+    of_array: Any = wp.array
+    interface, dlpack = of_array.__array_interface__, of_array.__dlpack__
+    pack, capture = context.pack_arg, context._get_apic_capture_for_device
+    replaced = [
+        (context.runtime, "core", _Library(library, recorder)),
+        (context, "invoke", only_here(recorder.launch, context.invoke)),
+        (context, "invoke_cpu_blocks", only_here(cooperates, context.invoke_cpu_blocks)),
+        (context, "pack_arg", only_here(keep, pack)),
+        (context, "_get_apic_capture_for_device", capture_of),
+        (wp.array, "__array_interface__", property(reads)),
+        (wp.array, "__dlpack__", exports),
+        *(
+            (device, name, only_here(recorder.native(f"wp_{name}_host", getattr(library, f"wp_{name}_host")), old))
+            for name, old in (("memset", device.memset), ("memtile", device.memtile))
+        ),
+    ]
+    record = library.wp_apic_create_state()
+    with contextlib.ExitStack() as stack:
+        stack.callback(library.wp_apic_destroy_state, record)
+        stack.callback(lambda: [library.wp_free_host(address) for address in recorder.freed])
+        stack.enter_context(wp.ScopedDevice(device))
+        for of, name, new in replaced:
+            stack.callback(setattr, of, name, getattr(of, name))
+            setattr(of, name, new)
+        library.wp_apic_begin_recording(record, 1)
+        stack.callback(library.wp_apic_end_recording, record)
+        yield
+        if count := library.wp_apic_get_operation_count(record):
+            recorder.refuse(f"Warp's own record holds {count} operations that went past this one")

@@ -1,0 +1,77 @@
+"""Repeats recorded calls of C functions natively, on the buffers of a call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import warp as wp
+
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.native.words import call8, copy_words, load, stack_words, store
+from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
+from bridge.languages.warp.inputs import Uses
+
+ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
+ITSELF = -1  # the number of the block among the buffers
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of a C function.
+
+    Attributes:
+        name: The kernel or function, for errors.
+        entry: Address of the C function.
+        block: The memory that the call needs, as words: the arguments, and what they refer to.
+        patches: Word of the block, number of a buffer, and offset in it in bytes, of each address to fill in.
+        kernel: The kernel of a launch, and whether its adjoint is launched.
+        touched: The buffer of each argument that leads to one, with the position of the kernel's parameter or the use.
+            None stands for memory that is no buffer.
+    """
+
+    name: str
+    entry: int
+    block: tuple[int, ...]
+    patches: tuple[tuple[int, int, int], ...]
+    kernel: tuple[wp.Kernel, bool] | None = None
+    touched: tuple[tuple[int | None, int | Uses], ...] = ()
+
+
+def context_of(operations: Sequence[Operation], buffers: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    """The operations as words, for :func:`replay`, with the number that each buffer has in a call."""
+    words = [len(operations)]
+    for op in operations:
+        words += [op.entry, len(op.block), len(op.patches), *op.block]
+        for word, buffer, offset in op.patches:
+            words += [word, ITSELF if buffer == ITSELF else buffers[buffer], offset]
+    return (ctypes.c_int64 * len(words))(*words)
+
+
+@functools.cache
+def replay() -> Any:
+    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that makes the operations of its context."""
+
+    @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
+    def function(frame, buffers, data, batch_rank, context):
+        block, at = stack_words(MAX_BLOCK_WORDS), 1
+        for _ in range(load(context, 0)):
+            entry, size, patches = load(context, at), load(context, at + 1), load(context, at + 2)
+            copy_words(block, context + WORD_BYTES * (at + 3), size)
+            at += 3 + size
+            for _ in range(patches):
+                buffer = load(context, at + 1)
+                start = block if buffer == ITSELF else load(data, buffer)
+                store(block, load(context, at), start + load(context, at + 2))
+                at += 3
+            call8(
+                entry, load(block, 0), load(block, 1), load(block, 2), load(block, 3), load(block, 4), load(block, 5),
+                load(block, 6), load(block, 7),
+            )  # fmt: skip
+        return 0
+
+    return function

@@ -1,0 +1,377 @@
+"""warp_callable: functions that launch Warp kernels are recorded once, repeated natively, and refused by name."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import (
+    BridgeError,
+    DifferentiationError,
+    ParameterError,
+    PlatformError,
+    RecordingError,
+    SignatureError,
+    export_checks,
+    jax_kernel,
+    warp_callable,
+)
+from suites.backends.warp_blocks import wp
+from suites.unit.processes import output
+
+FLOATS, POINTS = wp.array(dtype=float), wp.array(dtype=wp.vec3)
+X = jnp.sin(jnp.arange(8.0))
+BATCH = jnp.stack([X, 2 * X, X + 1])
+
+
+@wp.struct
+class Shift:
+    by: wp.vec3
+    half: wp.float16
+
+
+@wp.struct
+class Settings:
+    gain: float
+    shift: Shift
+
+
+@wp.struct
+class Field:
+    values: FLOATS
+    gain: float
+
+
+@wp.kernel
+def add(a: FLOATS, b: FLOATS, out: FLOATS):
+    i = wp.tid()
+    out[i] = a[i] + b[i]
+
+
+@wp.kernel
+def smooth(a: FLOATS, out: FLOATS):
+    i = wp.tid()
+    out[i] = 0.5 * (a[wp.max(i - 1, 0)] + a[wp.min(i + 1, a.shape[0] - 1)])
+
+
+@wp.kernel
+def increment(a: FLOATS):
+    i = wp.tid()
+    a[i] = a[i] + 1.0
+
+
+@wp.kernel
+def affine(a: FLOATS, settings: Settings, out: FLOATS):
+    i = wp.tid()
+    out[i] = settings.gain * a[i] + settings.shift.by[1] + float(settings.shift.half)
+
+
+@wp.kernel
+def scaled(field: Field, out: FLOATS):
+    i = wp.tid()
+    out[i] = field.gain * field.values[i]
+
+
+@wp.kernel
+def doubled_tile(a: FLOATS, out: FLOATS):
+    i = wp.tid()
+    tile = wp.tile_load(a, shape=4, offset=i * 4)
+    wp.tile_store(out, tile + tile, offset=i * 4)
+
+
+@wp.kernel
+def distance(mesh: wp.uint64, points: POINTS, out: FLOATS):
+    i = wp.tid()
+    near = wp.mesh_query_point_no_sign(mesh, points[i], 10.0)
+    out[i] = wp.length(wp.mesh_eval_position(mesh, near.face, near.u, near.v) - points[i])
+
+
+@wp.kernel
+def number(address: wp.uint64, out: FLOATS):
+    out[wp.tid()] = float(address)
+
+
+# Functions that can be recorded, each with what it computes.
+
+
+def stencils(a: FLOATS, out: FLOATS):
+    tmp = wp.empty(a.shape, dtype=float)
+    wp.launch(add, dim=a.shape, inputs=[a, a], outputs=[tmp])
+    for _ in range(2):
+        wp.launch(smooth, dim=a.shape, inputs=[tmp], outputs=[out])
+        wp.launch(smooth, dim=a.shape, inputs=[out], outputs=[tmp])
+    wp.launch(smooth, dim=a.shape, inputs=[tmp], outputs=[out])
+
+
+def smoothed(x, times=5):
+    for _ in range(times):
+        padded = np.pad(x, 1, mode="edge")
+        x = np.float32(0.5) * (padded[:-2] + padded[2:])
+    return x
+
+
+def zeroes(a: FLOATS, out: FLOATS):
+    out.zero_()
+    wp.launch(add, dim=a.shape, inputs=[a, out], outputs=[out])
+
+
+def fills_and_copies(a: FLOATS, out: FLOATS):
+    full = wp.full(a.shape, 2.5, dtype=float)
+    wp.copy(out, a)
+    wp.launch(add, dim=a.shape, inputs=[full, out], outputs=[out])
+
+
+def takes_parts(a: FLOATS, out: FLOATS):
+    out.fill_(7.0)
+    wp.launch(add, dim=3, inputs=[a[1:4], a[2:5]], outputs=[out[5:]])
+    wp.copy(out[1:5:2], a[::4])
+
+
+def parts(x):
+    out = np.full(8, 7, np.float32)
+    out[5:], out[1:5:2] = x[1:4] + x[2:5], x[::4]
+    return out
+
+
+def scans(a: FLOATS, out: FLOATS):
+    wp.utils.array_scan(a, out, inclusive=True)
+
+
+def sorts(a: FLOATS, out: FLOATS):
+    keys, values = wp.empty(16, dtype=float), wp.zeros(16, dtype=int)
+    wp.copy(keys, a, count=8)
+    wp.utils.radix_sort_pairs(keys, values, 8)
+    wp.copy(out, keys, count=8)
+
+
+def holds(a: FLOATS, out: FLOATS):
+    field = Field()
+    field.values, field.gain = a, 3.0
+    wp.launch(scaled, dim=a.shape, inputs=[field], outputs=[out])
+
+
+def tiles(a: FLOATS, out: FLOATS):
+    wp.launch_tiled(doubled_tile, dim=[2], inputs=[a, out], block_dim=32)
+
+
+def repeats(a: FLOATS, out: FLOATS):
+    command = wp.launch(smooth, dim=a.shape, inputs=[a], outputs=[out], record_cmd=True)
+    command.launch()
+
+
+RIGHT = [
+    (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
+    (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
+    (tiles, lambda x: x + x), (repeats, lambda x: smoothed(x, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
+@pytest.mark.parametrize(("function", "expected"), RIGHT, ids=lambda each: getattr(each, "__name__", ""))
+def test_a_function_computes_what_it_says_alone_and_for_each_element_of_a_batch(function, expected, python_call):
+    call, rows = warp_callable(function, python_call=python_call), [expected(np.asarray(row)) for row in BATCH]
+    (alone,), (batch,) = call(X), jax.jit(jax.vmap(call))(BATCH)
+    np.testing.assert_array_equal(alone, rows[0])
+    np.testing.assert_array_equal(batch, rows)
+    (loop,) = jax.jit(lambda x: jax.lax.fori_loop(0, 2, lambda _, x: call(x[0]), [x]))(X)
+    np.testing.assert_array_equal(loop, expected(expected(np.asarray(X))))
+
+
+def test_a_function_runs_once_for_each_shape_and_not_at_a_call():
+    shapes = []
+
+    def traced(a: FLOATS, out: FLOATS):
+        shapes.append(a.shape)
+        wp.copy(out, a)
+
+    call = warp_callable(traced)
+    for x in (X, X + 1, X[:3], X, X[:0]):
+        np.testing.assert_array_equal(call(x)[0], x)
+    assert jax.jit(jax.vmap(call)).lower(BATCH).as_text().count("@bridge_cpu(") == 1
+    assert shapes == [(8,), (3,), (0,)]
+
+
+# Functions that cannot be recorded.
+
+KEPT = wp.full(8, 1.5, dtype=float, device="cpu")
+
+
+def reads(a: FLOATS, out: FLOATS):
+    out.fill_(float(a.numpy()[0]))
+
+
+def exports(a: FLOATS, out: FLOATS):
+    wp.to_jax(a)
+
+
+def captures(a: FLOATS, out: FLOATS):
+    with wp.ScopedCapture(device="cpu"):
+        out.zero_()
+
+
+def catches(a: FLOATS, out: FLOATS):
+    try:
+        reads(a, out)
+    except RecordingError:
+        out.zero_()
+
+
+def branches(a: FLOATS, out: FLOATS):
+    wp.capture_if(wp.zeros(1, dtype=int), lambda: out.zero_(), lambda: out.fill_(1.0))
+
+
+def builds(a: FLOATS, out: FLOATS):
+    wp.HashGrid(2, 2, 2, device="cpu")
+    out.zero_()
+
+
+def copies_kept(a: FLOATS, out: FLOATS):
+    wp.copy(out, KEPT)
+
+
+def changes_kept(a: FLOATS, out: FLOATS):
+    out.zero_()
+    wp.launch(increment, dim=8, inputs=[KEPT])
+
+
+def takes_address(a: FLOATS, out: FLOATS):
+    wp.launch(number, dim=8, inputs=[a.ptr], outputs=[out])
+
+
+def forgets(a: FLOATS, out: FLOATS):
+    wp.launch(add, dim=8, inputs=[a, a], outputs=[wp.empty(8, dtype=float)])
+
+
+def raises(a: FLOATS, out: FLOATS):
+    raise LookupError("of its own")
+
+
+def bypasses(a: FLOATS, out: FLOATS):
+    memset(out.ptr, 0, 32)
+
+
+memset = wp.get_device("cpu").memset  # as Warp had it before anything was recorded
+
+REFUSED = [
+    (reads, "it reads the values of an array"), (exports, "it reads the values of an array"),
+    (captures, "it calls Warp's wp_apic_create_state"), (catches, "it reads the values of an array"),
+    (branches, "it calls warp.capture_if, whose condition"), (builds, "it calls Warp's wp_hash_grid_create_host"),
+    (copies_kept, "wp_memcpy_h2h got memory that is no array of this call"),
+    (changes_kept, "a kernel may write to an array that is no argument"),
+    (takes_address, "number gets the address of an array as a number"), (raises, "LookupError: of its own"),
+    (forgets, "it does not write to its output 'out'"),
+    (bypasses, "Warp's own record holds 1 operations that went past this one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "what"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
+def test_what_cannot_be_recorded_is_named_and_nothing_is_left_behind(function, what):
+    with pytest.raises(
+        RecordingError, match=rf"^{function.__name__} cannot be recorded: {what}.*pass python_call=True"
+    ):
+        warp_callable(function)(X)
+    np.testing.assert_array_equal(KEPT.numpy(), np.full(8, 1.5))
+    np.testing.assert_array_equal(warp_callable(zeroes)(X)[0], X)
+
+
+def test_a_function_that_reads_values_runs_in_python_when_asked():
+    np.testing.assert_array_equal(jax.vmap(warp_callable(reads, python_call=True))(BATCH)[0][:, 3], BATCH[:, 0])
+
+
+def test_inputs_do_not_change():
+    def writes(a: FLOATS, out: FLOATS):
+        wp.launch(increment, dim=8, inputs=[a])
+        wp.copy(out, a)
+
+    with pytest.raises(SignatureError, match=r"writes to its input 'a'.*in_out_argnames=\['a'\]"):
+        warp_callable(writes)(X)
+    call = warp_callable(writes, 2, in_out_argnames=["a"])
+    for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
+        np.testing.assert_array_equal(results, [X + 1, X + 1])
+    np.testing.assert_array_equal(jax.vmap(call)(BATCH)[1], BATCH + 1)
+
+
+def with_settings(a: FLOATS, settings: Settings, out: FLOATS):
+    wp.launch(affine, dim=a.shape, inputs=[a, settings], outputs=[out])
+    if settings.gain > 2.0 and settings.shift.half == 0.5:
+        out.fill_(settings.shift.by[1])
+
+
+def test_a_struct_is_a_static_argument_of_kernels_and_callables():
+    settings = Settings()
+    settings.gain, settings.shift.by, settings.shift.half = 2.0, wp.vec3(0.0, 4.0, 0.0), 0.5
+    for call in (jax_kernel(affine), warp_callable(with_settings), warp_callable(with_settings, python_call=True)):
+        np.testing.assert_array_equal(call(X, settings)[0], 2 * X + 4.5)
+    settings.gain = 3.0
+    np.testing.assert_array_equal(jax_kernel(affine)(X, settings)[0], 3 * X + 4.5)
+    np.testing.assert_array_equal(warp_callable(with_settings)(X, settings)[0], np.full(8, 4))
+    for call in (jax_kernel(affine), warp_callable(with_settings)):
+        with pytest.raises(SignatureError, match="'settings' is 3, expected a value that the struct Settings can hold"):
+            call(X, 3)
+
+
+def measures(mesh: wp.uint64, points: POINTS, out: FLOATS):
+    wp.launch(distance, dim=points.shape, inputs=[mesh, points], outputs=[out])
+
+
+def test_a_mesh_is_a_static_argument_that_no_program_takes_along():
+    corners = wp.array(np.eye(3, dtype=np.float32)[:, ::-1] * 4, dtype=wp.vec3, device="cpu")
+    mesh = wp.Mesh(corners, wp.array([0, 1, 2], dtype=int, device="cpu"))
+    points = jnp.array([[4.0, 0, 3], [0, 0, 6]])
+    for call in (jax_kernel(distance), warp_callable(measures), warp_callable(measures, python_call=True)):
+        for given in (mesh, mesh.id):
+            np.testing.assert_allclose(call(given, points)[0], [1.5 * 2**0.5, 2.0], rtol=1e-6)
+    for call in (jax_kernel(distance), warp_callable(measures)):
+        with pytest.raises(BridgeError, match=r"cannot be exported: it .* mesh"):
+            exported(lambda points, call=call: call(mesh, points), points)
+
+
+def exported(call, *args):
+    specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
+    return jax.export.export(jax.jit(call), disabled_checks=export_checks())(*specs)
+
+
+OTHER_PROCESS = """
+import sys
+import jax.export
+from suites.unit.bridge.test_warp_callable import X, stencils, warp_callable
+
+wrapped = warp_callable(stencils)
+program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+print(program.call(X)[0].tolist())
+"""
+
+
+def test_an_exported_program_runs_in_a_process_that_wraps_the_function(tmp_path):
+    (tmp_path / "program").write_bytes(exported(warp_callable(stencils), X).serialize())
+    said = output("-c", OTHER_PROCESS, tmp_path / "program")
+    assert said.splitlines()[-1] == str(warp_callable(stencils)(X)[0].tolist())
+
+
+def test_threads_record_and_run_apart():
+    def run(at):
+        (result,) = jax.jit(lambda x: warp_callable(stencils)(x * at))(jnp.arange(4.0 + at))
+        return result, float(wp.ones(3, dtype=float, device="cpu").numpy().sum())
+
+    with ThreadPoolExecutor(6) as pool:
+        for at, (result, of_warp) in enumerate(pool.map(run, range(6))):
+            np.testing.assert_array_equal(result, smoothed(2 * at * np.arange(4 + at, dtype=np.float32)))
+            assert of_warp == 3
+
+
+def test_what_a_call_cannot_do_is_said_in_one_line():
+    with pytest.raises(PlatformError, match="zeroes runs on cpu, but is being lowered for cuda"):
+        jax.jit(warp_callable(zeroes)).trace(X).lower(lowering_platforms=("cuda",))
+    with pytest.raises(DifferentiationError, match="zeroes has no derivative"):
+        jax.grad(lambda x: warp_callable(zeroes)(x)[0].sum())(X)
+    with pytest.raises(ParameterError, match="measures: 'mesh' is a traced value"):
+        jax.jit(warp_callable(measures))(3, X)
+    for shape in ({"output_dims": 3}, {"output_dims": {"out": 3}}):
+        assert [each.shape for each in warp_callable(zero_outputs)(X, **shape)] == [(3,)]
+
+
+def zero_outputs(a: FLOATS, out: FLOATS):
+    out.zero_()
