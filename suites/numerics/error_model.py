@@ -102,7 +102,7 @@ class Expected:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the output."""
-        return self.value.shape
+        return tuple(self.value.shape)
 
 
 @dataclass(frozen=True)
