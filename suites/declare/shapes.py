@@ -81,7 +81,8 @@ def _shape(where: str, text: str) -> InputShape:
 def extents(shapes: Sequence[InputShape], size: int) -> dict[str, int]:
     """Returns an extent for each named axis, so that the largest input has about ``size`` elements.
 
-    The extents differ from each other, so that swapped axes show.
+    The extents differ from each other, so that swapped axes show. In matrices the second varies with the size while the
+    first stays: a kernel that was kept for a number of rows must not run for other columns.
     """
     names = list(dict.fromkeys(axis for shape in shapes for axis in shape.axes if not axis.isdigit()))
     rank = max((sum(not axis.isdigit() for axis in shape.axes) for shape in shapes), default=1)
@@ -89,7 +90,10 @@ def extents(shapes: Sequence[InputShape], size: int) -> dict[str, int]:
     base = max(1, round((size / max(fixed, 1)) ** (1 / max(rank, 1))))
     if rank < 2 or base == 1:
         return dict.fromkeys(names, base)
-    return {name: max(1, base + (place + 1) // 2 * (-1) ** place) for place, name in enumerate(names)}
+    found = {name: max(1, base + (place + 1) // 2 * (-1) ** place) for place, name in enumerate(names)}
+    if rank == 2 and size // base // max(fixed, 1) >= base:
+        found[names[1]] = base + 2
+    return found
 
 
 def sample_of(shapes: Sequence[InputShape], dtype: str, size: int, seed: int) -> Inputs:

@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numba
 from jax.custom_batching import custom_vmap
 
 import bridge
@@ -250,3 +251,20 @@ def shared_as_batched(custom):
         return [x + y]
 
     custom.def_batching(rule)
+
+
+@numba.njit
+def _running_sum(x, out):
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total += x[i]
+        out[i] = total
+
+
+_SPLIT_SCAN = XLACustomKernel("split_scan")
+_SPLIT_SCAN.def_numba_kernel(lambda outs: numba_kernel(_running_sum, list(outs)))
+_SPLIT_SCAN.def_partitioning("i -> i", split="i")
+broken(
+    lambda x: jnp.cumsum(x), "shard", "the rule lets devices have parts of a running sum", name="split_scan",
+    backend=Backend.NUMBA,
+)(CustomKernel(_SPLIT_SCAN, "numba"))  # fmt: skip

@@ -29,8 +29,11 @@ def _matvec(**fields):
 def test_equal_names_are_equal_extents_and_others_differ():
     operator = _matvec(shapes=("m n", "n"))
     a, v = operator.sample("float64", 100, 0)
-    assert a.shape == (10, 9)
-    assert v.shape == (9,)
+    assert a.shape == (10, 12)
+    assert v.shape == (12,)
+    few, more = (operator.sample("float64", size, 0)[0].shape for size in (63, 64))
+    assert few[0] == more[0]
+    assert few[1] != more[1]
     assert a.dtype == v.dtype == np.float64
     verify(operator)
     assert judge_kernel(operator, Backend.NUMBA, operator.sample("float32", 100, 0)).status is Status.PASSED
