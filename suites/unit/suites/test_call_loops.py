@@ -95,6 +95,12 @@ def test_a_kernel_whose_time_grows_faster_than_the_work_is_too_slow(monkeypatch)
         _large()
 
 
+def test_a_kernel_is_not_too_slow_if_the_reference_takes_as_long(monkeypatch):
+    monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [])
+    monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 9.0)
+    _large()
+
+
 def test_short_calls_say_nothing_of_growth_and_no_call_is_waited_for(monkeypatch):
     monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [2**34])
     monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 0.09)

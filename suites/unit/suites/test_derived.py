@@ -371,3 +371,15 @@ def test_another_order_is_right_beside_infinities_and_lost_products(name):
         wrong = result.copy()
         wrong[tuple(place)] *= 1.02
         assert judge([wrong], truth).status.wrong
+
+
+def test_a_convolution_of_terms_beyond_the_range_of_either_sign_has_no_one_right_value():
+    x, w = np.array([1.0, 1e200, 1.0]), np.array([-1e200, 0.0, 1e200])
+    truth = derived_truth(lambda x, w: jnp.convolve(x, w), (x, w), None)
+    for value in (np.inf, np.nan, -np.inf, 0.0):
+        result = np.convolve(x, w)
+        result[~np.isfinite(result)] = value
+        assert judge([result], truth).status is not Status.WRONG_VALUE
+    wrong = np.convolve(x, w)
+    wrong[0] = 7.0
+    assert judge([wrong], truth).status is Status.WRONG_VALUE

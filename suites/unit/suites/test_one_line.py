@@ -9,8 +9,9 @@ from reports import Accuracy, Cell, Status
 from suites import Operator
 from suites.backends.backend import Backend
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.reasons import kernel_lines
+from suites.checks.judging.reasons import kernel_lines, with_inputs
 from suites.numerics.traced import formula
+from suites.numerics.verdict import Verdict
 from suites.sessions.finding import Finding
 
 
@@ -71,3 +72,10 @@ def test_a_bound_that_is_left_by_little_says_what_was_allowed_and_both_cures():
     assert verdict.status is Status.WRONG_VALUE
     assert "allowed +-" in verdict.reason
     assert "in the reference: add, add, div. If the kernel is right, declare tolerance=, or write" in verdict.reason
+
+
+def test_an_input_is_printed_with_the_sign_of_its_nan():
+    operator = Operator(name="sign", reference=jnp.signbit, kernels={"numba": numba.njit(lambda x, out: None)})
+    for value, text in ((np.nan, "np.nan"), (-np.nan, "-np.nan")):
+        found = with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None), operator, (np.array([value], np.float32),))
+        assert f"x = np.array([{text}], np.float32)" in found.reason
