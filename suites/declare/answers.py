@@ -155,13 +155,6 @@ class Sample(Answer):
             drawn = sample_of(self.shapes, dtype, size, seed)
             for index, domain in self.operator.declared_domains(len(drawn)).items():
                 drawn = (*drawn[:index], domain.moved(drawn[index], drawn), *drawn[index + 1 :])
-            if all(array.dtype != dtype for array in drawn):
-                own = ", ".join(array.dtype.name for array in drawn)
-                raise OperatorError(
-                    f"{self.operator.name}: shapes makes inputs of {own}, and none of the tested dtype {dtype}. "
-                    f"Declare dtypes=({drawn[0].dtype.name!r},), or leave the dtype out of the text of an input, which "
-                    "then takes the tested one."
-                )
             return inputs_of_dtype(f"{self.operator.name}: shapes, of {dtype} and size {size}", dtype, drawn)
         call = f"{self.where}({dtype!r}, {size}, {seed})"
         with precision(dtype):  # the function may make JAX arrays

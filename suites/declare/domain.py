@@ -117,26 +117,26 @@ class Domain:
         return np.sort(fitted, axis=-1) if self.ascending and fitted.ndim else fitted
 
     def moved(self, typical: Array, inputs: Sequence[Any]) -> Array:
-        """Returns typical values, such as random ones around 0, moved between the limits.
+        """Returns typical values, such as random ones around 0, with those outside of the domain moved into it.
 
         Args:
             typical: The values.
             inputs: The inputs of the call, or anything with their shapes.
         """
-        least, most = self.limits(typical.dtype, inputs) if typical.dtype.name in FLOATS else (-np.inf, np.inf)
-        if (least, most) != (-np.inf, np.inf):
+        if self.fixed:
+            return typical
+        inside = np.ones_like(typical)
+        if typical.dtype.name in FLOATS:
+            least, most = self.limits(typical.dtype, inputs)
             size = np.abs(typical.astype(np.float64))
             if np.isinf(most):
-                size += least
+                size = size + (0 if np.isinf(least) else least)
             elif np.isinf(least):
                 size = most - size
             else:
                 size = least + (most - least) * np.mod(size, 1.0)
-            typical = np.clip(size.astype(typical.dtype), least, most).astype(typical.dtype)
-        if not self.zero:
-            near = self.fitted(np.ones_like(typical), np.ones_like(typical), inputs)
-            typical = np.where(typical == 0, near, typical)
-        return self.fitted(typical, typical, inputs)
+            inside = np.clip(size.astype(typical.dtype), least, most).astype(typical.dtype)
+        return self.fitted(typical, self.fitted(inside, np.ones_like(typical), inputs), inputs)
 
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:
         """Returns what of an array is outside of the domain, in a few words; None if nothing is."""

@@ -49,8 +49,8 @@ def inputs_of_dtype(where: str, dtype: str, inputs: Inputs) -> Inputs:
         inputs = tuple(_narrow(f"{where}: input {index}", array) for index, array in enumerate(inputs))
     if inputs and not any(array.dtype == dtype for array in inputs):
         raise OperatorError(
-            f"{where} returned {', '.join(array.dtype.name for array in inputs)}, expected {dtype} for one of the "
-            "inputs at least. Make it with .astype(dtype), or leave this dtype out of dtypes."
+            f"{where}: the inputs are {', '.join(array.dtype.name for array in inputs)}, expected the tested dtype "
+            f"{dtype} for one of them at least. Make one of this dtype, or declare dtypes=({inputs[0].dtype.name!r},)."
         )
     return inputs
 

@@ -45,7 +45,7 @@ MOST_REPEATED_BYTES = 1 << 22
 """Calls with more bytes of arrays are not run again: copying their results takes long, and enough threads meet."""
 
 SMALL_BYTES = 1 << 17
-"""The truth of so many bytes of inputs is kept until the other kernels of the operator have been checked."""
+"""The truth of a call with so many bytes is kept until the other kernels of the operator have been checked."""
 
 Judge = Callable[[list[Array]], Verdict]
 
@@ -223,7 +223,8 @@ def _call(operator: Operator, inputs: Inputs) -> _Call:
 
 def truth(operator: Operator, inputs: Inputs) -> Truth:
     """Returns the truth for inputs, computed once for all backends and checks: for large inputs it takes seconds."""
-    kept = _small_truth if total_bytes(*inputs) <= SMALL_BYTES else _large_truth
+    is_small = total_bytes(*inputs, *operator.outputs(*inputs)) <= SMALL_BYTES
+    kept = _small_truth if is_small else _large_truth
     return kept(_call(operator, inputs))
 
 

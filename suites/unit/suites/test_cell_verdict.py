@@ -3,6 +3,7 @@
 import contextlib
 
 import jax
+import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
@@ -161,3 +162,12 @@ def test_an_output_of_another_shape_is_refused_before_the_kernel_writes_past_its
     case = Case(operator, Backend.NUMBA, "float32", 8, "cpu")
     with pytest.raises(CheckFailed, match=r"WRONG_SHAPE: output 0 has shape \(4,\)"):
         call_loops.prepare(case, case.samples(2), case.device)
+
+
+def test_many_small_truths_are_kept_and_few_large_ones():
+    outer = Operator(name="outer", reference=jnp.outer, kernels={"numba": copy}, dtypes=("float32",))
+    kept = cell_verdict._small_truth.cache_info().currsize
+    cell_verdict.truth(outer, (np.ones(400, np.float32),) * 2)  # its inputs are small, its output is not
+    assert cell_verdict._small_truth.cache_info().currsize == kept
+    cell_verdict.truth(outer, (np.ones(3, np.float32),) * 2)
+    assert cell_verdict._small_truth.cache_info().currsize == min(kept + 1, 256)

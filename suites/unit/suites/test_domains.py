@@ -112,6 +112,15 @@ def test_sample_outside_of_its_domain_is_a_contradiction():
         verify(_gathering(_indices, domains={"x": Domain(least=100)}))
 
 
+@pytest.mark.parametrize("domain", [Domain(least=-1e12, most=1e12), Domain(fixed=True), Domain(finite=True)])
+def test_default_values_inside_of_the_domain_stay_as_they_are(domain):
+    plain, declared = (
+        Operator(name="twice", reference=lambda x: x + x, kernels={"numba": numba.njit(lambda x, out: None)}, **fields)
+        for fields in ({}, {"domains": {"x": domain}})
+    )
+    assert np.array_equal(declared.sample("float32", 500, 0)[0], plain.sample("float32", 500, 0)[0])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
 @pytest.mark.parametrize(
     "domain",

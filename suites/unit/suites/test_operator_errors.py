@@ -130,7 +130,7 @@ RETURNED = {
     ),
     "sample_of_another_dtype": (
         {"dtypes": ("float16",), **_sampled(lambda d, n, s: np.ones(n))},
-        r"sample\('float16', 1, 0\) returned float32, expected float16 for one of the inputs at least. .*astype",
+        r"sample\('float16', 1, 0\): the inputs are float32, expected the tested dtype float16 .*dtypes=\('float32',\)",
     ),
     "sample_too_large": (_sampled(lambda d, n, s: (np.ones(n, d), np.full(n, 2**40))), "has values beyond int32"),
     "sample_of_varying_shape": (_sampled(lambda d, n, s: np.ones(n + s, d)), "has other shapes for another seed"),
