@@ -1,5 +1,7 @@
 """warp_callable: functions that launch Warp kernels are recorded once, repeated natively, and refused by name."""
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -128,11 +130,12 @@ def takes_parts(a: FLOATS, out: FLOATS):
     out.fill_(7.0)
     wp.launch(add, dim=3, inputs=[a[1:4], a[2:5]], outputs=[out[5:]])
     wp.copy(out[1:5:2], a[::4])
+    wp.copy(out, a, dest_offset=4, src_offset=6, count=1)
 
 
 def parts(x):
     out = np.full(8, 7, np.float32)
-    out[5:], out[1:5:2] = x[1:4] + x[2:5], x[::4]
+    out[5:], out[1:5:2], out[4] = x[1:4] + x[2:5], x[::4], x[6]
     return out
 
 
@@ -327,6 +330,15 @@ def test_a_mesh_is_a_static_argument_that_no_program_takes_along():
     for call in (jax_kernel(distance), warp_callable(measures)):
         with pytest.raises(BridgeError, match=r"cannot be exported: it .* mesh"):
             exported(lambda points, call=call: call(mesh, points), points)
+
+
+def test_a_mesh_lives_as_long_as_the_code_that_has_its_id():
+    mesh = wp.Mesh(wp.zeros(3, dtype=wp.vec3, device="cpu"), wp.array([0, 1, 2], dtype=int, device="cpu"))
+    jax_kernel(distance)(mesh, jnp.ones((2, 3)))
+    kept = weakref.ref(mesh)
+    del mesh
+    gc.collect()
+    assert kept() is not None
 
 
 def exported(call, *args):

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import jax_kernel
+from bridge import jax_kernel, warp_callable
+from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.warp_kernels import BLOCK, TILE
 
@@ -42,10 +43,25 @@ def test_a_kernel_that_only_mentions_tiles_runs_every_thread():
     np.testing.assert_array_equal(call(jnp.zeros(ROWS))[0], jnp.full(ROWS, BLOCK))
 
 
-def test_threads_on_all_devices_get_their_own_results():
-    devices, count = jax.devices("cpu"), 40
-    dims = {"launch_dims": (count, BLOCK), "output_dims": (count, TILE, TILE)}
-    call = jax_kernel(kernels.tile_squares, block_dim=BLOCK, **dims)
+COUNT = 40
+MATRICES = wp.array3d(dtype=float)
+
+
+def squares(matrices: MATRICES, out: MATRICES):
+    wp.launch_tiled(kernels.tile_squares, dim=[COUNT], inputs=[matrices, out], block_dim=BLOCK)
+
+
+SQUARES = {
+    "jax_kernel": jax_kernel(
+        kernels.tile_squares, launch_dims=(COUNT, BLOCK), output_dims=(COUNT, TILE, TILE), block_dim=BLOCK
+    ),
+    "warp_callable": warp_callable(squares),
+}
+
+
+@pytest.mark.parametrize("call", SQUARES.values(), ids=SQUARES)
+def test_threads_on_all_devices_get_their_own_results(call):
+    devices, count = jax.devices("cpu"), COUNT
 
     def wrong(index):
         matrices = np.random.default_rng(index).integers(0, 9, (count, TILE, TILE)).astype(np.float32)
