@@ -66,7 +66,7 @@ def test_threads_on_all_devices_get_their_own_results(call):
     def wrong(index):
         matrices = np.random.default_rng(index).integers(0, 9, (count, TILE, TILE)).astype(np.float32)
         given, expected = jax.device_put(matrices, devices[index % len(devices)]), matrices @ matrices
-        return sum(not np.array_equal(call(given)[0], expected) for _ in range(10))
+        return sum(not np.array_equal(call(given)[0], expected) for _ in range(100))
 
     with ThreadPoolExecutor(8) as threads:
         assert sum(threads.map(wrong, range(8))) == 0
