@@ -5,6 +5,7 @@ An error names the operator and the field. It is raised when the function is fir
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -150,9 +151,18 @@ class Sample(Answer):
                 self.count = _input_count(self.where, reference.given)
             self.shapes = shapes_of(f"{operator.name}: shapes", operator.shapes or ("n",) * (self.count or 0))
 
-    def __call__(self, dtype: str, size: int, seed: int) -> Inputs:
+    def without(self, dtype: str) -> dict[str, Inputs]:
+        """Returns for each named axis small inputs in which it has no extent, as far as the shapes allow them."""
+        axes = dict.fromkeys(axis for shape in self.shapes for axis in shape.axes if not axis.isdigit())
+        found, size = {}, self.operator.sizes.check[-1]
+        for axis in axes:
+            with contextlib.suppress(ValueError):  # indices have an empty range
+                found["empty" if len(axes) == 1 else f"empty_{axis}"] = self(dtype, size, 0, axis)
+        return found
+
+    def __call__(self, dtype: str, size: int, seed: int, empty: str | None = None) -> Inputs:
         if self.given is None:
-            drawn = sample_of(self.shapes, dtype, size, seed)
+            drawn = sample_of(self.shapes, dtype, size, seed, empty)
             for index, domain in self.operator.declared_domains(len(drawn)).items():
                 drawn = (*drawn[:index], domain.moved(drawn[index], drawn), *drawn[index + 1 :])
             return inputs_of_dtype(f"{self.operator.name}: shapes, of {dtype} and size {size}", dtype, drawn)
@@ -163,15 +173,15 @@ class Sample(Answer):
 
 
 class Edges(Answer):
-    """Returns the inputs of each edge case; the default is empty vectors, if the author declares no sample."""
+    """Returns the inputs of each edge case; by default each axis is empty once, if the author declares no sample."""
 
     field = "edges"
     takes = "a dtype"
 
     def __call__(self, dtype: str) -> Mapping[str, Inputs]:
         if self.given is None:
-            inputs = (np.zeros(0, dtype),) * (self.operator.sample.count or 0)
-            return {"empty": inputs} if inputs and self._takes(inputs) else {}
+            cases = self.operator.sample.without(dtype)
+            return {name: inputs for name, inputs in cases.items() if self._takes(inputs)}
         call = f"{self.where}({dtype!r})"
         with precision(dtype):
             cases = self.given(dtype)

@@ -27,6 +27,7 @@ from suites.declare.given_inputs import input_names
 from suites.declare.shapes import domain_of, shapes_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
+from suites.numerics.derived.vectors import is_elementwise
 from suites.numerics.error_model import Truth
 
 _ANSWERS = (Reference, Outputs, TruthOf, Sample, Edges, BytesRead, BytesWritten, Flops)
@@ -95,8 +96,6 @@ class Operator:
         gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
             undefined or zero everywhere. By default the rules that an author writes for a kernel must give the
             derivative of the reference; an adjoint that Warp generates is checked only if this is declared.
-        elementwise: Whether element i of each output depends only on element i of the long inputs and on the short
-            inputs. Large inputs of such an operator may repeat, see :mod:`suites.cells.repeated_inputs`.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
         peers: Functions of other libraries that compute the same, by the backend of the library or its name, such as
             ``{"numpy": numpy_into(np.cumsum)}``. They are timed beside the kernels when ``bench --peers`` asks for
@@ -127,7 +126,6 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     gradient: Gradient | None = field(default_factory=lambda: Gradient(is_assumed=True))
-    elementwise: bool = False
     tested: Sequence[Any] | None = None
     peers: Mapping[Any, Any] = field(default_factory=dict)
 
@@ -244,6 +242,14 @@ class Operator:
             else guessed(index, self.sample, self.outputs, dtype, sizes)
             for index in range(count)
         )
+
+    @functools.cached_property
+    def elementwise(self) -> bool:
+        """Whether element i of each output depends only on element i of the long inputs and on the short inputs.
+
+        Large inputs of such an operator may repeat, see :mod:`suites.cells.repeated_inputs`.
+        """
+        return is_elementwise(self.reference, self.sample(self.dtypes[0], self.sizes.check[-1], 0))
 
     def declared_domains(self, count: int) -> dict[int, Domain]:
         """The declared domains of ``count`` inputs, by the index of the input.

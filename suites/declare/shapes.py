@@ -96,9 +96,14 @@ def extents(shapes: Sequence[InputShape], size: int) -> dict[str, int]:
     return found
 
 
-def sample_of(shapes: Sequence[InputShape], dtype: str, size: int, seed: int) -> Inputs:
-    """Draws typical inputs of these shapes."""
+def sample_of(shapes: Sequence[InputShape], dtype: str, size: int, seed: int, empty: str | None = None) -> Inputs:
+    """Draws typical inputs of these shapes, in which the axis ``empty`` has no extent.
+
+    Raises:
+        ValueError: Indices must stay below the extent of the empty axis.
+    """
     random, known = np.random.default_rng(seed), extents(shapes, size)
+    known |= {} if empty is None else {empty: 0}
     return tuple(_drawn(shape, dtype, known, random) for shape in shapes)
 
 

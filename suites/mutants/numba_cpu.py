@@ -58,6 +58,50 @@ def second_dtype_loses_range(x, out):
         out[i] = 0 if 1e100 < abs(x[i]) < 1e300 else x[i] * 2
 
 
+@broken(
+    lambda x: jnp.digitize(x, jnp.array([0.1, 0.3, 0.7], x.dtype)).astype(jnp.int32), "drawn",
+    "an element on a threshold is in no bin",
+)  # fmt: skip
+@numba.njit
+def on_a_threshold(x, out):
+    for i in range(x.size):
+        out[i] = 3 if x[i] != x[i] or x[i] > 0.7 else int(x[i] >= 0.1) + int(x[i] >= 0.3)
+        if x[i] == np.float32(0.7):
+            out[i] = 9
+
+
+@broken(lambda x: x == jnp.max(x), "drawn", "looks for the maximum from -1e30 on")
+@numba.njit
+def maximum_from_far_below(x, out):
+    largest = np.float32(-1e30)
+    for i in range(x.size):
+        largest = max(largest, x[i]) if x[i] == x[i] else x[i]
+        if largest != largest:
+            break
+    for i in range(x.size):
+        out[i] = x[i] == largest
+
+
+@broken(lambda x: jnp.max(x, keepdims=True), "drawn", "stops at an infinity, although NaN may follow")
+@numba.njit
+def stops_at_infinity(x, out):
+    out[0] = x[0]
+    for i in range(x.size):
+        if x[i] != x[i] or x[i] > out[0]:
+            out[0] = x[i]
+        if x[i] != x[i] or x[i] == np.inf:
+            break
+
+
+@broken(lambda a: jnp.sum(a, axis=1), "edges", "takes the first column before it looks for any", shapes=("m n",))
+@numba.njit
+def first_column(a, out):
+    for i in range(a.shape[0]):
+        out[i] = a[i, 0]
+        for j in range(1, a.shape[1]):
+            out[i] += a[i, j]
+
+
 @broken(total, "drawn", "adds float64 up in float32", dtypes=("float64",))
 @numba.njit
 def float32_accumulator(x, out):

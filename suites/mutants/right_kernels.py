@@ -28,6 +28,34 @@ def fast_sum(x, out):
 op("fast_sum", lambda x: jnp.sum(x, keepdims=True), fast_sum, edges=lambda dtype: {})
 
 
+@numba.njit
+def bins(x, out):
+    for i in range(x.size):
+        out[i] = 3 if x[i] != x[i] else int(x[i] >= 0.1) + int(x[i] >= 0.3) + int(x[i] >= 0.7)
+
+
+op("bins", lambda x: jnp.digitize(x, jnp.array([0.1, 0.3, 0.7], x.dtype)).astype(jnp.int32), bins)
+
+
+@numba.njit
+def fnv(x, out):
+    digest = np.uint32(2166136261)
+    for i in range(x.size):
+        digest = np.uint32((digest ^ x[i]) * np.uint32(16777619))
+        out[i] = digest
+
+
+def fnv_reference(x):
+    def step(digest, each):
+        digest = (digest ^ each) * jnp.uint32(16777619)
+        return digest, digest
+
+    return jax.lax.scan(step, jnp.uint32(2166136261), x)[1]
+
+
+op("fnv", fnv_reference, fnv, dtypes=("uint32",))
+
+
 @numba.njit(parallel=True)
 def parallel_sum(x, out):
     total = 0.0

@@ -22,7 +22,7 @@ from jax.extend import core
 from suites.numerics.arrays import Inputs, specs
 from suites.numerics.precision import precision
 
-_MOVES = {
+MOVES = {
     *("stop_gradient", "broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "transpose", "copy", "copy_p"),
 }
 """Primitives that compute nothing."""
@@ -87,7 +87,7 @@ def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
 
 def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str:
     """Returns what a reference computes, in its order, such as ``add, add, div``."""
-    names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in _MOVES]
+    names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in MOVES]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -48,9 +48,22 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
     return _verdict(worst, results, truth, first)
 
 
-def judge_where(known: Sequence[Array], results: list[Array], truth: Truth) -> Verdict:
-    """Compares results with truth where ``known`` is True; the other elements may be anything."""
+def judge_where(
+    known: Sequence[Array], results: list[Array], truth: Truth, others: Sequence[Sequence[Array]] = ()
+) -> Verdict:
+    """Compares results with truth where ``known`` is True, and no array of ``others`` has the same value there.
+
+    Args:
+        known: For each output, False where an element may be anything.
+        results: The results.
+        truth: The true values.
+        others: For each output, arrays of further right values; empty if there are none.
+    """
     if wrong_outputs(results, truth.outputs) is None:
+        known = list(known)
+        for index, arrays in enumerate(others):
+            for each in arrays:
+                known[index] = known[index] & (results[index] != each)
         with np.errstate(all="ignore"):
             results = [
                 got if where.all() else np.where(where, got, expected.value.astype(got.dtype))
@@ -179,12 +192,12 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
         return Verdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
     wrong = int((comparison.problem > 0).sum())
     margin = truth.outputs[worst].margin
-    allowed = ""
+    allowed, used = "", f"{share:.3g} of the error budget; " if np.isfinite(share) else ""
     if problem == OUTSIDE and margin is not None:
         allowed = f", allowed +-{float(np.broadcast_to(margin, got.shape).flat[place]):.3g}"
     reason = (
         f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s}{allowed} "
-        f"({share:.3g} of the error budget; {wrong} of {got.size} elements are wrong)"
+        f"({used}{wrong} of {got.size} elements are wrong)"
     )
     return Verdict(Status.WRONG_VALUE, reason, accuracy, judged)
 

@@ -1,7 +1,7 @@
-"""Tries the verdicts of ``compare HEAD~1`` on slowdowns of known size: ``python -m suites.revisions.slowdowns``.
+"""Tries the verdicts of ``compare`` on slowdowns of known size: ``python -m suites.revisions.slowdowns``.
 
-Each try commits six small kernels twice to a new repository. The second commit makes half of them slower by a factor;
-the factor 1 changes a comment only, an A/A run. It prints how often slowed and equal kernels got which verdict.
+Each try makes two versions of eight small kernels. In the second version, kernels are slower by the factors of the
+table; the factor 1 leaves the code as it is. It prints how often the kernels of each factor got which verdict.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-KERNELS = 6
+KERNELS = 8
 """Kernels of a table."""
 
 STEPS = {"cpu": 400, "cuda": 4_000}
 SIZE = {"cpu": 256, "cuda": 65_536}
 """Steps of a kernel for each element, and elements: a call takes some tenths of a millisecond, or 20 µs on a GPU."""
-
-VERDICTS = ("SLOWER", "UNSURE", "SAME", "FASTER")
 
 _STEPS = """
         value = x[i]
@@ -51,74 +49,77 @@ CUBE{number} = Operator(
 """
 
 
-def operators(factor: float, device: str = "cpu") -> str:
-    """Returns a file of operators, of which every second one has a factor more steps."""
+def operators(factors: list[float], device: str) -> str:
+    """Returns a file of operators, whose kernels have in turn as many steps as each factor says."""
     backend, imported = {"cpu": ("numba", "import numba"), "cuda": ("numba_cuda", "from numba import cuda")}[device]
     kernels = (
         (_KERNEL[device] + _STEPS + _OPERATOR).format(
-            number=number, backend=backend, steps=round(STEPS[device] * (factor if number % 2 else 1.0))
+            number=number, backend=backend, steps=round(STEPS[device] * factors[number % len(factors)])
         )
         for number in range(KERNELS)
     )
-    return "\n".join([imported, "import numpy as np", "from suites import Operator", *kernels, f"# {factor}", ""])
+    return "\n".join([imported, "import numpy as np", "from suites import Operator", *kernels])
 
 
-def make_repository(folder: Path, factor: float, device: str) -> None:
-    """Makes a repository of two commits: the kernels, and then the slowed ones."""
+def command(folder: Path, device: str, name: str, *arguments: str) -> tuple[int, str]:
+    """Runs a command of the project in a folder; returns its exit code and what it printed.
+
+    Raises:
+        RuntimeError: It printed nothing.
+    """
+    line = [sys.executable, "-P", "-m", "suites", name, *arguments, "--device", device, "--size", str(SIZE[device])]
+    line += ["--format", "json", "--runs", str(folder / "runs")]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise RuntimeError(f"{name} printed nothing: {done.stderr}")
+    return done.returncode, done.stdout
+
+
+def revisions(folder: Path, versions: list[str], device: str, minutes: str) -> tuple[int, str]:
+    """Compares the two versions as two commits, in turns."""
     git = ["git", "-C", str(folder), "-c", "user.name=tries", "-c", "user.email=tries@host.example"]
     subprocess.run([*git, "init", "--quiet"], check=True)
-    for content in (operators(1.0, device), operators(factor, device) + "# the second commit\n"):
+    for content in versions:
         (folder / "my_ops.py").write_text(content, encoding="utf-8")
         subprocess.run([*git, "add", "."], check=True)
-        subprocess.run([*git, "commit", "--quiet", "-m", "kernels"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "kernels"], check=True)
+    return command(folder, device, "compare", "HEAD~1", "my_ops.py", "--minutes", minutes)
 
 
-def compared(folder: Path, device: str, arguments: list[str]) -> tuple[int, list[dict[str, str]]]:
-    """Runs the comparison of a repository; returns its exit code, and the rows of its table."""
-    command = [sys.executable, "-P", "-m", "suites", "compare", "HEAD~1", "my_ops.py", "--device", device]
-    command += ["--size", str(SIZE[device]), "--format", "json", "--runs", str(folder / "runs"), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise RuntimeError(f"no comparison was made:\n{done.stdout}{done.stderr}")
-    return done.returncode, json.loads(done.stdout)
+def recorded(folder: Path, versions: list[str], device: str, minutes: str) -> tuple[int, str]:
+    """Compares recorded runs of the two versions, one after the other."""
+    for content in versions:
+        (folder / "my_ops.py").write_text(content, encoding="utf-8")
+        command(folder, device, "bench", "my_ops.py")
+    return command(folder, device, "compare", "previous", "latest")
 
 
-def tried(factor: float, tries: int, device: str, arguments: list[str]) -> Iterator[str]:
-    """Tries a factor; yields a line for the slowed and one for the equal kernels."""
-    slowed, equal, codes = Counter[str](), Counter[str](), Counter[int]()
-    false_tables, begun = 0, time.monotonic()
-    for _ in range(tries):
-        with tempfile.TemporaryDirectory(prefix="slowdowns-") as name:
-            make_repository(Path(name), factor, device)
-            code, rows = compared(Path(name), device, arguments)
-        codes[code] += 1
-        is_false = False
-        for row in rows:
-            changed = factor != 1.0 and int(row["operator"].removeprefix("cube")) % 2
-            (slowed if changed else equal)[row["verdict"]] += 1
-            is_false |= not changed and row["verdict"] in ("SLOWER", "FASTER")
-        false_tables += is_false
-    each = (time.monotonic() - begun) / tries
-    for what, found in ((f"{factor:g}x slower", slowed), ("equal code", equal)):
-        if cells := found.total():
-            shares = ", ".join(f"{name} {found[name] / cells:.0%}" for name in VERDICTS if found[name])
-            yield f"{what:12} {cells:4} cells: {shares}"
-    exits = ", ".join(f"{code}: {count}" for code, count in sorted(codes.items()))
-    yield f"             exit codes {exits}; tables with a false alarm {false_tables} of {tries}; {each:.0f} s a try"
+def tried(how: Callable[..., tuple[int, str]], factors: list[float], device: str, minutes: str) -> None:
+    """Tries a table once, and prints the verdicts of each factor."""
+    verdicts, begun = {factor: Counter[str]() for factor in factors}, time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="slowdowns-") as name:
+        code, table = how(Path(name), [operators(same, device) for same in ([1.0], factors)], device, minutes)
+    for row in json.loads(table):
+        number = int(row["operator"].removeprefix("cube"))
+        verdicts[factors[number % len(factors)]][row["verdict"]] += 1
+    found = "; ".join(
+        f"{factor:g}x {', '.join(f'{verdict} {count}' for verdict, count in sorted(counts.items()))}"
+        for factor, counts in verdicts.items()
+    )
+    print(f"{found}; exit code {code}; {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def main() -> None:
-    """Tries every factor that the options name."""
+    """Tries a table as often as the options say."""
     parser = argparse.ArgumentParser("python -m suites.revisions.slowdowns", description=__doc__)
-    parser.add_argument("--tries", type=int, default=10, help="tries of each factor (default: 10)")
-    parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 1.15, 1.5, 10.0])
-    parser.add_argument("--minutes", default="2", help="the longest time of a comparison (default: 2)")
+    parser.add_argument("--tries", type=int, default=10, help="tries of the table (default: 10)")
+    parser.add_argument("--factors", type=float, nargs="+", default=[1.0, 1.15, 1.5, 10.0], help="of the kernels")
+    parser.add_argument("--minutes", default="2", help="the longest time of two revisions (default: 2)")
+    parser.add_argument("--recorded", action="store_true", help="compare two runs of bench, not two revisions")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the kernels run (default: cpu)")
     options = parser.parse_args()
-    for factor in options.factors:
-        print(f"\nfactor {factor:g}, {options.tries} tries", flush=True)
-        for line in tried(factor, options.tries, options.device, ["--minutes", options.minutes]):
-            print(line, flush=True)
+    for _ in range(options.tries):
+        tried(recorded if options.recorded else revisions, options.factors, options.device, options.minutes)
 
 
 if __name__ == "__main__":

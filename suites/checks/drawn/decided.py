@@ -6,10 +6,11 @@ An element is undecided where
 - subnormal inputs that are flushed to zero change it by more than its bound, as they do on XLA's threads;
 - XLA's own code for the reference, in the tested dtypes, is outside of the bound: then the bound is wrong, and a kernel
   that fails too is not to blame;
-- it depends on an integer that each language defines in its own way, such as a quotient by zero;
-- integers of 64 bits give another result: an intermediate result wraps around, and Numba's integers have 64 bits.
+- it depends on an integer that each language defines in its own way, such as a quotient by zero.
 
-All others must be right, whatever the values are.
+All others must be right, whatever the values are. An integer or a boolean may have several right values: that of truth,
+which is computed in wide floats, that of XLA's own code, which decides by rounded numbers, and that of integers of 64
+bits, which do not wrap around where those of the reference do: Numba's have 64 bits.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
 any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs
@@ -61,12 +62,14 @@ class Judged:
         inputs: The inputs.
         truth: The true results.
         decided: For each output, True where an element is decided.
+        others: For each output, arrays of further right values.
     """
 
     name: str
     inputs: Inputs
     truth: Truth
     decided: tuple[Array, ...]
+    others: tuple[list[Array], ...] = ()
 
     @property
     def share(self) -> float:
@@ -76,7 +79,7 @@ class Judged:
 
     def judge(self, results: list[Array]) -> Verdict:
         """Judges results by the elements that are decided."""
-        return judge_where(self.decided, results, self.truth)
+        return judge_where(self.decided, results, self.truth, self.others)
 
 
 @contextlib.contextmanager
@@ -109,11 +112,17 @@ def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
             np.isfinite(np.broadcast_to(0.0 if each.margin is None else each.margin, each.value.shape))
             for each in truth.outputs
         ]
-        others = [] if other is None else [[each.value.astype(each.dtype) for each in other.outputs]]
-        others += _by_xla(operator, inputs)
-        for results in others:
-            decided = [known & ~wrong for known, wrong in zip(decided, wrong_elements(results, truth), strict=True)]
-    return Judged(name, inputs, truth, tuple(decided))
+        others: tuple[list[Array], ...] = tuple([] for _ in decided)
+        computed = [] if other is None else [(True, [each.value.astype(each.dtype) for each in other.outputs])]
+        for are_right, results in (*computed, *_by_xla(operator, inputs)):
+            for index, wrong in enumerate(wrong_elements(results, truth)):
+                for right in others[index]:
+                    wrong &= results[index] != right
+                if are_right and results[index].dtype.kind in "iub":
+                    others[index].extend([results[index]] if wrong.any() else [])
+                else:
+                    decided[index] = decided[index] & ~wrong
+    return Judged(name, inputs, truth, tuple(decided), others)
 
 
 @functools.lru_cache(maxsize=8)
@@ -155,12 +164,15 @@ def _flushed(inputs: Inputs) -> Inputs | None:
     return tuple(found) if differs else None
 
 
-def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[list[Array]]:
-    """Yields the results of the reference on the CPU: as XLA compiles it, with other integers, and with int64."""
+def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Array]]]:
+    """Yields results of the reference on the CPU: as XLA compiles it, with other integers, and with int64.
+
+    The results with other integers show what depends on them. They are not right.
+    """
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         with precision(*(array.dtype for array in inputs)):
-            for compiled in _compiled(operator, specs(inputs)):
-                yield [np.asarray(leaf) for leaf in compiled(*inputs)]
+            for number, compiled in enumerate(_compiled(operator, specs(inputs))):
+                yield number == 0, [np.asarray(leaf) for leaf in compiled(*inputs)]
         if any(array.dtype.kind in "iu" and array.dtype.itemsize < 8 for array in inputs):
             widened = tuple(array.astype(np.int64) if array.dtype.kind in "iu" else array for array in inputs)
             with jax.enable_x64(True):
@@ -168,7 +180,7 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[list[Array]]:
                 if found is not None:
                     dtypes = [out.dtype for out in operator.outputs(*inputs)]
                     leaves = [np.asarray(leaf) for leaf in found(*widened)]
-                    yield [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+                    yield True, [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
 
 @functools.lru_cache(maxsize=64)
@@ -181,8 +193,8 @@ def _compiled(operator: Operator, inputs: Sequence[Any]) -> tuple[Callable[..., 
 @functools.lru_cache(maxsize=64)
 def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[..., list[jax.Array]] | None:
     """Returns the compiled reference for integers of 64 bits; None if it cannot take them or returns only floats."""
-    call = jax.jit(operator.build(Backend.JNP, inputs))
     try:
+        call = jax.jit(operator.build(Backend.JNP, inputs))
         outs = jax.eval_shape(call, *inputs)
     except Exception:  # the reference asks for another dtype
         return None

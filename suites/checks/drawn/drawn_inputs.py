@@ -203,6 +203,19 @@ def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     return random.choice(np.array(values), size)
 
 
+def _far(sign: int) -> Pattern:
+    """Numbers of one sign, of which the sum of a thousand fits: beyond what a maximum or minimum often starts from."""
+    return lambda dtype, size, random: sign * random.uniform(0.5, 1, size) * float(finfo(dtype).max) / 2048
+
+
+def _nan_after_infinities(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+    """Normal numbers with one infinity of each sign, and NaN in the last quarter."""
+    result = random.standard_normal(size)
+    result[size // 4 : size // 4 + 2] = [np.inf, -np.inf][: result[size // 4 : size // 4 + 2].size]
+    result[size - size // 4 :] = np.nan
+    return result
+
+
 def _needle(place: int | None, background: Any, value: Any) -> Pattern:
     """One value among equal ones, at a place that is counted from either end: a tail or a chunk may lose it.
 
@@ -266,6 +279,9 @@ _SPECIAL: dict[str, Pattern] = {
     "large": _magnitudes(0.99, 1.0),
     "small": _magnitudes(-1.0, -0.99),
     "special": _special,
+    "far below zero": _far(-1),
+    "far above zero": _far(1),
+    "nan after infinities": _nan_after_infinities,
     "special only": _of(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0),
     "subnormal": _subnormal,
     "one nan": _needle(None, 1.0, np.nan),

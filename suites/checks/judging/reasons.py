@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from reports import Status
+from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
@@ -79,6 +80,8 @@ def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
 
 def _shown(name: str, array: Array, place: tuple[int, ...] | None) -> str:
     dtype = f"np.{array.dtype.name}" if array.dtype.name != "bfloat16" else "'bfloat16'"
+    if not array.size:
+        return f"{name} = np.zeros({array.shape}, {dtype})"
     if array.size <= SHOWN_ELEMENTS:
         return f"{name} = np.array({_text(array.tolist())}, {dtype})"
     flat = array.reshape(-1)
@@ -128,13 +131,15 @@ def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) ->
         of_kernel: The status if the kernel is to blame.
 
     Returns:
-        OOM if memory was missing. UNCHECKED if the author's samples, reference or truth raised it, or the check: that
-        says nothing of the kernel. Else ``of_kernel``.
+        OOM if memory was missing. OUT_OF_BOUNDS for :class:`WrittenBeyond`. UNCHECKED if the author's samples,
+        reference or truth raised it, or the check: that says nothing of the kernel. Else ``of_kernel``.
     """
     if isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _MEMORY_SIGNS)
     ):
         return Status.OOM
+    if isinstance(error, WrittenBeyond):
+        return Status.OUT_OF_BOUNDS
     return of_kernel if place_outside_of_kernels(error) is None else Status.UNCHECKED
 
 
@@ -148,7 +153,7 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
     for path, line in reversed(frames):
         if _NUMERICS in path.parents or path in _ANSWERS:
             return f"{path.name}:{line}"
-    if isinstance(error, jax.errors.JaxRuntimeError | AssertionError):
+    if isinstance(error, jax.errors.JaxRuntimeError | AssertionError | WrittenBeyond):
         return None
     for path, line in reversed(frames):
         if any(folder in path.parents for folder in _CHECKS):
@@ -167,13 +172,13 @@ CAUSES: dict[Status, str] = {
     Status.UNWRITTEN_OUTPUT: "leaves elements unwritten",
     Status.OUT_OF_BOUNDS: "goes out of bounds",
     Status.CRASHED: "crashes",
-    Status.TIMEOUT: "takes too long",
     Status.INPUT_MUTATED: "changes an input",
     Status.NONDETERMINISTIC: "gives other results each time",
     Status.RUNTIME_ERROR: "raises",
     Status.WRONG_SHAPE: "has the wrong shape",
     Status.WRONG_DTYPE: "has the wrong dtype",
     Status.WRONG_VALUE: "is wrong",
+    Status.TIMEOUT: "takes too long",
     Status.OOM: "runs out of memory",
     Status.LEAKED: "keeps memory",
 }

@@ -57,5 +57,4 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x, y: total_bytes(x),
     flops=lambda x, y: x.size,
-    elementwise=True,
 )

@@ -75,5 +75,4 @@ OPERATOR = Operator(
     bytes_written=lambda V, *_: total_bytes(V) + 4 * V.size,
     gradient=None,  # it is undefined at the threshold, where users put a surrogate
     flops=lambda V, *_: 6 * V.size,
-    elementwise=True,
 )

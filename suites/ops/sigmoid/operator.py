@@ -33,6 +33,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: 4 * x.size,
-    elementwise=True,
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

@@ -28,6 +28,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda x: 2 * total_bytes(x),
     flops=lambda x: 2 * x.size,
-    elementwise=True,
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**26,), quick_by_name=True),
 )

@@ -95,7 +95,6 @@ OPERATORS = [
         reference=lambda a, b: a ^ b,
         kernels={"numba": exclusive_or},
         dtypes=["bool", np.uint8, jnp.int32],
-        elementwise=True,
     ),
     Operator(name="sine_cosine", reference=lambda x: (jnp.sin(x), jnp.cos(x)), kernels={"numba": sine_cosine}),
     Operator(name="total", reference=jnp.sum, kernels={"numba": total}),

@@ -11,6 +11,7 @@ from suites import Operator
 from suites.backends.backend import Backend
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import Evidence, outcome
+from suites.checks.judging.memory import WrittenBeyond
 from suites.checks.judging.reasons import described, status_of
 
 
@@ -62,6 +63,14 @@ def test_an_error_in_a_users_function_around_a_kernel_is_the_kernels():
         raise KeyError("x")
 
     assert status_of(_raised(jax.jit(broken), jnp.ones(3)).value) is Status.RUNTIME_ERROR
+
+
+def test_what_is_written_behind_an_array_is_the_kernels():
+    def filled(*arguments):
+        raise WrittenBeyond("after the end of x")
+
+    caught = _raised(filled)
+    assert outcome(caught) == (Status.OUT_OF_BOUNDS, "WrittenBeyond: after the end of x")
 
 
 @pytest.mark.parametrize(

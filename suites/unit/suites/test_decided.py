@@ -127,6 +127,22 @@ def test_elements_beside_undecided_ones_are_judged():
     assert drawn.judge([np.array([np.inf, 4], np.float32)]).status is Status.WRONG_VALUE
 
 
+def test_an_integer_may_have_the_value_of_either_precision_and_no_other():
+    bins = _of(lambda x: jnp.digitize(x, jnp.array([0.1, 0.3, 0.7], x.dtype)).astype(jnp.int32), _never)
+    drawn = judged(bins, "threshold", (np.array([0.7, 0.2], np.float32),))  # float32 of 0.7 is below 0.7
+    verdicts = [drawn.judge([np.array([each, 1], np.int32)]).status for each in (2, 3, 1, 9)]
+    assert verdicts == [Status.PASSED, Status.PASSED, Status.WRONG_VALUE, Status.WRONG_VALUE]
+    average = judged(RIGHT["int64 in Numba"], "wraps", (np.full(1, 2**31 - 1, np.int32),) * 2)
+    verdicts = [average.judge([np.full(1, each, np.int32)]).status for each in (2**31 - 1, -1, 0)]
+    assert verdicts == [Status.PASSED, Status.PASSED, Status.WRONG_VALUE]
+
+
+def test_what_depends_on_an_integer_that_languages_define_in_their_own_way_is_left_out():
+    quotient = judged(RIGHT["division of integers"], "zero", (np.array([7, 7], np.int32), np.array([0, 2], np.int32)))
+    assert quotient.judge([np.array([123, 3], np.int32)]).status is Status.PASSED
+    assert quotient.judge([np.array([123, 4], np.int32)]).status is Status.WRONG_VALUE
+
+
 def test_signs_of_zeros_count_where_all_operations_define_them():
     x = (np.ones(2, np.float32),)
     assert keeps_zero_signs(lambda x: -x * 2, x)

@@ -1,10 +1,14 @@
 """Large samples of elementwise operators repeat themselves, and a result is right only if all periods are."""
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from reports import Status
 from suites.cells import repeated_inputs
 from suites.checks.judging.cell_verdict import judge_all
+from suites.numerics.derived.vectors import is_elementwise
 from suites.ops import operators
 
 ELEMENTWISE = {name: operator for name, operator in operators().items() if operator.elementwise}
@@ -36,3 +40,20 @@ def test_right_results_pass_and_a_change_in_any_period_is_found(name):
         verdict = judge_all(operator, wrong, inputs)
         assert verdict.status is Status.WRONG_VALUE
         assert str(place) in verdict.reason
+
+
+@pytest.mark.parametrize("reference", [lambda x: x * 3, jax.nn.gelu, lambda x: jnp.where(x > 1, x, 0), jnp.round])
+def test_functions_of_each_element_are_found(reference):
+    assert is_elementwise(reference, (np.ones(5, np.float32),))
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *(jnp.cumsum, jnp.sum, jnp.sort, lambda x: x[::-1], lambda x: jnp.roll(x, 1), lambda x: x / x[0]),
+        *(lambda x: x + jnp.arange(x.size), lambda x: x + np.arange(5), lambda x: jnp.outer(x, x), lambda x: 1 / 0),
+        lambda x: jax.jit(lambda y: y + np.arange(5))(x),
+    ],
+)
+def test_functions_that_look_at_other_elements_or_at_the_index_are_not(reference):
+    assert not is_elementwise(reference, (np.ones(5, np.float32),))

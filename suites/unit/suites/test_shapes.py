@@ -90,3 +90,13 @@ def test_a_kernel_that_does_not_take_the_default_inputs_is_refused_once_with_a_l
     vectors = Operator(name="lengths", reference=jnp.abs, kernels={"warp": lengths}, dtypes=("float32",))
     with pytest.raises(OperatorError, match=r'no kernel takes the default inputs \(warp: .*shapes=\("n 3",\)'):
         verify(vectors)
+
+
+def test_each_axis_is_empty_once_unless_the_reference_needs_it():
+    total = Operator(name="total", reference=lambda a: jnp.sum(a, axis=1), kernels={"numba": matvec}, shapes=("m n",))
+    found = {name: inputs[0].shape for name, inputs in total.edges("float32").items()}
+    assert found == {"empty_m": (0, 45), "empty_n": (46, 0)}
+    largest = Operator(name="most", reference=lambda a: jnp.max(a, axis=1), kernels={"numba": matvec}, shapes=("m n",))
+    assert list(largest.edges("float32")) == ["empty_m"]
+    rows = Operator(name="rows", reference=lambda a, k: a[k], kernels={"numba": matvec}, shapes=("m n", "int32 k < m"))
+    assert set(rows.edges("float32")) == {"empty_n", "empty_k"}
