@@ -97,7 +97,8 @@ def decide(
       false discoveries over all cells (Benjamini and Hochberg, one-sided). With fewer than six blocks the ratio must
       lie beyond the large effect. Or each block alone shows a clear difference: 30 %, with three blocks 50 %. Or six
       blocks and more agree in sign, and their median shows 40 %. FASTER likewise.
-    - SAME: the whole interval lies within the effect worth a verdict, and within the large one.
+    - SAME: the whole interval lies within the effect worth a verdict, and within the large one; of two sessions, within
+      half of the former, because a change of the machine may hide as much.
     - UNSURE: everything else, and all cells with fewer than three blocks.
 
     The smallest effect worth a verdict is the one of the platform, or three standard errors of the cell, whichever is
@@ -147,7 +148,7 @@ class _Evidence:
         met = sorted(cell.base) if sessions else sorted(cell.base.keys() & cell.head.keys())
         base = np.log([cell.base[block] for block in met])
         head = np.log([*cell.head.values()] if sessions else [cell.head[block] for block in met])
-        self.blocks = min(len(base), len(head))
+        self.blocks, self.sessions = min(len(base), len(head)), sessions
         if not self.blocks:
             return
         differences = (head[:, None] - base[None, :]).ravel() if sessions else head - base
@@ -182,7 +183,7 @@ def _decision(one: _Evidence, smallest: float, large: float, q: float) -> Decisi
     much = max(np.log1p(large), np.log1p(smallest))
     needed = worth if one.blocks >= MANY else max(worth, much)
     clear = np.log1p(_CLEAR.get(one.blocks, _CLEAR_OTHERS))
-    near = min(worth, much)
+    near = min(worth, much) / (2 if one.sessions else 1)
     if one.least >= clear or one.agreed > 0 or (one.slower <= q and one.shift >= needed):
         verdict, code = Verdict.SLOWER, Code.BEYOND
     elif one.most <= -clear or one.agreed < 0 or (one.faster <= q and -one.shift >= needed):

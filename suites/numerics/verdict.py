@@ -216,7 +216,7 @@ def _unknown(number: int, unknown: Array, got: Array) -> str:
     return (
         f"output {number}{place}: no error bound is known, so that any finite result would pass "
         f"({int(unknown.sum())} of {got.size} elements). Pass tolerance= or truth=, or samples without such elements, "
-        "for instance smaller ones, or without numbers near a pole"
+        "for instance smaller ones, or without numbers near a pole or a threshold"
     )
 
 

@@ -63,7 +63,8 @@ def test_a_block_that_only_one_side_has_does_not_count():
 
 
 @pytest.mark.parametrize(
-    ("factor", "verdict"), [(1.1, Verdict.SAME), (1.28, Verdict.UNSURE), (1.6, Verdict.SLOWER), (10, Verdict.SLOWER)]
+    ("factor", "verdict"),
+    [(1.05, Verdict.SAME), (1.12, Verdict.UNSURE), (1.28, Verdict.UNSURE), (1.6, Verdict.SLOWER), (10, Verdict.SLOWER)],
 )
 def test_two_sessions_decide_large_differences_only(factor, verdict):
     (found,) = decide([cell(QUIET[:4], [factor * one for one in QUIET[:4]])], sessions=True)
