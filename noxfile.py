@@ -143,7 +143,7 @@ def dispatch(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def slowdowns(session: nox.Session) -> None:
-    """Slow kernels by known factors, and print how often `compare HEAD~1` finds them (`-- --tries 10`, 40 minutes)."""
+    """Slow kernels by known factors, and print how `compare` judges them (`-- --recorded`: of two runs)."""
     measured(session, "suites.revisions.slowdowns")
 
 
