@@ -70,6 +70,15 @@ def on_a_threshold(x, out):
             out[i] = 9
 
 
+@broken(
+    lambda x: (x ^ (x << 13)) >> 17, "drawn", "shifts uint32 in 64 bits, so that none falls out", dtypes=("uint32",)
+)
+@numba.njit
+def wide_shift(x, out):
+    for i in range(x.size):
+        out[i] = (x[i] ^ (x[i] << 13)) >> 17
+
+
 @broken(lambda x: x == jnp.max(x), "drawn", "looks for the maximum from -1e30 on")
 @numba.njit
 def maximum_from_far_below(x, out):

@@ -9,8 +9,8 @@ An element is undecided where
 - it depends on an integer that each language defines in its own way, such as a quotient by zero.
 
 All others must be right, whatever the values are. An integer or a boolean may have several right values: that of truth,
-which is computed in wide floats, that of XLA's own code, which decides by rounded numbers, and that of integers of 64
-bits, which do not wrap around where those of the reference do: Numba's have 64 bits.
+which is computed in wide floats, that of XLA's own code, which decides by rounded numbers, and that of signed integers
+of 64 bits, as Numba's are: they do not overflow where those of the reference do. Unsigned ones wrap around everywhere.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
 any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs
@@ -173,8 +173,8 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Arr
         with precision(*(array.dtype for array in inputs)):
             for number, compiled in enumerate(_compiled(operator, specs(inputs))):
                 yield number == 0, [np.asarray(leaf) for leaf in compiled(*inputs)]
-        if any(array.dtype.kind in "iu" and array.dtype.itemsize < 8 for array in inputs):
-            widened = tuple(array.astype(np.int64) if array.dtype.kind in "iu" else array for array in inputs)
+        if any(array.dtype.kind == "i" and array.dtype.itemsize < 8 for array in inputs):
+            widened = tuple(array.astype(np.int64) if array.dtype.kind == "i" else array for array in inputs)
             with jax.enable_x64(True):
                 found = _with_wide_integers(operator, specs(widened))
                 if found is not None:
