@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bridge.languages.numba_cuda.callables import numba_cuda_callable
     from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
     from bridge.languages.release import release
+    from bridge.languages.triton import triton_kernel
     from bridge.languages.warp.callables import warp_callable
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.wrapping import jax_kernel
@@ -75,6 +76,7 @@ __all__ = [
     "numba_cuda_kernel",
     "numba_kernel",
     "release",
+    "triton_kernel",
     "use_backend",
     "warp_callable",
 ]
@@ -93,6 +95,7 @@ _HOMES = {
     "numba_cuda_kernel": "bridge.languages.numba_cuda.cuda_jit",
     "numba_kernel": "bridge.languages.numba_cpu.njit",
     "release": "bridge.languages.release",
+    "triton_kernel": "bridge.languages.triton",
     "use_backend": "bridge.operator.choice",
     "warp_callable": "bridge.languages.warp.callables",
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
+    from suites.backends.triton import TritonKernel
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.aspects import Gathers, Gradient, Sizes
     from suites.declare.custom_operators import operator_of
@@ -40,6 +41,7 @@ _MODULES = {
     "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
+    "backends.triton": ("TritonKernel",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
@@ -76,6 +78,7 @@ __all__ = [
     "PallasKernel",
     "RawKernel",
     "Sizes",
+    "TritonKernel",
     "Truth",
     "WarpCallable",
     "WarpKernel",

@@ -51,8 +51,8 @@ _STREAM = 4
 _PATCHES = _CONFIG_WORDS + 8
 _WORD, _SOURCE, _BYTES, _PATCH_WORDS = 0, 1, 2, 3
 
-# Of ``CUlaunchAttributeID`` in cuda.h. The value of both attributes is the number 1.
-_COOPERATIVE, _PROGRAMMATIC_STREAM_SERIALIZATION = 2, 6
+# Of ``CUlaunchAttributeID`` in cuda.h. The value of a cluster has three extents of 32 bits, of the others the number 1.
+_COOPERATIVE, _CLUSTER, _PROGRAMMATIC_STREAM_SERIALIZATION = 2, 4, 6
 _ATTRIBUTE_WORDS = 9
 
 
@@ -85,6 +85,7 @@ class Launch:
         parameters: Byte offset of each parameter in the blob.
         patches: The words that hold addresses of buffers.
         cooperative: Whether the blocks wait for each other, so that CUDA must run all of them at once.
+        cluster: Blocks in x that form a cluster.
         overlaps: Whether it may begin before the launch before it in the plan has ended, because its kernel waits for
             that by itself. The first launch of a plan never overlaps.
     """
@@ -99,6 +100,7 @@ class Launch:
     patches: tuple[Patch, ...]
     cooperative: bool = False
     overlaps: bool = False
+    cluster: int = 1
 
     def keep(self, is_first: bool) -> int:
         """Copies the launch into memory that lives as long as the process; returns its address."""
@@ -107,10 +109,12 @@ class Launch:
                 f"{self.name} takes {len(self.blob) * WORD_BYTES} bytes of parameters, expected at most "
                 f"{_MAX_BLOB_WORDS * WORD_BYTES}. Pass fewer arrays, or arrays of fewer dimensions."
             )
-        attributes = [_COOPERATIVE] if self.cooperative else []
+        attributes = [(_COOPERATIVE, 1, 0)] if self.cooperative else []
+        if self.cluster > 1:
+            attributes.append((_CLUSTER, self.cluster | 1 << 32, 1))
         if self.overlaps and not is_first:
-            attributes.append(_PROGRAMMATIC_STREAM_SERIALIZATION)
-        held = keep([word for each in attributes for word in (each, 1, *[0] * (_ATTRIBUTE_WORDS - 2))])
+            attributes.append((_PROGRAMMATIC_STREAM_SERIALIZATION, 1, 0))
+        held = keep([word for each in attributes for word in (*each, *[0] * (_ATTRIBUTE_WORDS - len(each)))])
         extents = np.array([*self.grid, *self.block], np.uint32).view(np.int64).tolist()  # of 32 bits in the struct
         words = [
             *extents, self.shared_bytes, 0, held, len(attributes),

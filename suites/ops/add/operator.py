@@ -8,6 +8,7 @@ from suites import (
     Failure,
     Gradient,
     Operator,
+    TritonKernel,
     WarpKernel,
     total_bytes,
     value_errors,
@@ -15,7 +16,7 @@ from suites import (
     vectors,
 )
 from suites.backends import cuda_raw, pallas
-from suites.ops.add import numba_cpu, numba_cuda, warp
+from suites.ops.add import numba_cpu, numba_cuda, triton, warp
 
 
 def _edges(dtype):
@@ -39,6 +40,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.add_warp, warp.launch),
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
         "pallas": pallas.elementwise(lambda x, y: [x + y]),
+        "triton": TritonKernel(triton.add_triton, triton.launch),
     },
     dtypes=("float32", "float64", "int32", "int64", "float16"),
     sample=_sample,

@@ -10,8 +10,8 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Domain, Operator, Sizes, WarpCallable, total_bytes, values
-from suites.ops.attention import numba_cpu, numba_cuda, warp
+from suites import CudaKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
+from suites.ops.attention import numba_cpu, numba_cuda, triton, warp
 
 WIDTH = 32
 """Features of a head in a sample."""
@@ -60,6 +60,7 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.attention_parallel,
         "numba_cuda": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.attention_of_rows, calls=1),
+        "triton": TritonKernel(triton.attention_triton, triton.launch),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

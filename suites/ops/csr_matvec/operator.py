@@ -16,6 +16,7 @@ from suites import (
     Gradient,
     Operator,
     Sizes,
+    TritonKernel,
     WarpKernel,
     csr_sample,
     total_bytes,
@@ -24,7 +25,7 @@ from suites import (
 from suites.backends import peers
 from suites.backends.numba_cuda import csr_rows_of
 from suites.backends.warp import zeros
-from suites.ops.csr_matvec import numba_cpu, numba_cuda, warp
+from suites.ops.csr_matvec import numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
 
 
@@ -47,6 +48,7 @@ OPERATOR = Operator(
             select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_matvec_cuda),
         ),
         "warp": WarpKernel(warp.csr_matvec_warp, warp.launch, initial=zeros, atomic=True),
+        "triton": TritonKernel(triton.csr_matvec_triton, triton.launch),
     },
     peers=peers.CSR_MATVEC,
     dtypes=("float32", "float64"),

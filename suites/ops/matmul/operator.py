@@ -6,9 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaKernel, ErrorCase, Failure, Operator, Sizes, WarpKernel, total_bytes, value_errors, values
+from suites import (
+    CudaKernel,
+    ErrorCase,
+    Failure,
+    Operator,
+    Sizes,
+    TritonKernel,
+    WarpKernel,
+    total_bytes,
+    value_errors,
+    values,
+)
 from suites.backends import peers
-from suites.ops.matmul import numba_cpu, numba_cuda, warp
+from suites.ops.matmul import numba_cpu, numba_cuda, triton, warp
 
 
 def _call(dtype, rows, depth, columns, random):
@@ -47,6 +58,7 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.matmul_parallel,
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
+        "triton": TritonKernel(triton.matmul_triton, triton.launch),
     },
     peers=peers.MATMUL,
     dtypes=("float32", "float64"),

@@ -13,6 +13,7 @@ from suites import (
     Gradient,
     Operator,
     Sizes,
+    TritonKernel,
     WarpCallable,
     WarpKernel,
     total_bytes,
@@ -21,7 +22,7 @@ from suites import (
     vectors,
 )
 from suites.backends import peers
-from suites.ops.matvec import numba_cpu, numba_cuda, warp
+from suites.ops.matvec import numba_cpu, numba_cuda, triton, warp
 
 
 def _sample(dtype, size, seed):
@@ -53,6 +54,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.matvec_cuda, numba_cuda.launch, select=numba_cuda.select),
         "warp": WarpKernel(warp.matvec_warp, warp.launch),
         "warp_tile": WarpCallable(warp.matvec_in_tiles, calls=1),
+        "triton": TritonKernel(triton.matvec_triton, triton.launch),
     },
     peers=peers.MATVEC,
     dtypes=("float32", "float64", "int32"),

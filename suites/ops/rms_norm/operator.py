@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaKernel, Domain, Gradient, Operator, Sizes, WarpKernel, total_bytes, values
-from suites.ops.rms_norm import numba_cpu, numba_cuda, warp
+from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
+from suites.ops.rms_norm import numba_cpu, numba_cuda, triton, warp
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
@@ -43,6 +43,7 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.rms_norm_parallel,
         "numba_cuda": CudaKernel(numba_cuda.rms_norm_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.rms_norm_warp, warp.launch),
+        "triton": TritonKernel(triton.rms_norm_triton, triton.launch),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -9,9 +9,9 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
+from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
 from suites.backends import peers
-from suites.ops.softmax import numba_cpu, numba_cuda, warp
+from suites.ops.softmax import numba_cpu, numba_cuda, triton, warp
 
 
 def _shape(size):
@@ -54,6 +54,7 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.softmax_parallel,
         "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch, select=numba_cuda.select),
         "warp": WarpKernel(warp.softmax_warp, warp.launch),
+        "triton": TritonKernel(triton.softmax_triton, triton.launch),
     },
     peers=peers.SOFTMAX,
     dtypes=("float32", "float64"),

@@ -9,8 +9,19 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Gradient, Operator, Sizes, WarpCallable, WarpKernel, total_bytes, values, vectors
-from suites.ops.stencil import numba_cpu, numba_cuda, warp
+from suites import (
+    CudaKernel,
+    Gradient,
+    Operator,
+    Sizes,
+    TritonKernel,
+    WarpCallable,
+    WarpKernel,
+    total_bytes,
+    values,
+    vectors,
+)
+from suites.ops.stencil import numba_cpu, numba_cuda, triton, warp
 
 
 def _reference(u, rate):
@@ -66,6 +77,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.stencil_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.stencil_warp),
         "warp_tile": WarpCallable(warp.stencil_in_tiles, calls=1),
+        "triton": TritonKernel(triton.stencil_triton, triton.launch),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -1,0 +1,425 @@
+"""Makes Triton kernels callable from JAX: :func:`triton_kernel`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, LaunchError, SignatureError
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.extras import INSTALL_TRITON
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.languages.wrapper import says_its_call, wrap
+from bridge.signature.array_types import Signature
+
+WARP_THREADS = 32
+
+ALIGNMENT = 16
+"""Bytes of which the address of an array is a multiple if its size is: Triton then moves as many at once."""
+
+
+@says_its_call
+def triton_kernel(
+    kernel: Any,
+    outs: Any,
+    *,
+    grid: int | tuple[int, ...] | Callable[[dict[str, Any]], Any],
+    num_warps: int = 4,
+    num_stages: int = 3,
+    num_ctas: int = 1,
+    options: Mapping[str, Any] | None = None,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    **values: Any,
+) -> Callable[..., Any]:
+    """Makes a Triton kernel callable from JAX: compiled by Triton, launched natively on XLA's stream.
+
+    It needs the package ``triton``, and neither PyTorch nor ``jax_triton``. The kernel is compiled for each GPU of the
+    process when JAX compiles the call. XLA may record its launches into CUDA graphs.
+
+    Args:
+        kernel: A function decorated with ``triton.jit``. Its pointers are the inputs and then the outputs, in the order
+            of its parameters; arrays are C-contiguous. It writes every element of its outputs, and no input.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
+        grid: Programs to launch, an int or up to three (x, y, z); or a function of the dict of ``values`` that returns
+            them, as Triton takes it.
+        num_warps: Warps of a program.
+        num_stages: Stages of software pipelines.
+        num_ctas: Blocks of a program, which form a cluster; more than one needs compute capability 9.0.
+        options: Further options of Triton's CUDA backend, such as ``{"maxnreg": 64}``.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
+        input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
+        **values: The parameters that are no arrays, by name: those of ``tl.constexpr``, and numbers, which are
+            static. An int is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype.
+
+    Returns:
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
+
+    Raises:
+        ImportError: Triton is not installed.
+        KernelTypeError: ``kernel`` is no function decorated with ``triton.jit``.
+        SignatureError: ``values`` has a name that the kernel does not have, or a value that Triton does not take.
+        ValueError: The launch arguments make no sense, or exceed a limit of the device.
+        KernelCompileError: When called: Triton cannot compile the kernel for these arrays.
+
+    A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
+
+    Example::
+
+        @triton.jit
+        def add(x, y, out, n, BLOCK: tl.constexpr):
+            i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)
+
+        call = triton_kernel(
+            add, jax.ShapeDtypeStruct((1000,), jnp.float32), grid=lambda v: triton.cdiv(1000, v["BLOCK"]),
+            n=1000, BLOCK=256,
+        )
+    """
+    triton = _triton()
+    if not isinstance(kernel, triton.runtime.JITFunction):
+        inner = getattr(kernel, "fn", None)
+        cure = (
+            "pass the kernel inside it (kernel.fn) with one configuration; XLACustomKernel.tune finds the fastest."
+            if isinstance(inner, triton.runtime.JITFunction)
+            else "decorate it with triton.jit, and unset TRITON_INTERPRET."
+        )
+        raise KernelTypeError(
+            f"triton_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
+            f"triton.jit: {cure}"
+        )
+    name = kernel.fn.__name__
+    given = {p.name: p.default for p in kernel.params if p.has_default} | values
+    unknown = [each for each in given if each not in kernel.arg_names]
+    missing = [p.name for p in kernel.params if p.is_constexpr and p.name not in given]
+    if unknown or missing:
+        what = f"has no parameter {unknown[0]!r}" if unknown else f"got no value for {missing[0]!r}"
+        raise SignatureError(
+            f"{name}({', '.join(kernel.arg_names)}) {what}. Pass a value by name for each parameter that is no array."
+        )
+    scalars = tuple(_scalar(name, p.name, given[p.name]) for p in kernel.params if _is_scalar(p, given))
+    constants = tuple((p.name, given[p.name]) for p in kernel.params if p.is_constexpr)
+    passed = {"enable_fp_fusion": True, "num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
+    passed |= dict(options or {})
+    _check_options(name, passed)
+    definition = DEFINITIONS.define(
+        LANGUAGE,
+        (id(kernel), scalars, repr(constants), repr(passed)),
+        lambda: TritonDefinition(name, _of_arrays(kernel, given), None, kernel, scalars, constants, passed),
+    )
+    programs = grid(dict(given)) if callable(grid) else grid
+    shape = launch_shape(name, programs, num_warps * WARP_THREADS)
+    return wrap(LANGUAGE, definition, TritonOptions(shape.grid), outs, vmap_method, input_output_aliases)
+
+
+class TritonOptions(msgspec.Struct, frozen=True):
+    """How a kernel is launched.
+
+    Attributes:
+        grid: Programs in x, y, z.
+    """
+
+    grid: tuple[int, int, int]
+
+
+class Scalar(NamedTuple):
+    """A number that a kernel takes.
+
+    Attributes:
+        name: The parameter.
+        type: Triton's name of its type.
+        word: Its memory, as an integer.
+        is_divisible: Whether it is an integer that 16 divides.
+    """
+
+    name: str
+    type: str
+    word: int
+    is_divisible: bool
+
+
+class MachineCode(NamedTuple):
+    """A kernel that is compiled for one architecture.
+
+    Attributes:
+        content: A cubin.
+        symbol: The kernel's name in it.
+        parameters: How many parameters it has there. The last ones are pointers to scratch memory.
+        threads: Threads of a block.
+        shared_bytes: Dynamic shared memory of a block.
+        is_cooperative: Whether the kernel synchronises its whole grid.
+    """
+
+    content: bytes
+    symbol: str
+    parameters: int
+    threads: int
+    shared_bytes: int
+    is_cooperative: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TritonDefinition(Definition):
+    """A Triton kernel with the values of the parameters that are no arrays.
+
+    Attributes:
+        kernel: The ``JITFunction``.
+        scalars: The numbers among the parameters.
+        constants: The values of its constexpr parameters, by name.
+        options: The options of Triton's CUDA backend.
+    """
+
+    kernel: Any = field(repr=False)
+    scalars: tuple[Scalar, ...]
+    constants: tuple[tuple[str, Any], ...]
+    options: dict[str, Any]
+
+    @property
+    def taken(self) -> list[str | Scalar]:
+        """What the machine code takes, in order: names of arrays, and scalars."""
+        scalars = {each.name: each for each in self.scalars}
+        constants = dict(self.constants)
+        return [scalars.get(name, name) for name in self.kernel.arg_names if name not in constants]
+
+    def source(self, signature: Signature) -> Any:
+        """The kernel for arrays of these types, as Triton compiles it."""
+        types, attributes = {name: "constexpr" for name, _ in self.constants}, {}
+        arrays = iter(signature.arrays)
+        for each in self.taken:
+            if isinstance(each, Scalar):
+                types[each.name], is_divisible = each.type, each.is_divisible
+            else:
+                array = next(arrays)
+                types[each], is_divisible = f"*{TYPES[array.dtype]}", alignment_of(array) > 1
+            if is_divisible:
+                name = each if isinstance(each, str) else each.name
+                attributes[(self.kernel.arg_names.index(name),)] = [["tt.divisibility", ALIGNMENT]]
+        in_order = {name: types[name] for name in self.kernel.arg_names}
+        return _triton().compiler.ASTSource(self.kernel, in_order, dict(self.constants), attributes)
+
+    def content(self, signature: Signature) -> str:
+        """Everything that the machine code follows from: Triton's IR of the kernel, without files and lines."""
+        from triton._C.libtriton import ir
+
+        triton, source = _triton(), self.source(signature)
+        target = _target(LEAST_CAPABILITY)
+        backend = triton.compiler.make_backend(target)
+        options = backend.parse_options(dict(self.options))
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        module = source.make_ir(
+            target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+        )
+        return "\n".join((triton.__version__, options.hash(), module.str_nodebug()))
+
+    def compile(self, signature: Signature, capability: int) -> MachineCode:
+        """The machine code for a compute capability, such as 90.
+
+        Raises:
+            LaunchError: It asks for clusters, which the architecture does not have, or for scratch memory.
+        """
+        if self.options["num_ctas"] > 1 and capability < CLUSTERS_SINCE:
+            raise LaunchError(
+                f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
+            )
+        compiled = _triton().compile(self.source(signature), target=_target(capability), options=dict(self.options))
+        about = compiled.metadata
+        if about.global_scratch_size or about.profile_scratch_size:
+            raise LaunchError(
+                f"{self.name} needs scratch memory in each launch, as for tensor descriptors that it makes itself. Use "
+                "pointers, or block pointers, instead."
+            )
+        head = re.search(rf"\.entry {re.escape(about.name)}\((.*?)\)", compiled.asm["ptx"], re.DOTALL)
+        assert head is not None, f"Triton's PTX has no entry {about.name}"
+        return MachineCode(
+            compiled.asm["cubin"], about.name, head[1].count(".param"), WARP_THREADS * about.num_warps, about.shared,
+            bool(about.launch_cooperative_grid),
+        )  # fmt: skip
+
+
+TYPES = {
+    "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "uint32": "u32", "uint64": "u64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+    "float8_e4m3fn": "fp8e4nv", "float8_e4m3b11fnuz": "fp8e4b15", "float8_e5m2": "fp8e5",
+}  # fmt: skip
+"""Triton's names of dtypes."""
+
+LEAST_CAPABILITY = 80
+"""The compute capability of the IR that identifies a kernel: the same on every machine."""
+
+CLUSTERS_SINCE = 90
+
+
+class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
+    def check(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> None:
+        super().check(definition, options, signature)
+        check_covers(definition.name, LaunchShape(options.grid, (1, 1, 1)), signature.outputs)
+
+    def compile(
+        self, definition: TritonDefinition, options: TritonOptions, signature: Signature, platform: str
+    ) -> Compiled:
+        try:
+            content = definition.content(signature)
+        except Exception as error:
+            raise _refused(definition, error) from error
+        return Compiled(content, lambda: self._load(definition, options, signature))
+
+    def _load(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> DevicePlan:
+        compiled: dict[int, MachineCode] = {}
+
+        def load(ordinal: int) -> int:
+            capability = driver.compute_capability(ordinal)
+            if capability not in compiled:
+                try:
+                    compiled[capability] = definition.compile(signature, capability)
+                except LaunchError:
+                    raise
+                except Exception as error:
+                    raise _refused(definition, error) from error
+            return _load(definition.name, compiled[capability], options, ordinal)
+
+        launches = []
+        if 0 not in options.grid:
+            handles = load_everywhere(load)
+            launches.append(launch_of(definition, handles, options, next(iter(compiled.values()))))
+        sizes = signature.input_sizes, signature.output_sizes
+        return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
+
+
+def _refused(definition: TritonDefinition, error: Exception) -> KernelCompileError:
+    return KernelCompileError(f"Triton cannot compile {definition.name}:\n{error}")
+
+
+def alignment_of(array: Any) -> int:
+    """Bytes of which the address of an array, and of each element of its batch, is a multiple."""
+    size = math.prod(array.extents) * array.item_bytes
+    return ALIGNMENT if size and size % ALIGNMENT == 0 else 1
+
+
+def launch_of(
+    definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: MachineCode
+) -> Launch:
+    """The launch of a kernel with these handles: a word for each parameter; the pointers to scratch memory are null."""
+    taken = definition.taken
+    words = [each.word if isinstance(each, Scalar) else 0 for each in taken]
+    words += [0] * (code.parameters - len(words))
+    arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
+    ctas = definition.options["num_ctas"]
+    return Launch(
+        name=definition.name,
+        handles=handles,
+        grid=(options.grid[0] * ctas, *options.grid[1:]),
+        block=(code.threads, 1, 1),
+        shared_bytes=code.shared_bytes,
+        blob=tuple(words),
+        parameters=tuple(WORD_BYTES * index for index in range(len(words))),
+        patches=tuple(Patch(word=word, buffer=buffer) for buffer, word in enumerate(arrays)),
+        cooperative=code.is_cooperative,
+        cluster=ctas,
+    )
+
+
+def _load(name: str, code: MachineCode, options: TritonOptions, ordinal: int) -> int:
+    """The kernel's handle on a device.
+
+    Raises:
+        LaunchError: The launch is over a limit of the device.
+    """
+    with driver.current(ordinal):
+        handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
+        shape = LaunchShape(options.grid, (code.threads, 1, 1), code.shared_bytes)
+        check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
+        driver.allow_shared_bytes(handle, code.shared_bytes)
+        if code.is_cooperative:
+            most = driver.most_cooperative_blocks(handle, ordinal, code.threads, code.shared_bytes)
+            check_cooperative(name, options.grid, most)
+    return handle
+
+
+LANGUAGE = _Triton(
+    "triton",
+    {"cuda": Standing.REGULAR},
+    kernel_kind="Triton kernel",
+    wrapper="triton_kernel",
+    compiler="Triton",
+    options_type=TritonOptions,
+    dtypes=tuple(TYPES),
+)
+
+
+def _is_scalar(parameter: Any, given: Mapping[str, Any]) -> bool:
+    return parameter.name in given and not parameter.is_constexpr
+
+
+def _scalar(name: str, parameter: str, value: Any) -> Scalar:
+    if isinstance(value, bool):
+        typed = np.bool_(value)
+    elif isinstance(value, int):
+        typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
+    elif isinstance(value, float):
+        typed = np.float32(value)
+    else:
+        typed = value
+    if not isinstance(typed, np.generic) or typed.dtype.name not in TYPES:
+        raise SignatureError(
+            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. Pass "
+            "what varies as an array, and annotate other values with tl.constexpr."
+        )
+    word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
+    return Scalar(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
+
+
+def _of_arrays(kernel: Any, given: Mapping[str, Any]) -> Callable[..., None]:
+    """A function with the parameters of the kernel that are arrays."""
+
+    def arrays(*arrays: Any) -> None: ...
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [name for name in kernel.arg_names if name not in given]
+    vars(arrays)["__signature__"] = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    arrays.__doc__ = kernel.fn.__doc__
+    return arrays
+
+
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    for option in ("num_warps", "num_ctas"):
+        value = options[option]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+            raise LaunchError(f"{name}: {option} is {value!r}, expected a power of two, such as 4.")
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    known = list(CUDAOptions.__dataclass_fields__)
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise SignatureError(f"{name}: Triton has no option {unknown[0]!r}. Known are {', '.join(known)}.")
+
+
+def _target(capability: int) -> Any:
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", capability, WARP_THREADS)
+
+
+def _triton() -> Any:
+    try:
+        import triton
+        import triton.compiler
+    except ImportError as error:
+        raise CudaUnavailableError(f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}") from (
+            error
+        )
+    return triton

@@ -1,0 +1,72 @@
+"""Adds the backend ``triton``: kernels in Triton, which the bridge launches without ``jax_triton``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge import triton_kernel
+from suites.backends.backend import Backend, register_backend
+from suites.backends.kernel import Kernel
+
+triton: Any = None
+tl: Any = None
+libdevice: Any = None
+try:
+    import triton
+    from triton import language as tl
+    from triton.language.extra import libdevice
+except ImportError as error:
+    MISSING: str | None = f"triton does not import ({error}; extra triton)"
+else:
+    MISSING = None
+
+
+def jit(function: Callable[..., None]) -> Any:
+    """``triton.jit``; without Triton the function itself, so that operators load."""
+    return function if triton is None else triton.jit(function)
+
+
+@dataclass(frozen=True)
+class TritonKernel(Kernel):
+    """A kernel in Triton.
+
+    Attributes:
+        kernel: A function decorated with ``triton.jit``.
+        launch: Takes the inputs and outputs of a call. Returns the keyword arguments of :func:`bridge.triton_kernel`:
+            ``grid``, and a value for each parameter that is no array.
+    """
+
+    kernel: Any
+    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of :func:`bridge.triton_kernel`."""
+        return triton_kernel(self.kernel, list(outs), **self.launch(inputs, outs))
+
+    @property
+    def returns_list(self) -> bool:
+        """It does, for the outputs are a list."""
+        return True
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether the source has atomic operations."""
+        return "tl.atomic" in getattr(self.kernel, "src", "")
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """Those among the launch arguments."""
+        return self.launch(inputs, outs).get("input_output_aliases") or {}
+
+
+TRITON = register_backend(
+    Backend(
+        id="triton",
+        targets={"cuda": "bridge_cuda"},
+        accept=lambda given: given if isinstance(given, TritonKernel) and callable(given.launch) else None,
+        expected="a suites.TritonKernel",
+        cure="Say in suites.TritonKernel(kernel, launch) how a function decorated with triton.jit is launched.",
+        missing=lambda: MISSING,
+    )
+)
