@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -211,11 +211,11 @@ class TritonDefinition(Definition):
         return _triton().compiler.ASTSource(self.kernel, in_order, dict(self.constants), attributes)
 
     def content(self, signature: Signature) -> str:
-        """Everything that the machine code follows from: Triton's IR of the kernel, without files and lines."""
+        """What a launch follows from: Triton's IR of the kernel, without files and lines, and the numbers."""
         from triton._C.libtriton import ir
 
         triton, source = _triton(), self.source(signature)
-        target = _target(LEAST_CAPABILITY)
+        target = _target(CLUSTERS_SINCE if self.options["num_ctas"] > 1 else LEAST_CAPABILITY)
         backend = triton.compiler.make_backend(target)
         options = backend.parse_options(dict(self.options))
         context = ir.context()
@@ -224,7 +224,7 @@ class TritonDefinition(Definition):
         module = source.make_ir(
             target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
         )
-        return "\n".join((triton.__version__, options.hash(), module.str_nodebug()))
+        return "\n".join((triton.__version__, options.hash(), repr(self.scalars), module.str_nodebug()))
 
     def compile(self, signature: Signature, capability: int) -> MachineCode:
         """The machine code for a compute capability, such as 90.
@@ -366,18 +366,17 @@ def _is_scalar(parameter: Any, given: Mapping[str, Any]) -> bool:
 
 
 def _scalar(name: str, parameter: str, value: Any) -> Scalar:
+    typed: Any = value
     if isinstance(value, bool):
         typed = np.bool_(value)
     elif isinstance(value, int):
         typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
     elif isinstance(value, float):
         typed = np.float32(value)
-    else:
-        typed = value
     if not isinstance(typed, np.generic) or typed.dtype.name not in TYPES:
         raise SignatureError(
-            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. Pass "
-            "what varies as an array, and annotate other values with tl.constexpr."
+            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. "
+            "Pass what varies as an array, and annotate other values with tl.constexpr."
         )
     word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
     return Scalar(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
@@ -419,7 +418,7 @@ def _triton() -> Any:
         import triton
         import triton.compiler
     except ImportError as error:
-        raise CudaUnavailableError(f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}") from (
-            error
-        )
+        raise CudaUnavailableError(
+            f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}"
+        ) from (error)
     return triton

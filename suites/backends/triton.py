@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from bridge import triton_kernel
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 
+MISSING: str | None = None
+"""Why there is no Triton; None if there is one."""
+
 triton: Any = None
 tl: Any = None
 libdevice: Any = None
 try:
-    import triton
-    from triton import language as tl
-    from triton.language.extra import libdevice
+    triton, tl, libdevice = map(import_module, ("triton", "triton.language", "triton.language.extra.libdevice"))
 except ImportError as error:
-    MISSING: str | None = f"triton does not import ({error}; extra triton)"
-else:
-    MISSING = None
+    MISSING = f"triton does not import ({error}; extra triton)"
 
 
 def jit(function: Callable[..., None]) -> Any:

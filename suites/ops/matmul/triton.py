@@ -12,9 +12,9 @@ def matmul_triton(A, B, out, rows, depth, columns, SIDE: "tl.constexpr", DEPTH: 
     j = (tl.program_id(0) * SIDE + tl.arange(0, SIDE))[None, :].to(tl.int64)
     total = tl.zeros((SIDE, SIDE), out.dtype.element_ty)
     for first in range(0, depth, DEPTH):
-        k, l = first + tl.arange(0, DEPTH)[None, :], first + tl.arange(0, DEPTH)[:, None]
-        a = tl.load(A + i * depth + k, (i < rows) & (k < depth), other=0)
-        b = tl.load(B + l * columns + j, (l < depth) & (j < columns), other=0)
+        across, down = first + tl.arange(0, DEPTH)[None, :], first + tl.arange(0, DEPTH)[:, None]
+        a = tl.load(A + i * depth + across, (i < rows) & (across < depth), other=0)
+        b = tl.load(B + down * columns + j, (down < depth) & (j < columns), other=0)
         total = tl.dot(a, b, total, input_precision="ieee", out_dtype=out.dtype.element_ty)
     tl.store(out + i * columns + j, total, (i < rows) & (j < columns))
 

@@ -15,8 +15,11 @@ from bridge.languages.warp.generated import has_adjoint
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE, TYPES
+from suites.backends.triton import MISSING as NO_TRITON
 from suites.backends.warp import WarpKernel
+from suites.numerics.precision import precision
 from suites.ops import operators
+from suites.unit.bridge.entries import call_in
 from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
@@ -75,6 +78,16 @@ def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
     for capability in CAPABILITIES:
         content, *_ = define(kernel.source, kernel.name(dtype), ()).compile(_name(capability))
         assert content.startswith(b"\x7fELF")
+
+
+@pytest.mark.skipif(NO_TRITON is not None, reason=str(NO_TRITON))
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.TRITON,)))
+def test_triton_compiles(operator: Any, backend: Backend, dtype: str) -> None:
+    inputs = operator.sample(dtype, SIZE, 0)
+    with precision(dtype):
+        call = call_in(operator.build(backend, inputs), *inputs)
+    for major, minor in CAPABILITIES:
+        assert call.definition.compile(call.signature, 10 * major + minor).content.startswith(b"\x7fELF")
 
 
 def _require_good_code(code: str, dtype: str) -> None:

@@ -1,0 +1,146 @@
+"""triton_kernel: what shows without a GPU, and on a GPU the rest."""
+
+# mypy: disable-error-code="name-defined"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bridge
+from bridge import KernelCompileError, KernelTypeError, LaunchError, PlatformError, SignatureError
+from bridge.languages.triton import launch_of
+from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.test_cuda_raw import exported, gpu
+
+triton = pytest.importorskip("triton", reason="triton is not installed")
+tl = pytest.importorskip("triton.language")
+
+N = 1000
+X = np.arange(N, dtype=np.float32)
+OUT = jax.ShapeDtypeStruct((N,), np.float32)
+
+
+@triton.jit
+def scale(x, out, factor, n, BLOCK: "tl.constexpr" = 256):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n) * factor, i < n)
+
+
+@triton.jit
+def total(x, out, n, BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x + i, i < n, other=0), axis=0))
+
+
+@triton.jit
+def product(a, b, out, SIDE: "tl.constexpr"):
+    at = tl.arange(0, SIDE)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    tl.store(out + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision="ieee"))
+
+
+def scaled(**changes):
+    given = {"grid": lambda v: triton.cdiv(N, v["BLOCK"]), "factor": 2.0, "n": N} | changes
+    return bridge.triton_kernel(scale, OUT, **given)
+
+
+def code_in(kernel, *arrays, capability=90):
+    call = call_in(kernel, *arrays)
+    return call, call.definition.compile(call.signature, capability)
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
+    call, code = code_in(scaled(), OUT, capability=capability)
+    assert (code.content[:4], code.symbol, code.threads) == (b"\x7fELF", "scale", 128)
+    launch = launch_of(call.definition, (7,), call.options, code)
+    pointers = code.parameters - 4  # to scratch memory, which the kernel does not use
+    assert launch.blob == (0, 0, int.from_bytes(np.float32(2).tobytes(), "little"), N, *[0] * pointers)
+    assert launch.parameters == tuple(range(0, 8 * len(launch.blob), 8))
+    assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
+    assert (launch.grid, launch.block, launch.cluster) == ((4, 1, 1), (128, 1, 1), 1)
+
+
+def test_blocks_of_a_program_form_a_cluster():
+    square = jax.ShapeDtypeStruct((64, 64), np.float32)
+    call, code = code_in(bridge.triton_kernel(product, square, grid=3, SIDE=64, num_ctas=2), square, square)
+    launch = launch_of(call.definition, (7,), call.options, code)
+    assert (launch.grid, launch.cluster, code.shared_bytes > 0) == ((6, 1, 1), 2, True)
+    with pytest.raises(LaunchError, match="num_ctas is 2, but sm_80 has no clusters"):
+        call.definition.compile(call.signature, 80)
+
+
+def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands():
+    def key(kernel):
+        return call_in(kernel, OUT).describe("cuda")[1]
+
+    assert scaled() is scaled()
+    others = [scaled(factor=3.0), scaled(BLOCK=128), scaled(num_warps=8), scaled(num_stages=2), scaled(n=999)]
+    assert len({key(scaled()), *map(key, others)}) == 6
+    assert ".py" not in _content(OUT)  # neither file nor line
+
+
+def test_addresses_are_checked_where_the_code_moves_16_bytes_at_once():
+    aligned, odd = jax.ShapeDtypeStruct((N,), np.float32), jax.ShapeDtypeStruct((N + 1,), np.float32)
+    assert "tt.divisibility" in _content(aligned)
+    assert "tt.divisibility" not in _content(odd)
+
+
+def _content(spec):
+    call = call_in(bridge.triton_kernel(scale, spec, grid=4, factor=2.0, n=spec.size + 1), spec)
+    return call.definition.content(call.signature)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (KernelTypeError, "of type function, expected a function decorated with triton.jit", lambda: _made(scale.fn)),
+        (KernelTypeError, r"pass the kernel inside it \(kernel.fn\)", lambda: _made(triton.autotune([], [])(scale))),
+        (SignatureError, "got no value for 'BLOCK'", lambda: bridge.triton_kernel(total, OUT, grid=1, n=3)),
+        (SignatureError, "has no parameter 'size'", lambda: scaled(size=3)),
+        (SignatureError, "factor is 'two' of type str, expected a number", lambda: scaled(factor="two")),
+        (
+            SignatureError,
+            "Triton has no option 'registers'. Known are num_warps",
+            lambda: scaled(options={"registers": 3}),
+        ),
+        (LaunchError, "num_warps is 3, expected a power of two", lambda: scaled(num_warps=3)),
+        (LaunchError, r"grid is \(\), expected one to three integers", lambda: scaled(grid=())),
+        (LaunchError, "launches nothing, so the outputs would not be written", lambda: scaled(grid=0)(X)),
+        (KernelCompileError, r"Triton cannot compile scale:(.|\n)*power of 2", lambda: scaled(BLOCK=250)(X)),
+        (KernelCompileError, "Triton has no complex64 arrays", lambda: scaled()(X.astype(np.complex64))),
+        (PlatformError, "scale runs on cuda", lambda: scaled()(X)),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(error, message, call):
+    with jax.default_device(jax.devices("cpu")[0]), pytest.raises(error, match=message):
+        call()
+
+
+def _made(kernel):
+    return bridge.triton_kernel(kernel, OUT, grid=4, factor=2.0, n=N)
+
+
+@gpu
+class TestOnGpu:
+    def test_results_batches_loops_and_exported_programs(self):
+        np.testing.assert_array_equal(scaled()(X), 2 * X)
+        np.testing.assert_array_equal(jax.vmap(scaled())(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
+        np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: scaled()(x), X), 32 * X)
+        np.testing.assert_array_equal(exported(scaled(), OUT).call(X), 2 * X)
+
+    def test_much_shared_memory_and_clusters(self):
+        random = np.random.default_rng(0)
+        for side, ctas in ((64, 1), (64, 2), (128, 1)):
+            a, b = (random.integers(-4, 5, (side, side)).astype(np.float32) for _ in range(2))
+            spec = jax.ShapeDtypeStruct((side, side), np.float32)
+            call = bridge.triton_kernel(product, spec, grid=1, SIDE=side, num_ctas=ctas)
+            np.testing.assert_array_equal(call(a, b), a @ b)
+
+    def test_an_input_is_updated_in_place(self):
+        call = scaled(input_output_aliases={0: 0})
+        np.testing.assert_array_equal(jax.jit(call, donate_argnums=0)(jnp.asarray(X)), 2 * X)
+
+    def test_an_empty_output_launches_nothing(self):
+        empty = jax.ShapeDtypeStruct((0,), np.float32)
+        assert bridge.triton_kernel(scale, empty, grid=0, factor=2.0, n=0)(np.zeros(0, np.float32)).shape == (0,)
