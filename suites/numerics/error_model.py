@@ -31,7 +31,7 @@ float64, truth is as uncertain as the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -103,6 +103,15 @@ class Expected:
     def shape(self) -> tuple[int, ...]:
         """Shape of the output."""
         return tuple(self.value.shape)
+
+    def at(self, places: Array) -> Expected:
+        """The true values of some elements, by their places in the flat output."""
+        flat = {
+            name: np.broadcast_to(array, self.shape).reshape(-1)[places]
+            for name in ("value", "margin", "signed_zero", "overflows")
+            if (array := getattr(self, name)) is not None
+        }
+        return replace(self, **flat)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge, wrong_outputs
+from suites.numerics.verdict import Verdict, judge, wrong_elements, wrong_outputs
 
 MOST_GUARDED_BYTES = 1 << 29
 """Calls with more bytes of arrays run without guards, which need a second copy of every array."""
@@ -138,29 +138,28 @@ def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
 def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
     """Judges results by the operator's truth.
 
-    Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then one period is compared with the truth, and the
-    others bit by bit with the first.
+    Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then one period is compared with the truth, and in
+    the others only what differs from the first.
     """
     size = max(array.size for array in inputs)
     if not repeated_inputs.repeats(operator, size):
         return judge(results, truth(operator, inputs))
     period = repeated_inputs.PERIOD
-    verdict = judge(
-        [result.reshape(-1)[:period] for result in results],
-        truth(operator, tuple(array.reshape(-1)[:period] if array.size == size else array for array in inputs)),
-    )
+    true = truth(operator, tuple(array.reshape(-1)[:period] if array.size == size else array for array in inputs))
+    verdict = judge([result.reshape(-1)[:period] for result in results], true)
     if verdict.status not in (Status.PASSED, Status.UNCHECKED):
         return verdict
-    for index, result in enumerate(results):
-        bits = result.reshape(-1).view(f"u{result.dtype.itemsize}")
-        differ = bits[period:] != bits[:-period]
-        if differ.any():
-            place = period + int(differ.argmax())
+    for index, (result, expected) in enumerate(zip(results, true.outputs, strict=True)):
+        flat = result.reshape(-1)
+        places = period + np.flatnonzero(flat[period:] != flat[:-period])
+        (wrong,) = wrong_elements([flat[places]], Truth((expected.at(places % period),)))
+        if wrong.any():
+            place = int(places[wrong.argmax()])
             reason = (
-                f"output {index}[{place}] is {result.flat[place]!s}, but {result.flat[place - period]!s} for the same "
-                f"inputs one period of {period} elements before ({int(differ.sum())} such elements)"
+                f"output {index}[{place}] is {flat[place]!s}, but {flat[place - period]!s} for the same inputs "
+                f"{period} elements before ({int(wrong.sum())} such elements)"
             )
-            return Verdict(Status.WRONG_VALUE, reason, verdict.accuracy)
+            return Verdict(Status.WRONG_VALUE, reason, None)
     return verdict
 
 
