@@ -24,7 +24,7 @@ JNP = Language("jnp", dict.fromkeys(("cpu", "cuda", "tpu"), Standing.REFERENCE))
 """The reference that kernels of other languages are compared with."""
 
 TRITON = Language("triton", {"cuda": Standing.REGULAR})
-"""Called through ``jax_triton``."""
+"""Called through :func:`bridge.triton_kernel`, or ``jax_triton``."""
 
 PALLAS = Language(
     "pallas",

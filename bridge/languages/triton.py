@@ -62,8 +62,8 @@ def triton_kernel(
         options: Further options of Triton's CUDA backend, such as ``{"maxnreg": 64}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
-        **values: The parameters that are no arrays, by name: those of ``tl.constexpr``, and numbers, which are
-            static. An int is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype.
+        **values: The parameters that are no arrays, by name: of ``tl.constexpr``, and numbers, which are static. An int
+            is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -135,7 +135,7 @@ class TritonOptions(msgspec.Struct, frozen=True):
     grid: tuple[int, int, int]
 
 
-class Scalar(NamedTuple):
+class Number(NamedTuple):
     """A number that a kernel takes.
 
     Attributes:
@@ -151,7 +151,7 @@ class Scalar(NamedTuple):
     is_divisible: bool
 
 
-class MachineCode(NamedTuple):
+class TritonCode(NamedTuple):
     """A kernel that is compiled for one architecture.
 
     Attributes:
@@ -183,12 +183,12 @@ class TritonDefinition(Definition):
     """
 
     kernel: Any = field(repr=False)
-    scalars: tuple[Scalar, ...]
+    scalars: tuple[Number, ...]
     constants: tuple[tuple[str, Any], ...]
     options: dict[str, Any]
 
     @property
-    def taken(self) -> list[str | Scalar]:
+    def taken(self) -> list[str | Number]:
         """What the machine code takes, in order: names of arrays, and scalars."""
         scalars = {each.name: each for each in self.scalars}
         constants = dict(self.constants)
@@ -199,7 +199,7 @@ class TritonDefinition(Definition):
         types, attributes = {name: "constexpr" for name, _ in self.constants}, {}
         arrays = iter(signature.arrays)
         for each in self.taken:
-            if isinstance(each, Scalar):
+            if isinstance(each, Number):
                 types[each.name], is_divisible = each.type, each.is_divisible
             else:
                 array = next(arrays)
@@ -226,7 +226,7 @@ class TritonDefinition(Definition):
         )
         return "\n".join((triton.__version__, options.hash(), repr(self.scalars), module.str_nodebug()))
 
-    def compile(self, signature: Signature, capability: int) -> MachineCode:
+    def compile(self, signature: Signature, capability: int) -> TritonCode:
         """The machine code for a compute capability, such as 90.
 
         Raises:
@@ -245,7 +245,7 @@ class TritonDefinition(Definition):
             )
         head = re.search(rf"\.entry {re.escape(about.name)}\((.*?)\)", compiled.asm["ptx"], re.DOTALL)
         assert head is not None, f"Triton's PTX has no entry {about.name}"
-        return MachineCode(
+        return TritonCode(
             compiled.asm["cubin"], about.name, head[1].count(".param"), WARP_THREADS * about.num_warps, about.shared,
             bool(about.launch_cooperative_grid),
         )  # fmt: skip
@@ -279,7 +279,7 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
         return Compiled(content, lambda: self._load(definition, options, signature))
 
     def _load(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> DevicePlan:
-        compiled: dict[int, MachineCode] = {}
+        compiled: dict[int, TritonCode] = {}
 
         def load(ordinal: int) -> int:
             capability = driver.compute_capability(ordinal)
@@ -311,11 +311,11 @@ def alignment_of(array: Any) -> int:
 
 
 def launch_of(
-    definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: MachineCode
+    definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: TritonCode
 ) -> Launch:
     """The launch of a kernel with these handles: a word for each parameter; the pointers to scratch memory are null."""
     taken = definition.taken
-    words = [each.word if isinstance(each, Scalar) else 0 for each in taken]
+    words = [each.word if isinstance(each, Number) else 0 for each in taken]
     words += [0] * (code.parameters - len(words))
     arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
     ctas = definition.options["num_ctas"]
@@ -333,7 +333,7 @@ def launch_of(
     )
 
 
-def _load(name: str, code: MachineCode, options: TritonOptions, ordinal: int) -> int:
+def _load(name: str, code: TritonCode, options: TritonOptions, ordinal: int) -> int:
     """The kernel's handle on a device.
 
     Raises:
@@ -365,7 +365,7 @@ def _is_scalar(parameter: Any, given: Mapping[str, Any]) -> bool:
     return parameter.name in given and not parameter.is_constexpr
 
 
-def _scalar(name: str, parameter: str, value: Any) -> Scalar:
+def _scalar(name: str, parameter: str, value: Any) -> Number:
     typed: Any = value
     if isinstance(value, bool):
         typed = np.bool_(value)
@@ -379,7 +379,7 @@ def _scalar(name: str, parameter: str, value: Any) -> Scalar:
             "Pass what varies as an array, and annotate other values with tl.constexpr."
         )
     word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
-    return Scalar(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
+    return Number(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
 
 
 def _of_arrays(kernel: Any, given: Mapping[str, Any]) -> Callable[..., None]:

@@ -1,7 +1,8 @@
-"""Adds the backends of Numba-CUDA and of NVIDIA Warp, without importing them.
+"""Adds the backends of Numba-CUDA, Warp and Triton, without importing them.
 
-Both libraries together take more than a second to import. So their files of kernels, :mod:`suites.backends.numba_cuda`
-and :mod:`suites.backends.warp`, are imported when an operator declares such a kernel, or a GPU is asked for.
+The libraries together take more than a second to import. So their files of kernels, :mod:`suites.backends.numba_cuda`,
+:mod:`suites.backends.warp` and :mod:`suites.backends.triton`, are imported when an operator declares such a kernel, or
+a GPU is asked for.
 """
 
 from __future__ import annotations
@@ -75,5 +76,15 @@ WARP_TILE = register_backend(
         cure="Say in suites.WarpKernel(kernel, options) how its blocks are launched.",
         language="warp",
         has_adjoints=True,
+    )
+)
+TRITON = register_backend(
+    Backend(
+        id="triton",
+        targets={"cuda": "bridge_cuda"},
+        accept=_from("triton", "accept"),
+        expected="a suites.TritonKernel",
+        cure="Say in suites.TritonKernel(kernel, launch) how a function decorated with triton.jit is launched.",
+        missing=_from("triton", "missing"),
     )
 )

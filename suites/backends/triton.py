@@ -1,4 +1,4 @@
-"""Adds the backend ``triton``: kernels in Triton, which the bridge launches without ``jax_triton``."""
+"""Makes kernels in Triton, for the backend ``triton`` of :mod:`suites.backends.late_languages`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from bridge import triton_kernel
-from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 
 MISSING: str | None = None
@@ -60,13 +59,11 @@ class TritonKernel(Kernel):
         return self.launch(inputs, outs).get("input_output_aliases") or {}
 
 
-TRITON = register_backend(
-    Backend(
-        id="triton",
-        targets={"cuda": "bridge_cuda"},
-        accept=lambda given: given if isinstance(given, TritonKernel) and callable(given.launch) else None,
-        expected="a suites.TritonKernel",
-        cure="Say in suites.TritonKernel(kernel, launch) how a function decorated with triton.jit is launched.",
-        missing=lambda: MISSING,
-    )
-)
+def accept(given: Any) -> Kernel | None:
+    """Returns a kernel that says how it is launched."""
+    return given if isinstance(given, TritonKernel) and callable(given.launch) else None
+
+
+def missing() -> str | None:
+    """Why there is no Triton; None if there is one."""
+    return MISSING

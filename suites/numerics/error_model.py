@@ -106,7 +106,7 @@ class Expected:
 
     def at(self, places: Array) -> Expected:
         """The true values of some elements, by their places in the flat output."""
-        flat = {
+        flat: dict[str, Any] = {
             name: np.broadcast_to(array, self.shape).reshape(-1)[places]
             for name in ("value", "margin", "signed_zero", "overflows")
             if (array := getattr(self, name)) is not None

@@ -8,9 +8,9 @@ An element is undecided where
   that fails too is not to blame;
 - it depends on an integer that each language defines in its own way, such as a quotient by zero.
 
-All others must be right, whatever the values are. An integer or a boolean may have several right values: that of truth,
-which is computed in wide floats, that of XLA's own code, which decides by rounded numbers, and that of signed integers
-of 64 bits, as Numba's are: they do not overflow where those of the reference do. Unsigned ones wrap around everywhere.
+All others must be right, whatever the values are. An integer or a boolean may have several right values: of truth, in
+wide floats; of XLA's own code, which decides by rounded numbers; and of signed integers of 64 bits, as Numba's are,
+which do not overflow where 32 bits do. Unsigned integers wrap around in every language.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
 any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs

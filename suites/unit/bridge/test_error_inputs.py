@@ -35,10 +35,12 @@ from bridge import (
     numba_cuda_callable,
     numba_cuda_kernel,
     numba_kernel,
+    triton_kernel,
     use_backend,
     warp_callable,
 )
 from suites.unit.bridge import kernels, warp_kernels
+from suites.unit.bridge.triton_copy import block_copy
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(1.0, 5.0)
@@ -497,6 +499,30 @@ def twice(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
     warp_kernels.wp.copy(out, x)
 
 
+def wrap_triton(outs=OUT, **options):
+    return triton_kernel(block_copy, outs, **{"grid": 4, "n": 4, "BLOCK": 16} | options)
+
+
+def wrap_autotuned():
+    return triton_kernel(pytest.importorskip("triton").autotune([], [])(block_copy), OUT, grid=1)
+
+
+TRITON = [
+    bad(KernelTypeError, "got 3 of type int, expected a function .* triton.jit", triton_kernel, 3, OUT, grid=1),
+    bad(KernelTypeError, r"pass the kernel inside it \(kernel.fn\) with one configuration", wrap_autotuned),
+    signature(r"block_copy\(x, out, n, BLOCK\) got no value for 'BLOCK'", triton_kernel, block_copy, OUT, grid=1),
+    signature("block_copy.* has no parameter 'size'", wrap_triton, size=3),
+    signature("block_copy: n is 'four' of type str, expected a number or a NumPy scalar", wrap_triton, n="four"),
+    signature("Triton has no option 'registers'. Known are num_warps", wrap_triton, options={"registers": 3}),
+    bad(LaunchError, "num_warps is 3, expected a power of two", wrap_triton, num_warps=3),
+    bad(LaunchError, r"grid is \(\), expected one to three integers", wrap_triton, grid=()),
+    *outs("block_copy", wrap_triton),
+    *outs_functions("block_copy", wrap_triton),
+    *wrapping(wrap_triton),
+    *called("block_copy", wrap_triton),
+]  # fmt: skip
+
+
 def unannotated(x, out):
     pass
 
@@ -527,6 +553,7 @@ ERRORS = {
     "numba_cuda_kernel": NUMBA_CUDA,
     "numba_cuda_callable": NUMBA_CUDA_CALLABLE,
     "cuda_raw_kernel": CUDA_RAW,
+    "triton_kernel": TRITON,
     "jax_kernel": WARP,
     "warp_callable": WARP_CALLABLE,
     "jaxtype_to_warptype": WARP_TYPES,
@@ -539,7 +566,10 @@ ERRORS = {
 TAKE_NOTHING = {"export_checks", "release", "XLACustomKernel.forget"}
 """Functions that no input of a caller can be bad for."""
 
-REQUIRED = {"numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cuda", "cuda_raw_kernel": "cuda.core"}
+REQUIRED = {
+    "numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cuda", "cuda_raw_kernel": "cuda.core",
+    "triton_kernel": "triton",
+}  # fmt: skip
 """Packages without which a function can only say that they are missing."""
 
 

@@ -34,7 +34,7 @@ import sys, numba
 import suites.sessions.checks_plugin
 from suites import Operator
 Operator(name="double", reference=lambda x: x + x, kernels={"numba": numba.njit(lambda x, out: None)})
-print([name for name in ("warp", "numba.cuda", "cupy", "scipy.stats") if name in sys.modules])"""
+print([name for name in ("warp", "numba.cuda", "triton", "cupy", "scipy.stats") if name in sys.modules])"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
