@@ -37,7 +37,9 @@ def code_of(operator: str, backend: str) -> list[str] | None:
         if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node) is not None:
             hidden |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     lines = enumerate(text.splitlines(), 1)
-    return [line for number, line in lines if number not in hidden and line.strip() and not line.strip().startswith("#")]
+    return [
+        line for number, line in lines if number not in hidden and line.strip() and not line.strip().startswith("#")
+    ]
 
 
 def section(operator: str, rows: Sequence[Any]) -> Iterator[str]:

@@ -10,12 +10,14 @@ from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE, RawKernel
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
+from suites.backends.triton import MISSING as NO_TRITON
 from suites.cells import catalogue
 from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.judging.reasons import status_of
 from suites.checks.register import checks
 from suites.mutants import mutants, right_kernels
+from suites.unit.bridge.entries import call_in
 from suites.unit.suites.named_checks import check_named
 from suites.unit.suites.ptx import launches_of, ptx_of
 
@@ -92,6 +94,14 @@ def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
             pytest.skip(str(NO_CUDA_CORE))
         content, *_ = define(declared.source, declared.name(mutant.operator.dtypes[0]), ()).compile("sm_90")
         assert content.startswith(b"\x7fELF")
+        return
+    if mutant.backend is Backend.TRITON:
+        if NO_TRITON is not None:
+            pytest.skip(NO_TRITON)
+        call = call_in(
+            mutant.operator.build(mutant.backend, inputs := mutant.operator.sample("float32", 99, 0)), *inputs
+        )
+        assert call.definition.compile(call.signature, 90).content.startswith(b"\x7fELF")
         return
     if cuda_kernels.MISSING is not None:
         pytest.skip(str(cuda_kernels.MISSING))

@@ -1,0 +1,42 @@
+"""Holds broken kernels in Triton."""
+
+import jax.numpy as jnp
+
+from suites.backends.backend import Backend
+from suites.backends.triton import TritonKernel, jit, tl
+from suites.mutants.mutant import table
+from suites.ops.add import OPERATOR as ADD
+from suites.ops.add.triton import BLOCK, add_triton
+
+MUTANTS, broken = table(Backend.TRITON)
+
+
+def _launch(inputs, outs):
+    return {"grid": -(-outs[0].size // BLOCK), "size": outs[0].size, "BLOCK": BLOCK}
+
+
+broken(ADD, "compiled", "elements after the last whole block are never written", name="whole_blocks_triton")(
+    TritonKernel(add_triton, lambda inputs, outs: _launch(inputs, outs) | {"size": outs[0].size // BLOCK * BLOCK})
+)
+
+
+@jit
+def exponential(x, out, size, BLOCK: "tl.constexpr"):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.exp(tl.load(x + i, i < size)), i < size)
+
+
+broken(
+    lambda x: jnp.exp(x), "drawn", "Triton's own exponential, which loses digits far from zero", name="fast_exp_triton"
+)(TritonKernel(exponential, _launch))
+
+
+@jit
+def rectified(x, out, size, BLOCK: "tl.constexpr"):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.maximum(tl.load(x + i, i < size), 0.0), i < size)
+
+
+broken(lambda x: jnp.maximum(x, 0), "drawn", "Triton's maximum makes zero of NaN", name="lost_nan_triton")(
+    TritonKernel(rectified, _launch)
+)
