@@ -46,7 +46,7 @@ def section(operator: str, rows: Sequence[Any]) -> Iterator[str]:
     """Yields the lines of the page about one operator: a table of its backends, fastest first, and their code."""
     yield from (f"## {operator}", "", "| backend | verdict | time of a call | beside jnp | lines of code |")
     yield "| --- | --- | ---: | ---: | ---: |"
-    shown = []
+    shown: list[tuple[str, list[str]]] = []
     for row in rows:
         code = code_of(operator, row.backend)
         ratio = "" if row.ratio != row.ratio else f"{row.ratio:.2f}"
