@@ -241,23 +241,23 @@ def _flushed(value: Array, dtype: np.dtype[Any]) -> Array:
     return np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
 
 
-def of_constant(array: Array) -> Estimate:
-    """A constant of the reference.
+def of_constant(array: Any, dtype: Any = None) -> Estimate:
+    """A constant of the reference, in its own dtype if none is given.
 
     A number that needs the last bits of its dtype, such as 0.1, has been rounded to that dtype. A kernel that holds
     more of its digits is right as well. Whole numbers, and numbers that need at most half of the bits, are exact.
     """
-    estimate = of_input(array)
+    estimate = of_input(np.asarray(array, dtype))
     if not estimate.is_float:
         return estimate
-    half = significand_bits(array.dtype) >> 1
+    half = significand_bits(estimate.dtype) >> 1
     whole = np.ones(estimate.value.shape, bool)
     for part in (estimate.value.real, estimate.value.imag) if estimate.is_complex else (estimate.value,):
         fraction, _ = np.frexp(part)
         whole &= (fraction * 2**half % 1 == 0) | (part % 1 == 0) | ~np.isfinite(part)
     if whole.all():
         return estimate
-    rounding = np.where(whole, 0, unit(array.dtype) * np.abs(estimate.value))
+    rounding = np.where(whole, 0, unit(estimate.dtype) * np.abs(estimate.value))
     return Estimate(estimate.value, estimate.errors + rounding, estimate.dtype)
 
 
