@@ -41,9 +41,6 @@ from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict
 
-EXTENT = 3
-"""Elements of a batch."""
-
 LARGER = ((4096,), (64, 4096, 2**16))
 """Nominal sizes of further derivatives, by the depth of the session: each is tried with up to a fifth more."""
 
@@ -62,7 +59,7 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
 
 @check("vmap grad", sees="batches of derivatives: the rule of the adjoint", cells=BATCHED_GRADIENTS)
 def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
-    elements = case.samples(EXTENT)
+    elements = case.samples()
     cotangents = [random_cotangents(case.operator, inputs, seed) for seed, inputs in enumerate(elements)]
     with case.placed():
         batched = jax.vmap(pullback(case.build(elements[0]), case.operator))

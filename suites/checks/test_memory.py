@@ -20,9 +20,6 @@ from suites.checks.judging.memory import POISONS, RefilledMemory, run_guarded, r
 from suites.checks.register import check
 from suites.numerics.arrays import Array, Inputs, fingerprint, specs
 
-EXTENT = 3
-"""Elements of a batch."""
-
 STEPS = 4
 """Steps of a loop: in each one the result is the next input."""
 
@@ -42,21 +39,17 @@ def test_batch_and_derivative_stay_inside_their_arrays(case: Case, evidence: Evi
     inputs = case.inputs()
     with case.placed():
         call = case.build(inputs)
-        programs: dict[str, tuple[Any, Any]] = {"batch": (jax.vmap(call), stacked(case.samples(EXTENT)))}
+        programs: dict[str, tuple[Any, Any]] = {"batch": (jax.vmap(call), stacked(case.samples()))}
         if case.has_gradient:
             both = [inputs, random_cotangents(case.operator, inputs, SEED)]
             programs["derivative"] = pullback(call, case.operator), both
         for where, (function, operands) in programs.items():
             program = jax.jit(function).lower(*operands).compile()
-            run = functools.partial(_finished, program, jax.device_put(operands))
-            guarded = run_guarded(run)
+            run = functools.partial(program, *jax.device_put(operands))
+            guarded = run_guarded(lambda _, run=run: jax.block_until_ready(run()))
             if guarded.fault is not None or not guarded.calls:
                 evidence.require(guarded.fault or guarded.unseen, where)
             evidence.seen()
-
-
-def _finished(program: Any, arguments: Any, _: int) -> Any:
-    return jax.block_until_ready(program(*arguments))
 
 
 @check(

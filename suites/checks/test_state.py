@@ -144,7 +144,7 @@ def _threads(count: int) -> Iterator[None]:
     cells=TRANSFORMED_KERNELS,
 )
 def test_results_stay_the_same_for_thousands_of_calls(case: Case, evidence: Evidence) -> None:
-    sets = case.samples(3)
+    sets = case.samples()
     with case.placed():
         loop = prepare(case, sets, case.device)
         evidence.require_elements(case.operator, sets, loop.expected, "call")

@@ -27,7 +27,6 @@ from suites.numerics.derived.functions import (
     DIVISION,
     FUNCTIONS,
     HYPOTENUSE,
-    LESS_ACCURATE_IN_DOUBLE,
     POWER,
     nearest,
 )
@@ -225,14 +224,7 @@ def _rem(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _of_one(name: str) -> Rule:
-    function = FUNCTIONS[name]
-    in_double = dataclasses.replace(function, ulps=LESS_ACCURATE_IN_DOUBLE.get(name, function.ulps))
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        dtype = outs[0].dtype
-        return [(in_double if dtype == np.float64 else function)(operands[0], dtype)]
-
-    return apply
+    return lambda operands, params, outs: [FUNCTIONS[name](operands[0], outs[0].dtype)]
 
 
 # Operations that round nothing. The error does not grow, unless the function jumps.
