@@ -1,6 +1,6 @@
 """Checks the derivatives of a kernel: its adjoint, batches of it, and forward mode."""
 
-from collections.abc import Sequence
+import functools
 from typing import Any
 
 import jax
@@ -17,10 +17,9 @@ from suites.cells.tables import (
     SMALL_GRADIENTS,
     TANGENTS,
 )
-from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judged_gradient
+from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judge_shrunk, judged_gradient
 from suites.checks.drawn.many_sizes import MOST_WORK
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
-from suites.checks.drawn.shrinking import shrunk
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
@@ -34,10 +33,9 @@ from suites.checks.judging.gradients import (
     true_tangents,
     with_floats,
 )
-from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.judging.reasons import described, status_of
 from suites.checks.register import check
 from suites.declare.differentiation import real_floats
-from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict
 
@@ -126,35 +124,26 @@ def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
 def test_gradient_of_drawn_inputs_is_right(case: Case, evidence: Evidence) -> None:
     operator, programs = case.operator, dict[Any, Any]()
     try:
-        for cotangents, drawn in gradient_battery(operator, case.dtype, case.size):
-            _require_drawn(case, evidence, programs, cotangents, drawn, f"pattern {drawn.name!r}")
+        for drawn in gradient_battery(operator, case.dtype, case.size):
+            _require_drawn(case, evidence, programs, drawn, f"pattern {drawn.name!r}")
         random = np.random.default_rng(seeds_of("gradients", operator.name))
         for base in LARGER[depth()]:
             size = base + int(random.integers(0, base // 5 + 1))
             if 4 * work(operator, case.dtype, size) > MOST_WORK[depth()]:
                 continue
             where, inputs = f"size {size} (seed {session_seed()})", operator.sample(case.dtype, size, session_seed())
-            _require_drawn(case, evidence, programs, *judged_gradient(operator, where, inputs), where)
+            _require_drawn(case, evidence, programs, judged_gradient(operator, where, inputs), where)
     except Undecided as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
 
 
-def _require_drawn(
-    case: Case, evidence: Evidence, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged, where: str
-) -> None:
-    verdict = _judge(case, programs, cotangents, drawn)
-    if verdict.status is Status.WRONG_VALUE:
-
-        def again(inputs: Inputs) -> Verdict:
-            return _judge(case, programs, *judged_gradient(case.operator, drawn.name, inputs))
-
-        inputs, verdict = shrunk(case.operator, drawn.inputs, verdict, again)
-        verdict = with_inputs(verdict, case.operator, inputs)
-    evidence.require(verdict, f"derivative, {where}")
+def _require_drawn(case: Case, evidence: Evidence, programs: dict[Any, Any], drawn: Judged, where: str) -> None:
+    judge = functools.partial(_judge, case, programs)
+    evidence.require(judge_shrunk(case.operator, drawn, judge, judged_gradient), f"derivative, {where}")
 
 
-def _judge(case: Case, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged) -> Verdict:
-    inputs = drawn.inputs
+def _judge(case: Case, programs: dict[Any, Any], drawn: Judged) -> Verdict:
+    inputs, cotangents = drawn.inputs, drawn.cotangents
     key = tuple(array.shape for array in inputs)
     with case.placed():
         try:
