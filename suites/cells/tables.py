@@ -60,11 +60,9 @@ class Table:
         Two cores check so many cells in four minutes; compiling takes most of the time.
         """
         others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
-        with_first_dtype = {cell.values[0].kernel for cell in others if cell.values[0].in_first_dtype}
-        largest: dict[tuple[Operator, Backend], int] = {}
-        for cell in others:
-            case = cell.values[0]
-            largest[case.kernel] = max(largest.get(case.kernel, 0), case.size)
+        cases = [cell.values[0] for cell in others]
+        with_first_dtype = {case.kernel for case in cases if case.in_first_dtype}
+        largest = {case.kernel: case.size for case in sorted(cases, key=lambda case: case.size)}
 
         def is_kept(case: Case) -> bool:
             return (

@@ -10,13 +10,7 @@ import numpy as np
 from bridge import DifferentiationError
 from reports import Status
 from suites.cells.case import SEED, Case, stacked
-from suites.cells.tables import (
-    BATCHED_GRADIENTS,
-    DRAWN_GRADIENTS,
-    GRADIENTS,
-    SMALL_GRADIENTS,
-    TANGENTS,
-)
+from suites.cells.tables import BATCHED_GRADIENTS, DRAWN_GRADIENTS, GRADIENTS, SMALL_GRADIENTS, TANGENTS
 from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judge_shrunk, judged_gradient
 from suites.checks.drawn.many_sizes import MOST_WORK
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
@@ -36,6 +30,7 @@ from suites.checks.judging.gradients import (
 from suites.checks.judging.reasons import described, status_of
 from suites.checks.register import check
 from suites.declare.differentiation import real_floats
+from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict
 
@@ -122,35 +117,36 @@ def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
     cells=DRAWN_GRADIENTS,
 )
 def test_gradient_of_drawn_inputs_is_right(case: Case, evidence: Evidence) -> None:
-    operator, programs = case.operator, dict[Any, Any]()
+    operator = case.operator
     try:
         for drawn in gradient_battery(operator, case.dtype, case.size):
-            _require_drawn(case, evidence, programs, drawn, f"pattern {drawn.name!r}")
+            _require_drawn(case, evidence, drawn, f"pattern {drawn.name!r}")
         random = np.random.default_rng(seeds_of("gradients", operator.name))
         for base in LARGER[depth()]:
             size = base + int(random.integers(0, base // 5 + 1))
             if 4 * work(operator, case.dtype, size) > MOST_WORK[depth()]:
                 continue
             where, inputs = f"size {size} (seed {session_seed()})", operator.sample(case.dtype, size, session_seed())
-            _require_drawn(case, evidence, programs, judged_gradient(operator, where, inputs), where)
+            _require_drawn(case, evidence, judged_gradient(operator, where, inputs), where)
     except Undecided as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
 
 
-def _require_drawn(case: Case, evidence: Evidence, programs: dict[Any, Any], drawn: Judged, where: str) -> None:
-    judge = functools.partial(_judge, case, programs)
-    evidence.require(judge_shrunk(case.operator, drawn, judge, judged_gradient), f"derivative, {where}")
+def _require_drawn(case: Case, evidence: Evidence, drawn: Judged, where: str) -> None:
+    verdict = judge_shrunk(case.operator, drawn, functools.partial(_judge, case), judged_gradient)
+    evidence.require(verdict, f"derivative, {where}")
 
 
-def _judge(case: Case, programs: dict[Any, Any], drawn: Judged) -> Verdict:
-    inputs, cotangents = drawn.inputs, drawn.cotangents
-    key = tuple(array.shape for array in inputs)
+@functools.lru_cache(maxsize=16)
+def _program(case: Case, inputs: Any) -> Any:
+    return jax.jit(pullback(case.build(inputs), case.operator))
+
+
+def _judge(case: Case, drawn: Judged) -> Verdict:
     with case.placed():
         try:
-            if key not in programs:
-                function = jax.jit(pullback(case.build(inputs), case.operator))
-                programs[key] = function.lower(inputs, cotangents).compile()
-            _, found = programs[key](jax.device_put(inputs), jax.device_put(cotangents))
+            program = _program(case, specs(drawn.inputs))
+            _, found = program(jax.device_put(drawn.inputs), jax.device_put(drawn.cotangents))
             return drawn.judge([np.asarray(each) for each in found])
         except Exception as error:
             return Verdict(status_of(error), described(error), None)

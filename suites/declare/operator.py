@@ -178,7 +178,6 @@ class Operator:
         if getattr(self.sample, "given", self.sample) is not None:
             raise OperatorError(f"{self.name}: shapes is for the default sample. Leave sample or shapes out.")
         self._set(shapes=(self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes))
-        shapes_of(f"{self.name}: shapes", self.shapes)
 
     def _check_others(self) -> None:
         for name, kind, expected in _KINDS:
@@ -221,14 +220,11 @@ class Operator:
         count = len(self.sample(dtype, sizes[0], 0))
         declared = self.declared_domains(count)
         shapes = getattr(self.sample, "shapes", ())
-        return tuple(
-            declared[index]
-            if index in declared
-            else domain_of(shapes, index)
-            if shapes
-            else guessed(index, self.sample, self.outputs, dtype, sizes)
-            for index in range(count)
-        )
+
+        def suggested(index: int) -> Domain:
+            return domain_of(shapes, index) if shapes else guessed(index, self.sample, self.outputs, dtype, sizes)
+
+        return tuple(declared[index] if index in declared else suggested(index) for index in range(count))
 
     @functools.cached_property
     def elementwise(self) -> bool:

@@ -71,7 +71,7 @@ CALLS = {
 """Primitives that only call a function."""
 
 
-def _unchanged(value: Any, dtype: Any = None) -> Any:
+def _unchanged(value: Any, like: Any = None) -> Any:
     return value
 
 
@@ -89,7 +89,7 @@ def evaluated(
         jaxpr: The jaxpr, with or without its constants.
         arguments: What stands for its arguments.
         apply: Takes an equation and its operands. Returns the results.
-        constant: Takes a constant, and its dtype if it is a literal. Returns the operand.
+        constant: Takes a constant and, if it is a literal, something with its dtype. Returns the operand.
     """
     consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
     known = dict(zip(jaxpr.invars, arguments, strict=True))
@@ -98,7 +98,7 @@ def evaluated(
     last |= dict.fromkeys(_variables(jaxpr.outvars), -1)  # a result is kept
 
     def read(atom: Any) -> Any:
-        return constant(atom.val, atom.aval.dtype) if isinstance(atom, core.Literal) else known[atom]
+        return constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else known[atom]
 
     for place, equation in enumerate(jaxpr.eqns):
         if all(isinstance(variable, core.DropVar) for variable in equation.outvars):

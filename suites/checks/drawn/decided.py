@@ -180,9 +180,8 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Arr
             with jax.enable_x64(True):
                 found = _with_wide_integers(operator, specs(widened))
                 if found is not None:
-                    dtypes = [out.dtype for out in operator.outputs(*inputs)]
-                    leaves = [np.asarray(leaf) for leaf in found(*widened)]
-                    yield True, [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+                    pairs = zip(found(*widened), operator.outputs(*inputs), strict=True)
+                    yield True, [np.asarray(leaf).astype(out.dtype) for leaf, out in pairs]
 
 
 @functools.lru_cache(maxsize=64)

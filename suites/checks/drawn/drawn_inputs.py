@@ -441,8 +441,7 @@ def _of_reference(operator: Operator) -> Iterator[float]:
     for equation in equations(closed.jaxpr):
         values += [constant for each in jaxprs(equation.params.values()) for constant in getattr(each, "consts", ())]
         values += [atom.val for atom in equation.invars if isinstance(atom, core.Literal)]
-    for value in (*values, *closed.consts):
-        yield from _of_value(value)
+    yield from _of_value((*values, *closed.consts))
 
 
 def _of_value(value: Any) -> Iterator[float]:
@@ -450,12 +449,7 @@ def _of_value(value: Any) -> Iterator[float]:
     if isinstance(value, tuple | frozenset):
         for each in value:
             yield from _of_value(each)
-    elif isinstance(value, bool | np.bool_):
-        return
-    elif isinstance(value, int):
-        if abs(value) < 2**64:
-            yield value
-    elif isinstance(value, float | np.number | np.ndarray | jax.Array):
+    elif isinstance(value, int | float | np.number | np.ndarray | jax.Array):
         array = np.asarray(value)
         if array.dtype.kind in "iuf" and array.size <= MOST_ELEMENTS:
             for each in array.reshape(-1).tolist():

@@ -16,11 +16,10 @@ from suites.numerics.verdict import Verdict
 SECONDS = 3.0
 """The time that shrinking may take; afterwards the best inputs so far are shown."""
 
-Fails = Callable[[Inputs], Verdict]
-"""Judges a kernel on inputs."""
 
-
-def shrunk(operator: Operator, inputs: Inputs, verdict: Verdict, judge: Fails) -> tuple[Inputs, Verdict]:
+def shrunk(
+    operator: Operator, inputs: Inputs, verdict: Verdict, judge: Callable[[Inputs], Verdict]
+) -> tuple[Inputs, Verdict]:
     """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
 
     Vectors of an elementwise operator are cut to the worst element, if that alone fails. Then as many elements as

@@ -255,15 +255,10 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
         carry = [_limited(each, peak) for each, peak in zip(results, peaks, strict=False)]
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
-    return [
-        *carry,
-        *(
-            joined(stack[::-1] if params["reverse"] else stack, np.stack)
-            if stack
-            else of_input(np.zeros((0, *aval.shape), aval.dtype))
-            for stack, aval in zip(stacks, avals, strict=True)
-        ),
-    ]
+    for stack, aval in zip(stacks, avals, strict=True):
+        ordered = stack[::-1] if params["reverse"] else stack
+        carry.append(joined(ordered, np.stack) if stack else of_input(np.zeros((0, *aval.shape), aval.dtype)))
+    return carry
 
 
 def _limited(carried: Estimate, peak: Array) -> Estimate:

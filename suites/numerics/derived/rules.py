@@ -43,16 +43,7 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 
 
 def _step(
-    operands: Operands,
-    dtype: np.dtype[Any],
-    value: Any,
-    error: Any,
-    size: Any,
-    quanta: Any,
-    *,
-    ulps: Any = 1,
-    most: Any = None,
-    reach: Any = None,
+    operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, size: Any, quanta: Any, ulps: Any = 1, **more: Any
 ) -> Estimate:
     """One addition or multiplication.
 
@@ -64,14 +55,13 @@ def _step(
         size: The sum or product of the operands' sizes; None if it is the magnitude of the value.
         quanta: The quanta of the result.
         ulps: The error of the operation in units of u: 1 if it is one correctly rounded operation.
-        most: The largest magnitude of what is added up on the way; None if that is ``size``.
-        reach: The smallest and the largest magnitude of a partial product.
+        **more: Other arguments of :func:`in_any_order`.
     """
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
     is_complex = dtype.kind == "c"
     found = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
     new, once = (math.ceil(ulps), False) if is_complex else (1, True)
-    return in_any_order(found, operands, size, quanta, new, once=once, most=most, reach=reach)
+    return in_any_order(found, operands, size, quanta, new, once=once, **more)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
