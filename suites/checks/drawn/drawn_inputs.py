@@ -294,7 +294,7 @@ _FLOATS = _SMOOTH | _SPECIAL
 
 
 def _between(least: Callable[[Any], int], most: Callable[[Any], int]) -> Pattern:
-    """Numbers between two limits, which follow from those of the dtype."""
+    """Numbers between two limits, which follow from the limits of the dtype."""
 
     def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
         limits = np.iinfo(dtype)

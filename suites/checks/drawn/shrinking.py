@@ -65,11 +65,7 @@ def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
 
 
 def _simplified(
-    operator: Operator,
-    inputs: Inputs,
-    verdict: Verdict,
-    index: int,
-    still_fails: Callable[[Inputs], Verdict | None],
+    operator: Operator, inputs: Inputs, verdict: Verdict, index: int, still_fails: Callable[[Inputs], Verdict | None]
 ) -> tuple[Inputs, Verdict]:
     """Replaces parts of one input by 1 or 0: all of it, then halves, quarters and so on."""
     array = inputs[index]

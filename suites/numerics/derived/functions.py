@@ -41,7 +41,7 @@ class Function:
         ulps: The error of the function itself, in units of u; a function of the argument if it depends on that.
         poles: Whether an infinite change means that nothing is known. Otherwise it means an overflow.
         scales: Whether a kernel may divide the argument by a number first, and multiply the result afterwards.
-        ulps_in_double: The ``ulps`` of float64; None if they are those of the other dtypes.
+        ulps_in_double: The ``ulps`` of float64; None if float64 has no others.
     """
 
     value: Callable[[Any], Any]

@@ -14,15 +14,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import (
-    Estimate,
-    Underivable,
-    by_jax,
-    in_any_order,
-    rounded,
-    selected,
-    unit,
-)
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, rounded, selected, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
 from suites.numerics.error_model import WIDE, finfo, sum_error
 
