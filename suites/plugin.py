@@ -93,8 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_IGN)
     if config.option.kb_seed is None:
         config.option.kb_seed = secrets.randbelow(session_choices.MOST_SEED)  # workers get it with the other options
-    session_choices.use_seed(config.option.kb_seed)
-    session_choices.use_profile(config.option.kb_profile)
+    session_choices.use(config.option.kb_seed, config.option.kb_profile)
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:

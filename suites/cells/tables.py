@@ -60,11 +60,9 @@ class Table:
         Two cores check so many cells in four minutes; compiling takes most of the time.
         """
         others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
-        with_first_dtype = {cell.values[0].kernel for cell in others if cell.values[0].in_first_dtype}
-        largest: dict[tuple[Operator, Backend], int] = {}
-        for cell in others:
-            case = cell.values[0]
-            largest[case.kernel] = max(largest.get(case.kernel, 0), case.size)
+        cases = [cell.values[0] for cell in others]
+        with_first_dtype = {case.kernel for case in cases if case.in_first_dtype}
+        largest = {case.kernel: case.size for case in sorted(cases, key=lambda case: case.size)}
 
         def is_kept(case: Case) -> bool:
             return (
@@ -86,9 +84,10 @@ def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
     ]
 
 
-def large_samples(platform: str) -> list[Any]:
-    """Returns every kernel in every dtype at a size that takes several threads, blocks and passes."""
-    return [as_parameter(case) for case in grid(platform, lambda op: (op.sizes.large,)) if case.backend.compiled]
+def in_every_dtype(platform: str, size: Callable[[Operator], int]) -> list[Any]:
+    """Returns every compiled kernel in every dtype, at the size that ``size`` returns for its operator."""
+    cases = grid(platform, lambda operator: (size(operator),))
+    return [as_parameter(case) for case in cases if case.backend.compiled]
 
 
 def edge_cases(platform: str) -> list[Any]:
@@ -121,12 +120,6 @@ def in_first_dtype(platform: str, size: int = SMALL_SIZE) -> list[Case]:
 def kernels(platform: str) -> list[Any]:
     """Returns every compiled kernel once, in its first dtype, with few elements."""
     return list(map(as_parameter, in_first_dtype(platform)))
-
-
-def kernels_in_every_dtype(platform: str) -> list[Any]:
-    """Returns every compiled kernel in every dtype, with few elements."""
-    cases = grid(platform, lambda operator: (SMALL_SIZE,))
-    return [as_parameter(case) for case in cases if case.backend.compiled]
 
 
 def checkable_kernels(platform: str) -> list[Any]:
@@ -197,11 +190,13 @@ def _differentiable(
 
 
 SAMPLES = Table(cells=samples, at_sizes=samples)
-LARGE_SAMPLES = Table(cells=large_samples)
+LARGE_SAMPLES = Table(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
 EDGE_CASES = Table(cells=edge_cases)
 ERROR_CASES = Table(cells=error_cases)
 KERNELS = Table(cells=kernels)
-KERNELS_IN_EVERY_DTYPE = Table(cells=kernels_in_every_dtype, quick_without_twins=True)
+KERNELS_IN_EVERY_DTYPE = Table(
+    cells=lambda platform: in_every_dtype(platform, lambda operator: SMALL_SIZE), quick_without_twins=True
+)
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
 BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)

@@ -15,8 +15,6 @@ from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
 from suites.numerics.arrays import Inputs
 
-EXTENT = 3
-
 
 @check("vmap", sees="strides and shared operands of batched calls", cells=BATCHES)
 def test_each_element_of_a_batch_is_right(case: Case, evidence: Evidence) -> None:
@@ -40,7 +38,7 @@ def _batch(case: Case) -> tuple[list[Inputs], list[Any], list[int | None]]:
 
     An operand that all elements share is not stacked, and its axis is None.
     """
-    samples = case.samples(EXTENT)
+    samples = case.samples()
     count = len(samples[0])
     batched = {"only_first_input": {0}, "only_last_input": {count - 1}}.get(str(case.variant), set(range(count)))
     axis = -1 if case.variant == "last_axis" else 0

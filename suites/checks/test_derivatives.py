@@ -1,6 +1,6 @@
 """Checks the derivatives of a kernel: its adjoint, batches of it, and forward mode."""
 
-from collections.abc import Sequence
+import functools
 from typing import Any
 
 import jax
@@ -10,17 +10,10 @@ import numpy as np
 from bridge import DifferentiationError
 from reports import Status
 from suites.cells.case import SEED, Case, stacked
-from suites.cells.tables import (
-    BATCHED_GRADIENTS,
-    DRAWN_GRADIENTS,
-    GRADIENTS,
-    SMALL_GRADIENTS,
-    TANGENTS,
-)
-from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judged_gradient
+from suites.cells.tables import BATCHED_GRADIENTS, DRAWN_GRADIENTS, GRADIENTS, SMALL_GRADIENTS, TANGENTS
+from suites.checks.drawn.decided import Judged, Undecided, gradient_battery, judge_shrunk, judged_gradient
 from suites.checks.drawn.many_sizes import MOST_WORK
 from suites.checks.drawn.session_choices import depth, seeds_of, session_seed
-from suites.checks.drawn.shrinking import shrunk
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
@@ -29,20 +22,17 @@ from suites.checks.judging.gradients import (
     pullback,
     random_cotangents,
     random_directions,
-    real_outputs,
     true_cotangents,
     true_second,
     true_tangents,
     with_floats,
 )
-from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.judging.reasons import described, status_of
 from suites.checks.register import check
-from suites.numerics.arrays import Inputs
+from suites.declare.differentiation import real_floats
+from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
 from suites.numerics.verdict import Verdict
-
-EXTENT = 3
-"""Elements of a batch."""
 
 LARGER = ((4096,), (64, 4096, 2**16))
 """Nominal sizes of further derivatives, by the depth of the session: each is tried with up to a fifth more."""
@@ -62,7 +52,7 @@ def test_compiled_gradient_is_right_and_made_by_the_adjoint_kernel(case: Case, e
 
 @check("vmap grad", sees="batches of derivatives: the rule of the adjoint", cells=BATCHED_GRADIENTS)
 def test_batch_of_gradients_is_right(case: Case, evidence: Evidence) -> None:
-    elements = case.samples(EXTENT)
+    elements = case.samples()
     cotangents = [random_cotangents(case.operator, inputs, seed) for seed, inputs in enumerate(elements)]
     with case.placed():
         batched = jax.vmap(pullback(case.build(elements[0]), case.operator))
@@ -118,8 +108,7 @@ def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
         floats, given = list(map(jax.device_put, floats)), list(map(jax.device_put, tangents))
         outs, pushed = jax.jit(lambda floats, given: jax.jvp(function, floats, given))(floats, given)
     evidence.require(judge_results(operator, inputs, outs), "value")
-    real = [pushed[index] for index in real_outputs(operator, inputs)]
-    evidence.require(judge_derivative(real, true_tangents(operator, inputs, tangents)), "tangent")
+    evidence.require(judge_derivative(real_floats(pushed), true_tangents(operator, inputs, tangents)), "tangent")
 
 
 @check(
@@ -128,44 +117,36 @@ def test_tangents_are_right(case: Case, evidence: Evidence) -> None:
     cells=DRAWN_GRADIENTS,
 )
 def test_gradient_of_drawn_inputs_is_right(case: Case, evidence: Evidence) -> None:
-    operator, programs = case.operator, dict[Any, Any]()
+    operator = case.operator
     try:
-        for cotangents, drawn in gradient_battery(operator, case.dtype, case.size):
-            _require_drawn(case, evidence, programs, cotangents, drawn, f"pattern {drawn.name!r}")
+        for drawn in gradient_battery(operator, case.dtype, case.size):
+            _require_drawn(case, evidence, drawn, f"pattern {drawn.name!r}")
         random = np.random.default_rng(seeds_of("gradients", operator.name))
         for base in LARGER[depth()]:
             size = base + int(random.integers(0, base // 5 + 1))
             if 4 * work(operator, case.dtype, size) > MOST_WORK[depth()]:
                 continue
             where, inputs = f"size {size} (seed {session_seed()})", operator.sample(case.dtype, size, session_seed())
-            _require_drawn(case, evidence, programs, *judged_gradient(operator, where, inputs), where)
+            _require_drawn(case, evidence, judged_gradient(operator, where, inputs), where)
     except Undecided as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
 
 
-def _require_drawn(
-    case: Case, evidence: Evidence, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged, where: str
-) -> None:
-    verdict = _judge(case, programs, cotangents, drawn)
-    if verdict.status is Status.WRONG_VALUE:
-
-        def again(inputs: Inputs) -> Verdict:
-            return _judge(case, programs, *judged_gradient(case.operator, drawn.name, inputs))
-
-        inputs, verdict = shrunk(case.operator, drawn.inputs, verdict, again)
-        verdict = with_inputs(verdict, case.operator, inputs)
+def _require_drawn(case: Case, evidence: Evidence, drawn: Judged, where: str) -> None:
+    verdict = judge_shrunk(case.operator, drawn, functools.partial(_judge, case), judged_gradient)
     evidence.require(verdict, f"derivative, {where}")
 
 
-def _judge(case: Case, programs: dict[Any, Any], cotangents: Sequence[Any], drawn: Judged) -> Verdict:
-    inputs = drawn.inputs
-    key = tuple(array.shape for array in inputs)
+@functools.lru_cache(maxsize=16)
+def _program(case: Case, inputs: Any) -> Any:
+    return jax.jit(pullback(case.build(inputs), case.operator))
+
+
+def _judge(case: Case, drawn: Judged) -> Verdict:
     with case.placed():
         try:
-            if key not in programs:
-                function = jax.jit(pullback(case.build(inputs), case.operator))
-                programs[key] = function.lower(inputs, cotangents).compile()
-            _, found = programs[key](jax.device_put(inputs), jax.device_put(cotangents))
+            program = _program(case, specs(drawn.inputs))
+            _, found = program(jax.device_put(drawn.inputs), jax.device_put(drawn.cotangents))
             return drawn.judge([np.asarray(each) for each in found])
         except Exception as error:
             return Verdict(status_of(error), described(error), None)

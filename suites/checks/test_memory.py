@@ -1,6 +1,5 @@
 """Checks that a kernel stays inside its arrays, reads what is in them now, and leaves others' memory alone."""
 
-import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,12 +15,9 @@ from suites.cells.tables import CHECKABLE_KERNELS, IN_PLACE, TRANSFORMED_KERNELS
 from suites.checks.judging.cell_verdict import judge_results, poisoned_program
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.gradients import pullback, random_cotangents
-from suites.checks.judging.memory import POISONS, RefilledMemory, run_guarded, run_poisoned, why_unguarded
+from suites.checks.judging.memory import POISONS, GuardedRuns, RefilledMemory, run_guarded, run_poisoned, why_unguarded
 from suites.checks.register import check
 from suites.numerics.arrays import Array, Inputs, fingerprint, specs
-
-EXTENT = 3
-"""Elements of a batch."""
 
 STEPS = 4
 """Steps of a loop: in each one the result is the next input."""
@@ -42,21 +38,20 @@ def test_batch_and_derivative_stay_inside_their_arrays(case: Case, evidence: Evi
     inputs = case.inputs()
     with case.placed():
         call = case.build(inputs)
-        programs: dict[str, tuple[Any, Any]] = {"batch": (jax.vmap(call), stacked(case.samples(EXTENT)))}
+        programs: dict[str, tuple[Any, Any]] = {"batch": (jax.vmap(call), stacked(case.samples()))}
         if case.has_gradient:
             both = [inputs, random_cotangents(case.operator, inputs, SEED)]
             programs["derivative"] = pullback(call, case.operator), both
         for where, (function, operands) in programs.items():
-            program = jax.jit(function).lower(*operands).compile()
-            run = functools.partial(_finished, program, jax.device_put(operands))
-            guarded = run_guarded(run)
+            guarded = _guarded(function, operands)
             if guarded.fault is not None or not guarded.calls:
                 evidence.require(guarded.fault or guarded.unseen, where)
             evidence.seen()
 
 
-def _finished(program: Any, arguments: Any, _: int) -> Any:
-    return jax.block_until_ready(program(*arguments))
+def _guarded(function: Any, operands: Any) -> GuardedRuns:
+    program, arguments = jax.jit(function).lower(*operands).compile(), jax.device_put(operands)
+    return run_guarded(lambda _: jax.block_until_ready(program(*arguments)))
 
 
 @check(

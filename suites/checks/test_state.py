@@ -16,20 +16,9 @@ import numpy as np
 
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables import (
-    KERNELS,
-    TRANSFORMED_KERNELS,
-)
+from suites.cells.tables import KERNELS, TRANSFORMED_KERNELS
 from suites.checks.drawn.session_choices import depth
-from suites.checks.judging.call_loops import (
-    CallLoop,
-    Turns,
-    calls_in,
-    keeps_bits,
-    large_size,
-    long_size,
-    prepare,
-)
+from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, keeps_bits, large_size, long_size, prepare
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
@@ -144,7 +133,7 @@ def _threads(count: int) -> Iterator[None]:
     cells=TRANSFORMED_KERNELS,
 )
 def test_results_stay_the_same_for_thousands_of_calls(case: Case, evidence: Evidence) -> None:
-    sets = case.samples(3)
+    sets = case.samples()
     with case.placed():
         loop = prepare(case, sets, case.device)
         evidence.require_elements(case.operator, sets, loop.expected, "call")

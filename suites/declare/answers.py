@@ -43,11 +43,13 @@ class Answer:
 
     field = ""
     takes = "the inputs"
+    is_required = False
 
     def __init__(self, operator: Any, given: Given | None):
         self.operator = operator
         given = given.given if isinstance(given, Answer) else given
-        self.given = None if given is None else fields.function(self.where, given, self.takes)
+        left_out = given is None and not self.is_required
+        self.given = None if left_out else fields.function(self.where, given, self.takes)
 
     @property
     def where(self) -> str:
@@ -63,11 +65,7 @@ class Reference(Answer):
 
     field = "reference"
     takes = "JAX's arrays"
-
-    def __init__(self, operator: Any, given: Given | None):
-        super().__init__(operator, given)
-        if self.given is None:
-            raise OperatorError(f"{self.where} is None, expected a function of {self.takes}.")
+    is_required = True
 
     def __call__(self, *inputs: Any) -> list[jax.Array]:
         assert self.given is not None
@@ -99,17 +97,13 @@ class Outputs(Answer):
                 f"{self.where} returned {leaves}, expected a jax.ShapeDtypeStruct for each output. "
                 "Leave it out to have those of the reference."
             )
-        return list(map(_struct, leaves))
+        return list(specs(leaves))
 
 
 @functools.lru_cache(maxsize=256)
 def _results_of(reference: Reference, inputs: tuple[jax.ShapeDtypeStruct, ...]) -> list[jax.ShapeDtypeStruct]:
     with precision(*(each.dtype for each in inputs)):
-        return list(map(_struct, jax.eval_shape(reference, *inputs)))
-
-
-def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        return list(specs(jax.eval_shape(reference, *inputs)))
 
 
 class TruthOf(Answer):
@@ -189,12 +183,13 @@ class Edges(Answer):
             raise OperatorError(
                 f"{call} returned {fields.shown(cases)}, expected a dict of inputs by the name of the case."
             )
-        return {
-            fields.name(f"{call}: the name of a case", name): inputs_of_dtype(
-                f"{call}[{name!r}]", dtype, inputs_of(f"{call}[{name!r}]", inputs)
+        found = {}
+        for name, inputs in cases.items():
+            where = f"{call}[{name!r}]"
+            found[fields.name(f"{call}: the name of a case", name)] = inputs_of_dtype(
+                where, dtype, inputs_of(where, inputs)
             )
-            for name, inputs in cases.items()
-        }
+        return found
 
     def _takes(self, inputs: Inputs) -> bool:
         """Whether the reference takes these inputs: an empty vector has no mean."""

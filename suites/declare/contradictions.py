@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from bridge import SignatureError
 from suites.declare.answers import default_hint
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
-from suites.numerics.arrays import Inputs
+from suites.numerics.arrays import Inputs, specs
 from suites.numerics.precision import precision
 
 _OTHER_RANK = ("tuple index out of range", "built-in function getitem", "built-in function setitem", "unpack")
@@ -62,7 +61,7 @@ def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
         found = jax.eval_shape(operator.reference, *inputs)
     with _telling(operator, "outputs"):
         declared = operator.outputs(*inputs)
-    if _types(found) != _types(declared):
+    if specs(found) != specs(declared):
         raise OperatorError(
             f"{operator.name}: outputs declares {_listed(declared)}, but the reference returns {_listed(found)}. "
             "Change one of them, or leave outputs out to have those of the reference."
@@ -110,9 +109,5 @@ def _telling(operator: Operator, field: str) -> Iterator[None]:
         raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {said}{hint}") from error
 
 
-def _types(structs: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-    return [(tuple(each.shape), np.dtype(each.dtype)) for each in structs]
-
-
 def _listed(structs: Sequence[Any]) -> str:
-    return ", ".join(f"{dtype.name}{list(shape)}" for shape, dtype in _types(structs)) or "nothing"
+    return ", ".join(f"{each.dtype.name}{list(each.shape)}" for each in specs(structs)) or "nothing"

@@ -14,6 +14,7 @@ from suites.backends.backend import Backend
 from suites.backends.custom_kernel import CustomKernel, column
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
+from suites.numerics.arrays import specs
 
 REFERENCE = "jnp"
 """The backend of an operator that is the reference, unless its author passes another one."""
@@ -149,7 +150,6 @@ def _reference(
         )
 
     def reference(*arrays: Any) -> Any:
-        specs = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(outs(*arrays)))
-        return generators[0](outs=specs, **parameters)(*arrays)
+        return generators[0](outs=specs(jax.tree.leaves(outs(*arrays))), **parameters)(*arrays)
 
     return _with_arrays_of(reference, outs, {})

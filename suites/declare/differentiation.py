@@ -82,7 +82,8 @@ def _no_derivative(backend: Backend) -> str:
 
 
 def _derivative(operator: Any, kernel: Kernel, dtype: str) -> Derivative | None:
-    inputs = operator.sample(dtype, operator.sizes.check[0], 0)
+    with jax.ensure_compile_time_eval():  # the sample may be made by JAX, while a function that asks for this is traced
+        inputs = operator.sample(dtype, operator.sizes.check[0], 0)
     try:
         return kernel.derivative(inputs, operator.outputs(*inputs))
     except Exception:  # from the author's launch options; every check that calls the kernel fails by the same exception
@@ -93,21 +94,19 @@ def _derivative(operator: Any, kernel: Kernel, dtype: str) -> Derivative | None:
 def _underivable(operator: Any, dtype: str) -> str | None:
     """Why no derivative of the reference can be taken, or None if one can."""
     inputs = operator.sample(dtype, operator.sizes.check[0], 0)
-    indices = differentiated_inputs(operator, inputs)
-    if not indices:
+    if not differentiated_inputs(operator, inputs):
         return f"{operator.name} has no input of real floats with a derivative"
-    if not any(np.dtype(out.dtype).kind == "f" for out in operator.outputs(*inputs)):
+    if not real_floats(operator.outputs(*inputs)):
         return f"the results of {operator.name} are integers or booleans, which have no derivative"
 
-    def pulled(arrays: Sequence[Any]) -> Any:
-        function, floats = function_of(operator.reference, arrays, indices)
+    def pulled(*arrays: jax.Array) -> Any:
+        function, floats = between_floats(operator, arrays)
         outs, vjp = jax.vjp(function, *floats)
-        kinds = [out.dtype if np.dtype(out.dtype).kind == "f" else jax.dtypes.float0 for out in outs]
-        return vjp([np.zeros(out.shape, kind) for out, kind in zip(outs, kinds, strict=True)])
+        return vjp(outs)
 
     try:
         with precision(dtype):
-            jax.eval_shape(pulled, specs(inputs))
+            jax.eval_shape(pulled, *specs(inputs))
     except Exception as error:
         said = (str(error).strip() or "without a message").splitlines()[0]
         return f"the reference of {operator.name} has no derivative in reverse mode ({type(error).__name__}: {said})"
@@ -124,3 +123,14 @@ def function_of(call: Any, inputs: Sequence[Any], indices: Sequence[int]) -> tup
         return call(*map(jax.numpy.asarray, arguments))
 
     return function, [inputs[index] for index in indices]
+
+
+def between_floats(operator: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Returns the reference from the inputs that have a derivative to the outputs of real floats, and those inputs."""
+    function, floats = function_of(operator.reference, inputs, differentiated_inputs(operator, inputs))
+    return lambda *given: real_floats(function(*given)), floats
+
+
+def real_floats(arrays: Sequence[Any]) -> list[Any]:
+    """Returns the arrays of real floats; the others have cotangents and tangents of no type."""
+    return [array for array in arrays if np.dtype(array.dtype).kind == "f"]

@@ -78,15 +78,14 @@ def input_names(reference: Callable[..., Any], count: int) -> list[str]:
         reference: An operator's reference, or the function that its author gave.
         count: How many inputs there are.
     """
+    numbered = [f"x{index}" for index in range(count)]
     try:
         # An operator's reference takes any number of inputs; the function that its author gave has names for them.
-        parameters = inspect.signature(getattr(reference, "given", reference)).parameters.values()
+        signature = inspect.signature(getattr(reference, "given", reference))
     except (TypeError, ValueError):
-        return [f"x{index}" for index in range(count)]
-    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    open_ended = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-    for found in (names, needed):
-        if len(found) == count and not open_ended:
-            return found
-    return [f"x{index}" for index in range(count)]
+        return numbered
+    known = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    if any(each.kind is each.VAR_POSITIONAL for each in known):
+        return numbered
+    several = [each.name for each in known], [each.name for each in known if each.default is each.empty]
+    return next((names for names in several if len(names) == count), numbered)

@@ -131,9 +131,8 @@ class Operator:
 
     def __post_init__(self) -> None:
         fields.name("Operator: name", self.name, also=".~")
-        kernels = self._accepted_kernels()
-        self._set(peers=self._accepted_peers())
-        self._set(kernels=kernels, dtypes=fields.dtypes(f"{self.name}: dtypes", self._default_dtypes()))
+        self._set(kernels=self._accepted("kernels"), peers=self._accepted("peers"))
+        self._set(dtypes=fields.dtypes(f"{self.name}: dtypes", self._default_dtypes()))
         for case in self.errors:
             if not isinstance(case, ErrorCase):
                 raise OperatorError(f"{self.name}: errors has {fields.shown(case)}, expected suites.ErrorCase(...).")
@@ -149,34 +148,22 @@ class Operator:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _accepted_kernels(self) -> dict[Backend, Kernel]:
-        where = f"{self.name}: kernels"
-        if not (kernels := self._accepted("kernels")):
-            raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
-        library = next((each for each in kernels if each.library is not None), None)
-        if library is not None:
-            raise OperatorError(
-                f"{where} has {library.id!r}, which is a library, not a kernel language. Pass it in peers=."
-            )
-        return kernels
-
-    def _accepted_peers(self) -> dict[Backend, Kernel]:
-        peers = self._accepted("peers")
-        other = next((each for each in peers if each.library is None), None)
-        if other is not None:
-            known = ", ".join(each.id for each in Backend if each.library is not None)
-            raise OperatorError(
-                f"{self.name}: peers has {other.id!r}, which is no library, expected one of {known}. Pass kernels in "
-                "kernels=."
-            )
-        return peers
-
     def _accepted(self, name: str) -> dict[Backend, Kernel]:
-        where = f"{self.name}: {name}"
+        """The kernels or the peers, as kernels of their backends."""
+        where, are_peers = f"{self.name}: {name}", name == "peers"
         given = fields.by_backend(where, getattr(self, name))
+        if not given and not are_peers:
+            raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
         if Backend.JNP in given:
             raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
-        return {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in given.items()}
+        found = {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in given.items()}
+        known = ", ".join(each.id for each in Backend if each.library is not None)
+        why = f"no library, expected one of {known}. Pass kernels in kernels=."
+        why = why if are_peers else "a library, not a kernel language. Pass it in peers=."
+        for backend in found:
+            if (backend.library is None) == are_peers:
+                raise OperatorError(f"{where} has {backend.id!r}, which is {why}")
+        return found
 
     def _default_dtypes(self) -> Any:
         """The declared dtypes; without them, those that shapes names for each input, or the two floats of JAX."""
@@ -191,7 +178,6 @@ class Operator:
         if getattr(self.sample, "given", self.sample) is not None:
             raise OperatorError(f"{self.name}: shapes is for the default sample. Leave sample or shapes out.")
         self._set(shapes=(self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes))
-        shapes_of(f"{self.name}: shapes", self.shapes)
 
     def _check_others(self) -> None:
         for name, kind, expected in _KINDS:
@@ -234,14 +220,11 @@ class Operator:
         count = len(self.sample(dtype, sizes[0], 0))
         declared = self.declared_domains(count)
         shapes = getattr(self.sample, "shapes", ())
-        return tuple(
-            declared[index]
-            if index in declared
-            else domain_of(shapes, index)
-            if shapes
-            else guessed(index, self.sample, self.outputs, dtype, sizes)
-            for index in range(count)
-        )
+
+        def suggested(index: int) -> Domain:
+            return domain_of(shapes, index) if shapes else guessed(index, self.sample, self.outputs, dtype, sizes)
+
+        return tuple(declared[index] if index in declared else suggested(index) for index in range(count))
 
     @functools.cached_property
     def elementwise(self) -> bool:

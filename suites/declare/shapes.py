@@ -110,15 +110,12 @@ def sample_of(shapes: Sequence[InputShape], dtype: str, size: int, seed: int, em
 def _drawn(shape: InputShape, dtype: str, known: dict[str, int], random: np.random.Generator) -> Array:
     extent = tuple(int(axis) if axis.isdigit() else known[axis] for axis in shape.axes)
     kind, count = np.dtype(shape.dtype or dtype), math.prod(extent)
-    if kind.kind in "iu" and (shape.below is not None or shape.least is not None):
-        below = None if shape.below is None else int(shape.below) if shape.below.isdigit() else known[shape.below]
-        least, end = (0, below) if below is not None else (shape.least or 0, (shape.most or 0) + 1)
-        drawn = random.integers(least, end, count)
-    elif kind.kind in "iu":
-        drawn = random.integers(0, 100, count)
-    else:
-        drawn = values(kind.name, count, random)
-    return drawn.astype(kind).reshape(extent)
+    if kind.kind not in "iu":
+        return values(kind.name, count, random).astype(kind).reshape(extent)
+    least, end = (0, 100) if shape.most is None else (shape.least or 0, shape.most + 1)
+    if shape.below is not None:
+        end = int(shape.below) if shape.below.isdigit() else known[shape.below]
+    return random.integers(least, end, count).astype(kind).reshape(extent)
 
 
 def domain_of(shapes: Sequence[InputShape], index: int) -> Domain:

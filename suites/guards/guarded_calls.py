@@ -148,12 +148,13 @@ class _Arrays:
         for index, buffer in enumerate(inputs):
             # An output with the address of an input is the same memory: the kernel changes the input in place.
             address = buffer.data or 0
-            self._place(f"input {index}", buffer, at_end, is_written=address in written).copy_from(address)
+            region = self._place(f"input {index}", buffer, at_end, is_written=address in written)
+            ctypes.memmove(region.address, address, region.size)
         for index, buffer in enumerate(outputs):
             known = len(self._arrays)
             region = self._place(f"output {index}", buffer, at_end, is_written=True)
             if len(self._arrays) > known:
-                region.fill(byte)
+                ctypes.memset(region.address, byte, region.size)
         for each in self._arrays.values():
             if not each.is_written:
                 each.region.make_read_only()
@@ -165,7 +166,7 @@ class _Arrays:
         findings = [finding for each in self._arrays.values() for finding in each.findings()]
         for each in self._arrays.values():
             if each.is_written:
-                each.region.copy_to(each.address)
+                ctypes.memmove(each.address, each.region.address, each.region.size)
         self.release()
         return findings
 

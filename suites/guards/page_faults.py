@@ -184,18 +184,6 @@ class GuardedRegion:
         self._slot = _take_slot(self._start, self._start + self._reserved_bytes, int(self._notes.ctypes.data))
         self._protect(READ_WRITE)
 
-    def fill(self, byte: int) -> None:
-        """Fills the array with a byte."""
-        ctypes.memset(self.address, byte, self.size)
-
-    def copy_from(self, address: int) -> None:
-        """Copies the array from elsewhere."""
-        ctypes.memmove(self.address, address, self.size)
-
-    def copy_to(self, address: int) -> None:
-        """Copies the array to elsewhere."""
-        ctypes.memmove(address, self.address, self.size)
-
     def make_read_only(self) -> None:
         """Makes a write to the array a fault too."""
         self._protect(READ_ONLY)

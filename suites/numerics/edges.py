@@ -53,8 +53,6 @@ def values(dtype: str, size: int, random: np.random.Generator) -> Array:
         return random.random(size) < 0.5
     if kind.kind == "c":
         return (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(kind)
-    if kind.kind == "u":
-        return random.integers(0, 100, size).astype(kind)
-    if kind.kind == "i":
-        return random.integers(-100, 100, size).astype(kind)
+    if kind.kind in "iu":
+        return random.integers(-100 if kind.kind == "i" else 0, 100, size).astype(kind)
     return random.standard_normal(size).astype(kind)

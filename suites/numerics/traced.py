@@ -71,9 +71,48 @@ CALLS = {
 """Primitives that only call a function."""
 
 
+def _unchanged(value: Any, like: Any = None) -> Any:
+    return value
+
+
 def called(params: Mapping[str, Any]) -> Any:
     """Returns the jaxpr that an equation of :data:`CALLS` calls."""
     return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+
+
+def evaluated(
+    jaxpr: Any, arguments: Sequence[Any], apply: Callable[..., list[Any]], constant: Callable[..., Any] = _unchanged
+) -> list[Any]:
+    """Returns the results of a jaxpr. Each intermediate result is dropped after its last use, because it may be large.
+
+    Args:
+        jaxpr: The jaxpr, with or without its constants.
+        arguments: What stands for its arguments.
+        apply: Takes an equation and its operands. Returns the results.
+        constant: Takes a constant and, if it is a literal, something with its dtype. Returns the operand.
+    """
+    consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
+    known = dict(zip(jaxpr.invars, arguments, strict=True))
+    known |= {variable: constant(value) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
+    last = {variable: place for place, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
+    last |= dict.fromkeys(_variables(jaxpr.outvars), -1)  # a result is kept
+
+    def read(atom: Any) -> Any:
+        return constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else known[atom]
+
+    for place, equation in enumerate(jaxpr.eqns):
+        if all(isinstance(variable, core.DropVar) for variable in equation.outvars):
+            continue
+        results = apply(equation, [read(atom) for atom in equation.invars])
+        known.update(zip(equation.outvars, results, strict=True))
+        for variable in _variables(equation.invars):
+            if last[variable] == place:
+                known.pop(variable, None)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, core.Literal)]
 
 
 def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
@@ -127,28 +166,15 @@ def with_other_integers(reference: Callable[..., Any]) -> Callable[..., list[jax
     @jax.jit
     def changed(*inputs: jax.Array) -> list[jax.Array]:
         closed = jax.make_jaxpr(lambda *arrays: jax.tree.leaves(reference(*arrays)))(*inputs)
-        return _evaluated(closed.jaxpr, closed.consts, inputs)
+        return evaluated(closed, inputs, _applied)
 
     return changed
-
-
-def _evaluated(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    known: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
-
-    def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, core.Literal) else known[atom]
-
-    for equation in jaxpr.eqns:
-        results = _applied(equation, [read(atom) for atom in equation.invars])
-        known.update(zip(equation.outvars, results, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
 
 
 def _applied(equation: Any, operands: Sequence[Any]) -> list[Any]:
     primitive, params = equation.primitive, equation.params
     if primitive.name in CALLS:
-        inner = called(params)
-        return _evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands)
+        return evaluated(called(params), operands, _applied)
     found = primitive.get_bind_params(params)  # older releases of JAX also return functions
     functions, bound = found if isinstance(found, tuple) else ((), found)
     result = primitive.bind(*functions, *operands, **bound)

@@ -36,12 +36,9 @@ def find_sanitizer() -> str:
         if shutil.which(named) is None:
             raise SelectionError(f"{VARIABLE} is {named!r}, which is no program. Give the path of {_NAME}.")
         return named
-    toolkits = (os.environ.get("CUDA_HOME") or "/usr/local/cuda", *sys.path)
-    folders = [Path(toolkit, inner) for toolkit in toolkits for inner in ("bin", _NAME)]
-    folders += [
-        wheel / inner for entry in sys.path for wheel in Path(entry, "nvidia").glob("*") for inner in ("bin", _NAME)
-    ]
-    for folder in (None, *map(str, folders)):
+    wheels = [wheel for entry in sys.path for wheel in Path(entry, "nvidia").glob("*")]
+    places: list[str | Path] = [os.environ.get("CUDA_HOME") or "/usr/local/cuda", *sys.path, *wheels]
+    for folder in (None, *(os.path.join(place, inner) for place in places for inner in ("bin", _NAME))):
         found = shutil.which(_NAME, path=folder)
         if found:
             return found

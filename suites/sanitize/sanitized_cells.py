@@ -18,7 +18,6 @@ from suites.cells.case import SEED, Case
 from suites.cells.selection import Selection
 from suites.cells.tables import SAMPLES
 from suites.checks.judging.gradients import pullback, random_cotangents
-from suites.numerics.precision import precision
 from suites.sanitize.sanitizer_output import MARK
 
 _SETTLE_S = 0.05
@@ -34,8 +33,8 @@ def chosen(selection: Selection) -> list[Case]:
 def run(case: Case) -> None:
     """Calls a kernel on its sample inputs, and its derivative if it has one, and waits for the end."""
     operator, inputs = case.operator, case.inputs()
-    with precision(case.dtype), jax.default_device(case.device):
-        call = operator.build(case.backend, inputs)
+    with case.placed():
+        call = case.build(inputs)
         arguments = jax.block_until_ready(jax.device_put(inputs))
         if case.has_gradient:
             cotangents = jax.device_put(random_cotangents(operator, inputs, SEED))
@@ -50,14 +49,14 @@ def main(text: str) -> int:
     catalogue.use(selection.sources)
     for case in chosen(selection):
         _print("begin", case.id)
+        kind, text = "end", case.id
         try:
             run(case)
         except Exception as error:
-            time.sleep(_SETTLE_S)
-            _print("failed", f"{type(error).__name__}: {(str(error).strip() or 'without a message').splitlines()[0]}")
-        else:
-            time.sleep(_SETTLE_S)
-            _print("end", case.id)
+            said = (str(error).strip() or "without a message").splitlines()[0]
+            kind, text = "failed", f"{type(error).__name__}: {said}"
+        time.sleep(_SETTLE_S)
+        _print(kind, text)
     return 0
 
 

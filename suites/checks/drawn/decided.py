@@ -63,6 +63,7 @@ class Judged:
         truth: The true results.
         decided: For each output, True where an element is decided.
         others: For each output, arrays of further right values.
+        cotangents: The cotangents of the outputs, if the truth is a derivative.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Judged:
     truth: Truth
     decided: tuple[Array, ...]
     others: tuple[list[Array], ...] = ()
+    cotangents: Sequence[Array] = ()
 
     @property
     def share(self) -> float:
@@ -132,7 +134,7 @@ def judged_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, .
     Raises:
         Undecided: The operator's truth raises on drawn inputs.
     """
-    return tuple(judged(operator, each.name, each.inputs) for each in battery(operator, dtype, size, SEEDS))
+    return tuple(judged(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS))
 
 
 def _truth(operator: Operator, inputs: Inputs) -> Truth:
@@ -178,9 +180,8 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Arr
             with jax.enable_x64(True):
                 found = _with_wide_integers(operator, specs(widened))
                 if found is not None:
-                    dtypes = [out.dtype for out in operator.outputs(*inputs)]
-                    leaves = [np.asarray(leaf) for leaf in found(*widened)]
-                    yield True, [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+                    pairs = zip(found(*widened), operator.outputs(*inputs), strict=True)
+                    yield True, [np.asarray(leaf).astype(out.dtype) for leaf, out in pairs]
 
 
 @functools.lru_cache(maxsize=64)
@@ -215,24 +216,30 @@ def judge_battery(
             f"on {len(battery)} patterns of drawn inputs of {size} elements, XLA's own code for the reference is "
             "nowhere within the error bound, so no kernel can be judged by it. Declare a truth or a tolerance."
         )
+
+    def judge(drawn: Judged) -> Verdict:
+        return judge_kernel(operator, backend, drawn.inputs, device, by=drawn.judge)
+
     for each in battery:
-        yield each.name, _judge(operator, backend, each, device)
+        yield each.name, judge_shrunk(operator, each, judge, judged)
 
 
-def _judge(operator: Operator, backend: Backend, drawn: Judged, device: jax.Device) -> Verdict:
-    verdict = _of(operator, backend, drawn, device)
-    if verdict.status is Status.PASSED:
+def judge_shrunk(
+    operator: Operator, drawn: Judged, judge: Callable[[Judged], Verdict], truth: Callable[..., Judged]
+) -> Verdict:
+    """Judges a kernel on drawn inputs; if it is wrong, on the simplest inputs that show it.
+
+    Args:
+        operator: The operator.
+        drawn: The inputs.
+        judge: Judges the kernel on inputs with their truth.
+        truth: Finds the truth of simpler inputs: :func:`judged` or :func:`judged_gradient`.
+    """
+    verdict = judge(drawn)
+    if not verdict.status.wrong:
         return verdict
-
-    def again(inputs: Inputs) -> Verdict:
-        return _of(operator, backend, judged(operator, drawn.name, inputs), device)
-
-    inputs, verdict = shrunk(operator, drawn.inputs, verdict, again)
-    return with_cure(operator, inputs, verdict)
-
-
-def _of(operator: Operator, backend: Backend, drawn: Judged, device: jax.Device) -> Verdict:
-    return judge_kernel(operator, backend, drawn.inputs, device, by=drawn.judge)
+    found = shrunk(operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs)))
+    return with_cure(operator, *found)
 
 
 def with_cure(operator: Operator, inputs: Inputs, verdict: Verdict) -> Verdict:
@@ -255,8 +262,8 @@ KINK = 0.01
 """The relative change of a derivative that shows a kink."""
 
 
-def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list[Array], Judged]:
-    """Returns random cotangents of the outputs, and the true cotangents of the inputs that have one.
+def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> Judged:
+    """Computes the true cotangents of the inputs that have one, for random cotangents of the outputs.
 
     Raises:
         Undecided: The derivative of the reference raises on these inputs.
@@ -277,7 +284,7 @@ def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> tuple[list
             outputs.append(replace(expected, margin=bound + spread))
         wrong = wrong_elements(xla, Truth(tuple(outputs)))
     known = tuple(each & ~off for each, off in zip(decided, wrong, strict=True))
-    return cotangents, Judged(name, inputs, Truth(tuple(outputs)), known)
+    return Judged(name, inputs, Truth(tuple(outputs)), known, cotangents=cotangents)
 
 
 def _spreads(operator: Operator, inputs: Inputs, cotangents: list[Array]) -> list[tuple[Array, Array]]:
@@ -287,14 +294,13 @@ def _spreads(operator: Operator, inputs: Inputs, cotangents: list[Array]) -> lis
 
 
 @functools.lru_cache(maxsize=8)
-def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[tuple[list[Array], Judged], ...]:
-    """Returns cotangents and true derivatives of the battery at one nominal size, made once for all backends.
+def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, ...]:
+    """Returns the true derivatives of the battery at one nominal size, made once for all backends.
 
     Raises:
         Undecided: The derivative of the reference raises on drawn inputs.
     """
-    drawn = battery(operator, dtype, size, SEEDS, smooth=True)
-    return tuple(judged_gradient(operator, each.name, each.inputs) for each in drawn)
+    return tuple(judged_gradient(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS, smooth=True))
 
 
 def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:

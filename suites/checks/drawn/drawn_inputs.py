@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import functools
 import re
-import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ import numpy as np
 from jax.extend import core
 
 from suites.backends.kernel import Kernel
+from suites.checks.judging.reasons import is_library
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
@@ -44,18 +43,12 @@ ALONE = {
 """The patterns that an input also gets by itself, while the others keep their samples."""
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Inputs with the name of their pattern, such as ``zeros``, or ``zeros in x`` for one input alone."""
-
-    name: str
-    inputs: Inputs
-
-
 def battery(
     operator: Operator, dtype: str, size: int, seeds: Sequence[int], *, smooth: bool = False
-) -> Iterator[Drawn]:
-    """Yields inputs in the shapes of a sample, each different from the others.
+) -> Iterator[tuple[str, Inputs]]:
+    """Yields inputs in the shapes of a sample, each different from the others, after the name of their pattern.
+
+    A name is such as ``zeros``, or ``zeros in x`` for one input alone.
 
     Args:
         operator: The operator.
@@ -71,7 +64,7 @@ def battery(
         key = tuple(array.tobytes() for array in inputs)
         if key not in seen:
             seen.add(key)
-            yield Drawn(label, inputs)
+            yield label, inputs
 
 
 def is_parameter(array: Array, inputs: Inputs) -> bool:
@@ -300,9 +293,17 @@ _SPECIAL: dict[str, Pattern] = {
 _FLOATS = _SMOOTH | _SPECIAL
 
 
-def _full_range(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    limits = np.iinfo(dtype)
-    return random.integers(limits.min, limits.max, size, dtype=dtype, endpoint=True)
+def _between(least: Callable[[Any], int], most: Callable[[Any], int]) -> Pattern:
+    """Numbers between two limits, which follow from the limits of the dtype."""
+
+    def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
+        limits = np.iinfo(dtype)
+        return random.integers(least(limits), most(limits), size, dtype=dtype, endpoint=True)
+
+    return fill
+
+
+_full_range = _between(lambda limits: limits.min, lambda limits: limits.max)
 
 
 def _extremes(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -314,12 +315,6 @@ def _extremes(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     bits = 8 * dtype.itemsize - (dtype.kind == "i")
     return (np.ones(size, np.uint64) << random.integers(0, bits, size).astype(np.uint64)).astype(dtype)
-
-
-def _upper_half(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Numbers from half of the largest on: an unsigned one is negative if it is read as signed."""
-    limits = np.iinfo(dtype)
-    return random.integers(limits.max // 2 + 1, limits.max, size, dtype=dtype, endpoint=True)
 
 
 def _shifts(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -347,7 +342,8 @@ _INTEGERS: dict[str, Pattern] = {
     "zero to ten": lambda dtype, size, random: random.integers(0, 11, size).astype(dtype),
     "full range": _full_range,
     "extremes": _extremes,
-    "upper half": _upper_half,
+    # Numbers from half of the largest on: an unsigned one is negative if it is read as signed.
+    "upper half": _between(lambda limits: limits.max // 2 + 1, lambda limits: limits.max),
     "powers of two": _powers_of_two,
     "one hot": _needle(None, 0, 1),
     "ties": lambda dtype, size, random: random.integers(0, 3, size).astype(dtype),
@@ -356,9 +352,7 @@ _INTEGERS: dict[str, Pattern] = {
     "shifts": _shifts,
     "beyond floats": _beyond_floats,
     # Large numbers of one sign, whose sum passes the range.
-    "overflowing": lambda dtype, size, random: random.integers(
-        np.iinfo(dtype).max // 8, np.iinfo(dtype).max // 4, size, dtype=dtype
-    ),
+    "overflowing": _between(lambda limits: limits.max // 8, lambda limits: limits.max // 4 - 1),
     **_needles(0, 1),
 }
 
@@ -447,8 +441,7 @@ def _of_reference(operator: Operator) -> Iterator[float]:
     for equation in equations(closed.jaxpr):
         values += [constant for each in jaxprs(equation.params.values()) for constant in getattr(each, "consts", ())]
         values += [atom.val for atom in equation.invars if isinstance(atom, core.Literal)]
-    for value in (*values, *closed.consts):
-        yield from _of_value(value)
+    yield from _of_value((*values, *closed.consts))
 
 
 def _of_value(value: Any) -> Iterator[float]:
@@ -456,12 +449,7 @@ def _of_value(value: Any) -> Iterator[float]:
     if isinstance(value, tuple | frozenset):
         for each in value:
             yield from _of_value(each)
-    elif isinstance(value, bool | np.bool_):
-        return
-    elif isinstance(value, int):
-        if abs(value) < 2**64:
-            yield value
-    elif isinstance(value, float | np.number | np.ndarray | jax.Array):
+    elif isinstance(value, int | float | np.number | np.ndarray | jax.Array):
         array = np.asarray(value)
         if array.dtype.kind in "iuf" and array.size <= MOST_ELEMENTS:
             for each in array.reshape(-1).tolist():
@@ -479,7 +467,7 @@ def _of_code(thing: Any, seen: set[int], depth: int = 0) -> Iterator[float]:
         for match in _NUMBERS.findall(thing) if "{" in thing and ";" in thing else ():
             yield int(match, 0) if re.fullmatch(r"0[xX].*|[1-9]\d*|0", match) else float(match)
     elif isinstance(thing, types.FunctionType):
-        if not _is_library(thing):
+        if not is_library(Path(thing.__code__.co_filename)):
             named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
             inner = [thing.__code__, *named, *(cell.cell_contents for cell in thing.__closure__ or ())]
     elif isinstance(thing, types.CodeType):
@@ -493,8 +481,3 @@ def _of_code(thing: Any, seen: set[int], depth: int = 0) -> Iterator[float]:
         yield from _of_value(thing)
     for each in inner:
         yield from _of_code(each, seen, depth + 1)
-
-
-def _is_library(function: types.FunctionType) -> bool:
-    path = Path(function.__code__.co_filename)
-    return "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib"))

@@ -13,21 +13,15 @@ _profile = "quick"
 _seed = 0
 
 
-def use_profile(profile: str) -> None:
-    """Makes :func:`depth` return this profile, in this process."""
-    global _profile
-    _profile = profile
+def use(seed: int, profile: str = "quick") -> None:
+    """Makes :func:`session_seed` and :func:`depth` return these, in this process."""
+    global _seed, _profile
+    _seed, _profile = seed, profile
 
 
 def depth() -> int:
     """Returns 0 for the quick profile, and 1 for the full one."""
     return ("quick", "full").index(_profile)
-
-
-def use_seed(seed: int) -> None:
-    """Makes :func:`session_seed` return this seed, in this process."""
-    global _seed
-    _seed = seed
 
 
 def session_seed() -> int:

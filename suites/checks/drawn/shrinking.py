@@ -16,11 +16,10 @@ from suites.numerics.verdict import Verdict
 SECONDS = 3.0
 """The time that shrinking may take; afterwards the best inputs so far are shown."""
 
-Fails = Callable[[Inputs], Verdict]
-"""Judges a kernel on inputs."""
 
-
-def shrunk(operator: Operator, inputs: Inputs, verdict: Verdict, judge: Fails) -> tuple[Inputs, Verdict]:
+def shrunk(
+    operator: Operator, inputs: Inputs, verdict: Verdict, judge: Callable[[Inputs], Verdict]
+) -> tuple[Inputs, Verdict]:
     """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
 
     Vectors of an elementwise operator are cut to the worst element, if that alone fails. Then as many elements as
@@ -66,11 +65,7 @@ def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
 
 
 def _simplified(
-    operator: Operator,
-    inputs: Inputs,
-    verdict: Verdict,
-    index: int,
-    still_fails: Callable[[Inputs], Verdict | None],
+    operator: Operator, inputs: Inputs, verdict: Verdict, index: int, still_fails: Callable[[Inputs], Verdict | None]
 ) -> tuple[Inputs, Verdict]:
     """Replaces parts of one input by 1 or 0: all of it, then halves, quarters and so on."""
     array = inputs[index]

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.declare.differentiation import function_of
+from suites.declare.differentiation import between_floats, function_of, real_floats
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
@@ -54,11 +54,6 @@ def random_directions(operator: Operator, inputs: Inputs, seed: int, stream: int
     return [np.asarray(random.standard_normal(array.shape)).astype(array.dtype) for array in moving]
 
 
-def real_outputs(operator: Operator, inputs: Inputs) -> list[int]:
-    """The indices of the outputs of real floats; the others have tangents of no type."""
-    return [index for index, out in enumerate(operator.outputs(*inputs)) if np.dtype(out.dtype).kind == "f"]
-
-
 def with_floats(call: Callable[..., Any], operator: Operator, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The call as a function of the inputs that have a derivative, and those inputs."""
     return function_of(call, inputs, operator.differentiated(inputs))
@@ -77,15 +72,7 @@ def pullback(call: Callable[..., Any], operator: Operator) -> Callable[..., Any]
 
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
     """The cotangents of the inputs that have one, with derived error bounds."""
-    indices = tuple(operator.differentiated(inputs))
-    real, given = _real(cotangents)
-    return _with_slack(derived_truth(_pulled(operator, indices, real, len(inputs)), (*inputs, *given)))
-
-
-def _real(cotangents: Sequence[Array]) -> tuple[tuple[bool, ...], list[Array]]:
-    """Which cotangents belong to outputs of floats, and these."""
-    real = tuple(array.dtype.kind == "f" for array in cotangents)
-    return real, [array for array, is_real in zip(cotangents, real, strict=True) if is_real]
+    return _with_slack(derived_truth(_pulled(operator, len(inputs)), (*inputs, *real_floats(cotangents))))
 
 
 def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequence[Array]) -> Truth:
@@ -96,8 +83,7 @@ def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequenc
         inputs: Its inputs.
         tangents: A tangent for each input that has a derivative.
     """
-    indices = tuple(operator.differentiated(inputs))
-    return _with_slack(derived_truth(_pushed(operator, indices, len(inputs)), (*inputs, *tangents)))
+    return _with_slack(derived_truth(_pushed(operator, len(inputs)), (*inputs, *tangents)))
 
 
 def true_second(
@@ -111,9 +97,8 @@ def true_second(
         cotangents: Cotangents of its outputs.
         directions: Cotangents of the cotangents of the inputs that have one.
     """
-    indices = tuple(operator.differentiated(inputs))
-    real, given = _real(cotangents)
-    twice = _pulled_twice(operator, indices, real, len(inputs))
+    given = real_floats(cotangents)
+    twice = _pulled_twice(operator, len(inputs), len(given))
     return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
 
 
@@ -150,17 +135,9 @@ def cotangent_values(
     operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], *, wide: bool = True
 ) -> list[Array]:
     """The values of :func:`true_cotangents` alone, as XLA computes them: in float64, or in the dtypes of the inputs."""
-    real, given = _real(cotangents)
-    arrays = [*inputs, *given]
+    arrays = [*inputs, *real_floats(cotangents)]
     with jax.enable_x64(True) if wide else precision(*(array.dtype for array in inputs)):
-        compiled = _compiled(operator, tuple(operator.differentiated(inputs)), real, len(inputs))
-        return list(map(np.asarray, compiled(*(map(_wide, arrays) if wide else arrays))))
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(operator: Operator, *more: Any) -> Callable[..., list[jax.Array]]:
-    """The pullback of the reference, compiled: operation by operation it would take a second."""
-    return jax.jit(_pulled(operator, *more))
+        return list(map(np.asarray, _pulled(operator, len(inputs))(*(map(_wide, arrays) if wide else arrays))))
 
 
 def _wide(array: Array) -> Array:
@@ -168,46 +145,38 @@ def _wide(array: Array) -> Array:
 
 
 @functools.lru_cache(maxsize=64)
-def _pulled(
-    operator: Operator, indices: tuple[int, ...], real: tuple[bool, ...], count: int
-) -> Callable[..., list[jax.Array]]:
-    """The pullback of the reference as a function of the inputs and the cotangents of outputs of floats."""
+def _pulled(operator: Operator, count: int) -> Callable[..., list[jax.Array]]:
+    """The pullback of the reference as a function of ``count`` inputs and the cotangents of outputs of floats."""
 
     def pulled(*arrays: Any) -> list[jax.Array]:
-        inputs, given = arrays[:count], iter(arrays[count:])
-        function, floats = function_of(operator.reference, inputs, indices)
+        function, floats = between_floats(operator, arrays[:count])
         outs, vjp = jax.vjp(function, *floats)
-        cotangents = [
-            next(given).astype(out.dtype) if is_real else np.zeros(out.shape, jax.dtypes.float0)
-            for is_real, out in zip(real, outs, strict=True)
-        ]
-        return list(vjp(cotangents))
+        return list(vjp([each.astype(out.dtype) for each, out in zip(arrays[count:], outs, strict=True)]))
 
-    return pulled
+    return jax.jit(pulled)  # operation by operation it would take a second
 
 
 @functools.lru_cache(maxsize=64)
-def _pushed(operator: Operator, indices: tuple[int, ...], count: int) -> Callable[..., list[jax.Array]]:
+def _pushed(operator: Operator, count: int) -> Callable[..., list[jax.Array]]:
     """The pushforward of the reference as a function of the inputs and the tangents of inputs with a derivative."""
 
     def pushed(*arrays: Any) -> list[jax.Array]:
-        function, floats = function_of(operator.reference, arrays[:count], indices)
-        outs, tangents = jax.jvp(function, floats, list(arrays[count:]))
-        return [each for each, out in zip(tangents, outs, strict=True) if np.dtype(out.dtype).kind == "f"]
+        function, floats = between_floats(operator, arrays[:count])
+        return list(jax.jvp(function, floats, list(arrays[count:]))[1])
 
     return pushed
 
 
 @functools.lru_cache(maxsize=64)
-def _pulled_twice(
-    operator: Operator, indices: tuple[int, ...], real: tuple[bool, ...], count: int
-) -> Callable[..., list[jax.Array]]:
-    """The pullback of :func:`_pulled` as a function of inputs, cotangents and directions."""
-    once, first = _pulled(operator, indices, real, count), count + sum(real)
+def _pulled_twice(operator: Operator, count: int, outputs: int) -> Callable[..., list[jax.Array]]:
+    """The pullback of :func:`_pulled` as a function of inputs, cotangents of ``outputs`` outputs, and directions."""
+    once, first = _pulled(operator, count), count + outputs
 
     def pulled(*arrays: Any) -> list[jax.Array]:
-        function, floats = function_of(lambda *inputs: once(*inputs, *arrays[count:first]), arrays[:count], indices)
-        _, vjp = jax.vjp(function, *floats)
-        return list(vjp(list(arrays[first:])))
+        def call(*inputs: Any) -> list[jax.Array]:
+            return once(*inputs, *arrays[count:first])
+
+        function, floats = with_floats(call, operator, arrays[:count])
+        return list(jax.vjp(function, *floats)[1](list(arrays[first:])))
 
     return pulled

@@ -158,12 +158,13 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
     for path, line in reversed(frames):
         if any(folder in path.parents for folder in _CHECKS):
             return f"the check itself, at {path.name}:{line}: please report it"
-        if any(folder in path.parents for folder in _KERNELS) or not _is_library(path):
+        if any(folder in path.parents for folder in _KERNELS) or not is_library(path):
             return None
     return None
 
 
-def _is_library(path: Path) -> bool:
+def is_library(path: Path) -> bool:
+    """Tells whether a file belongs to an installed package or to Python."""
     return any(name in path.parts for name in _LIBRARIES) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
@@ -213,8 +214,8 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
 
 
 def _line(several: Sequence[Any], command: Sequence[str]) -> str:
-    best = min(several, key=lambda found: (_rank(found), _length_of_inputs(found), len(found.reason or "")))
-    cell = best.cell
+    best = min(several, key=_rank)
+    cell, cause = best.cell, IMPRECISE if _is_imprecise(best) else CAUSES[best.status]
     reason = " ".join((best.reason or "without a message").split())
     if len(reason) > LONGEST:
         reason = reason[:LONGEST] + "..."
@@ -223,22 +224,19 @@ def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     words = [*command, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
     words += ["--device", cell.platform] if cell.platform != "cpu" else []
     return (
-        f"{cell.operator} {cell.backend} {cell.dtype}: {_cause(best)}: {reason} "
+        f"{cell.operator} {cell.backend} {cell.dtype}: {cause}: {reason} "
         f"({by if len(checks) > 1 else f'check {checks[0]}'}). Repeat: {shlex.join(words)} -v"
     )
 
 
-def _rank(found: Any) -> tuple[int, bool]:
-    return list(CAUSES).index(found.status), _is_imprecise(found)
+def _rank(found: Any) -> tuple[int, bool, int, int]:
+    cause = list(CAUSES).index(found.status)
+    return cause, _is_imprecise(found), _length_of_inputs(found), len(found.reason or "")
 
 
 def _is_imprecise(found: Any) -> bool:
     used = found.accuracy.budget_used if found.accuracy else None
     return found.status is Status.WRONG_VALUE and used is not None and used < MOST_IMPRECISE
-
-
-def _cause(found: Any) -> str:
-    return IMPRECISE if _is_imprecise(found) else CAUSES[found.status]
 
 
 def _length_of_inputs(found: Any) -> int:

@@ -198,7 +198,7 @@ def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> E
         shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]
         return np.asarray(join(shaped))
 
-    steps = functools.reduce(operator.or_, (source.steps for source in sources), 0)
+    steps = steps_of(sources, new=0)
     return Estimate(
         each([source.value for source in sources]),
         None if all(source.own is None for source in sources) else each([source.owns for source in sources]),
@@ -210,14 +210,10 @@ def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> E
     )
 
 
-def steps_of(operands: list[Estimate], new: int = 1) -> int:
+def steps_of(operands: Sequence[Estimate], new: int = 1) -> int:
     """The steps that lead to an operation on these operands, and ``new`` ones of its own."""
-    steps = 0
-    for operand in operands:
-        steps |= operand.steps
-    for _ in range(new):
-        steps |= 1 << next(_numbers)
-    return steps
+    own = [1 << next(_numbers) for _ in range(new)]
+    return functools.reduce(operator.or_, [*own, *(each.steps for each in operands)], 0)
 
 
 def of_input(array: Array) -> Estimate:
@@ -241,23 +237,23 @@ def _flushed(value: Array, dtype: np.dtype[Any]) -> Array:
     return np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
 
 
-def of_constant(array: Array) -> Estimate:
-    """A constant of the reference.
+def of_constant(value: Any, like: Any = None) -> Estimate:
+    """A constant of the reference, in the dtype of ``like`` if that is given.
 
     A number that needs the last bits of its dtype, such as 0.1, has been rounded to that dtype. A kernel that holds
     more of its digits is right as well. Whole numbers, and numbers that need at most half of the bits, are exact.
     """
-    estimate = of_input(array)
+    estimate = of_input(np.asarray(value, None if like is None else like.dtype))
     if not estimate.is_float:
         return estimate
-    half = significand_bits(array.dtype) >> 1
+    half = significand_bits(estimate.dtype) >> 1
     whole = np.ones(estimate.value.shape, bool)
     for part in (estimate.value.real, estimate.value.imag) if estimate.is_complex else (estimate.value,):
         fraction, _ = np.frexp(part)
         whole &= (fraction * 2**half % 1 == 0) | (part % 1 == 0) | ~np.isfinite(part)
     if whole.all():
         return estimate
-    rounding = np.where(whole, 0, unit(array.dtype) * np.abs(estimate.value))
+    rounding = np.where(whole, 0, unit(estimate.dtype) * np.abs(estimate.value))
     return Estimate(estimate.value, estimate.errors + rounding, estimate.dtype)
 
 
@@ -316,11 +312,7 @@ def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimat
 
 def unknown(*operands: Estimate) -> Any:
     """True where nothing is known of one of the operands, which are broadcast together."""
-    where: Any = False
-    for operand in operands:
-        if operand.own is not None:
-            where = where | np.isinf(operand.own)
-    return where
+    return functools.reduce(operator.or_, (np.isinf(each.own) for each in operands if each.own is not None), False)
 
 
 def in_any_order(

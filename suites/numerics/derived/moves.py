@@ -110,33 +110,19 @@ def _top_k(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
     """The position in the operand of each element of the updates, and whether the element is kept.
 
-    A gather of the same windows returns the positions, as in JAX's own transpose of a scatter.
+    The transpose of a scatter that adds gives each update what stands at its target, or zero where it has none.
     """
-    source, indices, updates = operands
-    numbers = params["dimension_numbers"]
-    window, sizes = list(numbers.update_window_dims), []
-    for axis in range(source.value.ndim):
-        inserted = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
-        sizes.append(1 if inserted else updates.value.shape[window.pop(0)])
-    (positions,) = by_jax(
-        jax.lax.gather_p,
-        [*_positions([source]), _exact(indices, "an index of a scatter")],
-        {
-            "dimension_numbers": jax.lax.GatherDimensionNumbers(
-                offset_dims=numbers.update_window_dims,
-                collapsed_slice_dims=numbers.inserted_window_dims,
-                start_index_map=numbers.scatter_dims_to_operand_dims,
-                operand_batching_dims=numbers.operand_batching_dims,
-                start_indices_batching_dims=numbers.scatter_indices_batching_dims,
-            ),
-            "slice_sizes": tuple(sizes),
-            "indices_are_sorted": False,
-            "unique_indices": False,
-            "mode": params["mode"],
-            "fill_value": -1,
-        },
-    )
-    return positions.reshape(-1), positions.reshape(-1) >= 0
+    (positions,), updates = _positions(operands[:1]), np.zeros(operands[2].value.shape)
+    indices = _exact(operands[1], "an index of a scatter")
+
+    def added(updates: jax.Array) -> jax.Array:
+        start = jax.numpy.zeros(positions.shape)
+        return jax.lax.scatter_add(start, indices, updates, params["dimension_numbers"], mode=params["mode"])
+
+    with in_double():
+        (found,) = jax.linear_transpose(added, updates)(positions + 1.0)
+    targets = np.asarray(found).reshape(-1).astype(np.int64) - 1
+    return targets, targets >= 0
 
 
 def _scatter(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -170,8 +156,6 @@ def _scatter_add(sign: int) -> Rule:
         roundings = np.bincount(targets, minlength=source.value.size).reshape(source.value.shape)
         # The first addition to a zero is a copy.
         roundings = np.maximum(roundings - ((source.value == 0) & (source.owns == 0)), 0)
-        if not source.is_float:
-            return [summed(value, sizes, errors, roundings, outs[0].dtype)]
         quanta = min(float(np.min(each.terms_quanta, initial=np.inf)) for each in (source, updates))
         exact = bool(np.all(source.is_exact) and np.all(updates.is_exact))
         found = summed(value, sizes, errors, roundings, outs[0].dtype)

@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend import core
 
 from suites.numerics.arrays import Array
 from suites.numerics.derived import moves, rules, sums
@@ -35,7 +34,7 @@ from suites.numerics.derived.estimate import (
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
-from suites.numerics.traced import CALLS, called, jaxprs, traced
+from suites.numerics.traced import CALLS, called, evaluated, jaxprs, traced
 
 STEPS = 4096
 """Steps up to which a scan is followed."""
@@ -118,7 +117,7 @@ def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = Fals
         raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
     number_steps()
     with np.errstate(all="ignore"):
-        results = _evaluate(closed.jaxpr, closed.consts, [of_input(array) for array in inputs])
+        results = _inside(closed, [of_input(array) for array in inputs])
         return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 
 
@@ -154,34 +153,6 @@ def elements(jaxpr: Any) -> int:
         inner = [elements(getattr(each, "jaxpr", each)) for each in jaxprs(equation.params.values())]
         total += own + int(equation.params.get("length", 1) or 1) * sum(inner)
     return total
-
-
-def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Estimate]) -> list[Estimate]:
-    """The results of a jaxpr. Each intermediate result is dropped after its last use, because it may be large."""
-    known: dict[Any, Estimate] = dict(zip(jaxpr.invars, arguments, strict=True))
-    known |= {variable: of_constant(np.asarray(value)) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
-    last = {variable: place for place, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
-    kept = set(_variables(jaxpr.outvars))
-
-    def read(atom: Any) -> Estimate:
-        if isinstance(atom, core.Literal):
-            aval: Any = atom.aval
-            return of_constant(np.asarray(atom.val, aval.dtype))
-        return known[atom]
-
-    for place, equation in enumerate(jaxpr.eqns):
-        if all(isinstance(variable, core.DropVar) for variable in equation.outvars):
-            continue
-        results = _apply(equation, [read(atom) for atom in equation.invars])
-        known.update(zip(equation.outvars, results, strict=True))
-        for variable in _variables(equation.invars):
-            if last[variable] == place and variable not in kept:
-                known.pop(variable, None)
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def _variables(atoms: Sequence[Any]) -> list[Any]:
-    return [atom for atom in atoms if not isinstance(atom, core.Literal)]
 
 
 def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
@@ -259,14 +230,8 @@ def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
     )
 
 
-def _inside(inner: Any, operands: list[Estimate]) -> list[Estimate]:
-    if isinstance(inner, core.ClosedJaxpr):
-        return _evaluate(inner.jaxpr, inner.consts, operands)
-    return _evaluate(inner, (), operands)
-
-
-def _outputs(inner: Any) -> Sequence[Any]:
-    return (inner.jaxpr if isinstance(inner, core.ClosedJaxpr) else inner).outvars  # type: ignore[no-any-return]
+def _inside(jaxpr: Any, operands: Sequence[Estimate]) -> list[Estimate]:
+    return evaluated(jaxpr, operands, _apply, of_constant)
 
 
 def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
@@ -280,7 +245,8 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
         raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
     peaks = [np.abs(each.value) for each in carry]
-    stacks: list[list[Estimate]] = [[] for _ in _outputs(params["jaxpr"])[carries:]]
+    avals = params["jaxpr"].out_avals[carries:]
+    stacks: list[list[Estimate]] = [[] for _ in avals]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     for step in order:
         here = [row.moved(operator.itemgetter(step)) for row in rows]
@@ -289,16 +255,10 @@ def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
         carry = [_limited(each, peak) for each, peak in zip(results, peaks, strict=False)]
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
-    avals = [variable.aval for variable in _outputs(params["jaxpr"])[carries:]]
-    return [
-        *carry,
-        *(
-            joined(stack[::-1] if params["reverse"] else stack, np.stack)
-            if stack
-            else of_input(np.zeros((0, *aval.shape), aval.dtype))
-            for stack, aval in zip(stacks, avals, strict=True)
-        ),
-    ]
+    for stack, aval in zip(stacks, avals, strict=True):
+        ordered = stack[::-1] if params["reverse"] else stack
+        carry.append(joined(ordered, np.stack) if stack else of_input(np.zeros((0, *aval.shape), aval.dtype)))
+    return carry
 
 
 def _limited(carried: Estimate, peak: Array) -> Estimate:

@@ -27,7 +27,6 @@ from suites.numerics.derived.functions import (
     DIVISION,
     FUNCTIONS,
     HYPOTENUSE,
-    LESS_ACCURATE_IN_DOUBLE,
     POWER,
     nearest,
 )
@@ -44,16 +43,7 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 
 
 def _step(
-    operands: Operands,
-    dtype: np.dtype[Any],
-    value: Any,
-    error: Any,
-    size: Any,
-    quanta: Any,
-    *,
-    ulps: Any = 1,
-    most: Any = None,
-    reach: Any = None,
+    operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, size: Any, quanta: Any, ulps: Any = 1, **more: Any
 ) -> Estimate:
     """One addition or multiplication.
 
@@ -65,14 +55,13 @@ def _step(
         size: The sum or product of the operands' sizes; None if it is the magnitude of the value.
         quanta: The quanta of the result.
         ulps: The error of the operation in units of u: 1 if it is one correctly rounded operation.
-        most: The largest magnitude of what is added up on the way; None if that is ``size``.
-        reach: The smallest and the largest magnitude of a partial product.
+        **more: Other arguments of :func:`in_any_order`.
     """
     value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
     is_complex = dtype.kind == "c"
     found = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
     new, once = (math.ceil(ulps), False) if is_complex else (1, True)
-    return in_any_order(found, operands, size, quanta, new, once=once, most=most, reach=reach)
+    return in_any_order(found, operands, size, quanta, new, once=once, **more)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -225,14 +214,7 @@ def _rem(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _of_one(name: str) -> Rule:
-    function = FUNCTIONS[name]
-    in_double = dataclasses.replace(function, ulps=LESS_ACCURATE_IN_DOUBLE.get(name, function.ulps))
-
-    def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-        dtype = outs[0].dtype
-        return [(in_double if dtype == np.float64 else function)(operands[0], dtype)]
-
-    return apply
+    return lambda operands, params, outs: [FUNCTIONS[name](operands[0], outs[0].dtype)]
 
 
 # Operations that round nothing. The error does not grow, unless the function jumps.

@@ -14,15 +14,7 @@ import jax
 import numpy as np
 
 from suites.numerics.arrays import Array
-from suites.numerics.derived.estimate import (
-    Estimate,
-    Underivable,
-    by_jax,
-    in_any_order,
-    rounded,
-    selected,
-    unit,
-)
+from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, rounded, selected, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
 from suites.numerics.error_model import WIDE, finfo, sum_error
 
@@ -67,17 +59,15 @@ def summed(
 
 
 def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    (x,), axes = operands, tuple(params["axes"])
+    (x,), axes, dtype = operands, tuple(params["axes"]), outs[0].dtype
     count = math.prod(x.value.shape[axis] for axis in axes)
-    value, sizes, dtype = x.value.sum(axis=axes), x.sizes.sum(axis=axes), outs[0].dtype
-    if not x.is_float:
-        errors = np.zeros(()) if x.error is None else x.error.sum(axis=axes)
-        return [summed(value, sizes, errors, max(count - 1, 0), dtype)]
+    value, sizes = x.value.sum(axis=axes), x.sizes.sum(axis=axes)
     errors = np.zeros(()) if x.own is None else x.own.sum(axis=axes)
-    quanta = _least(x, axes)
+    if not x.is_float:
+        return [of_integers(value, errors, dtype)]
     found = summed(value, sizes, errors, count - 1, dtype, varied=_varied(x.value, axes, dtype))
     exact = np.broadcast_to(x.is_exact, x.value.shape).all(axis=axes)
-    return [in_any_order(found, [x], sizes, quanta, 1 if count > 1 else 0, exact=exact)]
+    return [in_any_order(found, [x], sizes, _least(x, axes), 1 if count > 1 else 0, exact=exact)]
 
 
 def _varied(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -118,15 +108,13 @@ def _places(x: Estimate, params: Params) -> Array:
 
 def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), run = operands, _along(np.cumsum, params)
-    error = x.own if x.is_float else x.error
-    errors, sizes = np.zeros(()) if error is None else run(error), run(x.sizes)
-    found = run(x.value), sizes, errors, _places(x, params)
+    errors, sizes = np.zeros(()) if x.own is None else run(x.own), run(x.sizes)
     if not x.is_float:
-        return [summed(*found, outs[0].dtype)]
+        return [of_integers(run(x.value), errors, outs[0].dtype)]
     quanta = np.expand_dims(_least(x, params["axis"]), params["axis"])
     varied = np.expand_dims(_varied(x.value, (params["axis"],), outs[0].dtype), params["axis"])
-    total = summed(*found, outs[0].dtype, varied=varied)
-    return [in_any_order(total, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
+    found = summed(run(x.value), sizes, errors, _places(x, params), outs[0].dtype, varied=varied)
+    return [in_any_order(found, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
 
 
 def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
@@ -230,11 +218,6 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
-def _is_odd(value: Array) -> Array:
-    """Where a value is infinite or NaN."""
-    return np.asarray(~np.isfinite(value))
-
-
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     """The rule of a convolution, which is linear in each of its operands. JAX computes it in float64."""
     kernel, axes, dtype = operands[1].value.shape, params["dimension_numbers"].rhs_spec, outs[0].dtype
@@ -253,8 +236,9 @@ def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operand
     value = run([x.value for x in operands])
     if not np.isfinite(sizes).all():
         # Finite terms that leave the range of float64: which of them meet first decides between infinity and NaN.
-        odd, any_value = ([test(x.value).astype(np.float64) for x in operands] for test in (_is_odd, np.ones_like))
-        unknown = ~np.isfinite(sizes) & (run([odd[0], any_value[1]]) + run([any_value[0], odd[1]]) == 0)
+        odd = [~np.isfinite(x.value) for x in operands]
+        met = run([odd[0], np.ones_like(odd[1])]) + run([np.ones_like(odd[0]), odd[1]])
+        unknown = ~np.isfinite(sizes) & (met == 0)
         value, errors = np.where(unknown, 0.0, value), np.where(unknown, np.inf, errors)
     quanta = math.prod(float(np.min(x.terms_quanta, initial=np.inf)) for x in operands)
     found = summed(value, sizes, errors, roundings, dtype, double=True)

@@ -23,7 +23,7 @@ ROOMS = {
         "plugin": "checks sessions",
         "sessions": "backends bench cells checks declare errors mutants numerics revisions sanitize",
         "revisions": "cells errors",
-        "sanitize": "cells checks numerics",
+        "sanitize": "cells checks",
         "endurance": "backends",
         "dispatch": "backends",
         "mutants": "__init__ backends declare ops",

@@ -82,7 +82,7 @@ def _indices(dtype, size, seed):
 def test_integers_that_look_like_indices_are_drawn_up_to_the_largest_of_the_sample():
     operator = _gathering(_indices)
     sample = operator.sample("float32", 33, 0)
-    drawn = [each.inputs for each in battery(operator, "float32", 33, (0,))]
+    drawn = [inputs for _, inputs in battery(operator, "float32", 33, (0,))]
     assert len(drawn) > 40
     most = int(sample[0].max())
     assert 30 < most < 36

@@ -1,10 +1,13 @@
 """The error bounds of gradients are neither too tight to hold nor too wide to mean anything."""
 
+import jax
+import numba
 import numpy as np
 import pytest
 
 from reports import Status
-from suites.checks.judging.gradients import random_cotangents, true_cotangents
+from suites.checks.judging.gradients import judge_derivative, pullback, random_cotangents, true_cotangents
+from suites.declare.operator import Operator
 from suites.numerics.verdict import judge
 from suites.ops import operators
 
@@ -36,3 +39,17 @@ def test_gradient_that_is_off_by_a_factor_is_refused(operator, factor):
             continue
         wrong = [np.float32(factor) * other if other is each else other for other in right]
         assert judge(wrong, truth).status is Status.WRONG_VALUE, f"input {operator.differentiated(inputs)[place]}"
+
+
+def test_a_sample_may_be_made_by_jax():
+    @numba.njit
+    def cube(x, out):
+        out[:] = x * x * x
+
+    def sample(dtype, size, seed):
+        return jax.random.normal(jax.random.key(seed), (size,), dtype)
+
+    operator = Operator(name="cube", reference=lambda x: x**3, kernels={"numba": cube}, sample=sample)
+    inputs, cotangents = _sample(operator)
+    _, (found,) = jax.jit(pullback(operator.reference, operator))(inputs, cotangents)
+    assert judge_derivative([found], true_cotangents(operator, inputs, cotangents)).status is Status.PASSED

@@ -46,8 +46,7 @@ def named(chosen):
 def status_by():
     """Returns a function that makes a check of an operator's kernels, and returns how the first one that fails ends."""
     catalogue.use(["suites.mutants", "suites.mutants.right_kernels"])
-    session_choices.use_profile("full")
-    session_choices.use_seed(1)
+    session_choices.use(1, "full")
 
     def make(operator, name):
         cells = (cell.values[0] for cell in check_named(name).cells.cells("cpu") if not cell.marks)
@@ -65,7 +64,7 @@ def status_by():
 
     yield make
     catalogue.use([])
-    session_choices.use_profile("quick")
+    session_choices.use(0)
 
 
 def test_the_table_names_checks_and_says_what_is_wrong():
