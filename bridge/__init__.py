@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bridge.errors import *  # noqa: F403
     from bridge.ffi.export import export_checks
     from bridge.languages.cuda_cpp import cuda_raw_kernel
+    from bridge.languages.native_cpu.entry import STREAM
     from bridge.languages.native_cpu.native_kernel import native_kernel
     from bridge.languages.numba_cpu.njit import numba_kernel
     from bridge.languages.numba_cuda.callables import numba_cuda_callable
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from bridge.xla_custom_kernel import XLACustomKernel
 
 __all__ = [
+    "STREAM",
     "AbiError",
     "AbiWarning",
     "BackendError",
@@ -83,6 +85,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "STREAM": "bridge.languages.native_cpu.entry",
     "XLACustomKernel": "bridge.xla_custom_kernel",
     "cuda_raw_kernel": "bridge.languages.cuda_cpp",
     "debug_mode": "bridge.debug.mode",

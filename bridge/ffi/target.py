@@ -279,6 +279,12 @@ def _cuda_python() -> Any:
     return execution.execute_callback()
 
 
+def _cuda_host() -> Any:
+    from bridge.ffi.cuda import execution
+
+    return execution.execute_host()
+
+
 CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
@@ -288,7 +294,13 @@ CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
 CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
-TARGETS = (CPU, CUDA, CUDA_PYTHON)
+CUDA_HOST = Target("bridge_cuda_host", "cuda", _cuda_host)
+"""Calls C functions with XLA's stream: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
+
+CUDA_HOST_GRAPH = Target("bridge_cuda_host_graph", "cuda", _cuda_host, METADATA.COMMAND_BUFFER, variant_of=CUDA_HOST)
+"""The same for functions of which users say that XLA may record their work into CUDA graphs."""
+
+TARGETS = (CPU, CUDA, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:

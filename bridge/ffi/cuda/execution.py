@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import aliasing, callback, device, poison
+from bridge.ffi.plans import aliasing, callback, device, host, poison
 
 
 @device.DESCRIBE
@@ -24,6 +24,11 @@ def execute_launches() -> Any:
 def execute_callback() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
     return _copying(callback.make_execute())
+
+
+def execute_host() -> Any:
+    """Native ``(frame, plan) -> error`` that runs a :class:`~bridge.ffi.plans.host.HostPlan` with XLA's stream."""
+    return _copying(host.make_execute_on_stream())
 
 
 def _copying(execute: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Executes plans that call a C function on the host, once for each element of a batch."""
+"""Executes plans that call a C function on the host, once for each element of a batch.
+
+On CUDA the function gets XLA's stream, on which it enqueues its own work.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
 from bridge.ffi.native.call_frame import (
     HEADER_WORDS,
@@ -17,11 +21,17 @@ from bridge.ffi.native.call_frame import (
     collect_buffers,
     element_address,
     plan_header,
+    stream_and_device,
 )
 from bridge.ffi.native.handler import native
 from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
 
 _FUNCTION, _CONTEXT, _ACQUIRE, _RELEASE, _MUTEX = range(HEADER_WORDS, HEADER_WORDS + 5)
+
+STREAM = MAX_BUFFERS
+"""Word of ``data`` that holds XLA's CUDA stream, in plans that :func:`make_execute_on_stream` runs."""
+
+_DATA_WORDS = MAX_BUFFERS + 2  # the last one holds the ordinal of the device, which nobody needs: it is current
 
 
 @dataclass(frozen=True)
@@ -86,15 +96,38 @@ def execute(frame, plan):
     acquire = load(plan, _ACQUIRE)
     if acquire != 0:
         call2(acquire, load(plan, _MUTEX), 1)
-    error = _run_batch(frame, plan, buffers)
+    error = _run_batch(frame, plan, buffers, stack_words(MAX_BUFFERS))
     if acquire != 0:
         call(load(plan, _RELEASE), load(plan, _MUTEX))
     return error
 
 
+def make_execute_on_stream(on_stream: bool = True) -> Any:
+    """Native ``(frame, plan) -> error`` that runs a :class:`HostPlan` without a mutex, on device memory.
+
+    The function finds XLA's stream in word :data:`STREAM` of ``data``.
+
+    Args:
+        on_stream: Ask XLA for stream and device; if not, both are 0 (for tests: XLA has no streams on the CPU).
+    """
+
+    @native
+    def execute_on_stream(frame, plan):
+        buffers, data = stack_words(MAX_BUFFERS), stack_words(_DATA_WORDS)
+        error = collect_buffers(frame, plan, buffers)
+        if error != 0:
+            return error
+        error = stream_and_device(frame, data + WORD_BYTES * STREAM, on_stream)
+        if error != 0:
+            return error
+        return _run_batch(frame, plan, buffers, data)
+
+    return execute_on_stream
+
+
 @native
-def _run_batch(frame, plan, buffers):
-    data, batch_rank = stack_words(MAX_BUFFERS), batch_rank_of(plan, buffers)
+def _run_batch(frame, plan, buffers, data):
+    batch_rank = batch_rank_of(plan, buffers)
     for element in range(batch_elements(plan, buffers, batch_rank)):
         for index in range(buffer_count(plan)):
             store(data, index, element_address(plan, buffers, index, batch_rank, element))

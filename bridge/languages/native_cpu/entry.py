@@ -14,6 +14,7 @@ from numba.core import cgutils
 from bridge.errors import SignatureError
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.call_frame import emit_extents, emit_word
+from bridge.ffi.plans import host
 from bridge.ffi.target import create_error
 from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType, Signature, place_of
@@ -46,7 +47,20 @@ class Array:
     dtype: np.dtype[Any]
     shape: tuple[Size, ...]
     size: Size
+    nbytes: Size
     pointer: ir.Value
+
+
+class Stream:
+    """The type of :data:`STREAM`."""
+
+    def __repr__(self) -> str:
+        return "STREAM"
+
+
+STREAM = Stream()
+"""Stands for XLA's stream, a ``cudaStream_t``, where a user says what a function of :func:`bridge.native_kernel` is
+called with: ``lambda x, out: (STREAM, x, x.size, out)``. The function enqueues its work on it, and does not wait."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +73,7 @@ class NativeDefinition(Definition):
         returns_status: Whether it returns an int that is 0 if a call succeeds.
         alive: What the user passed, which keeps the function loaded.
         content: Identifies its machine code in every process; None if only this process has it.
+        on_stream: Whether it gets XLA's stream and pointers to device memory.
     """
 
     address: int = field(repr=False)
@@ -66,6 +81,7 @@ class NativeDefinition(Definition):
     returns_status: bool
     alive: Any = field(repr=False)
     content: str | None = field(repr=False)
+    on_stream: bool = False
 
 
 def entry_code(definition: NativeDefinition, signature: Signature) -> str:
@@ -87,6 +103,13 @@ def entry_code(definition: NativeDefinition, signature: Signature) -> str:
     for index, array in enumerate(arrays[len(signature.inputs) :]):
         if not any(each is array for each in given):
             raise SignatureError(f"{says} leaves out output {index}. Return it too, so that the function writes it.")
+    if definition.on_stream is not any(each is STREAM for each in given):
+        raise SignatureError(
+            f"{says} leaves out bridge.STREAM. Return it where the function takes its stream, so that its work comes "
+            "after the inputs and before what uses the outputs."
+            if definition.on_stream
+            else f"{says} has bridge.STREAM, which calls on the CPU do not have. Pass platform='cuda'."
+        )
     items = enumerate(zip(given, types or [None] * len(given), strict=True))
     return entry.call([entry.argument(f"{says}: item {at}", *item) for at, item in items], definition.returns_status)
 
@@ -105,12 +128,15 @@ class _Entry:
         shape = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
         size = functools.reduce(self._builder.mul, shape, _I64(1))
         pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
-        return Array(np.dtype(kind.dtype), tuple(map(Size, shape)), Size(size), pointer)
+        nbytes = self._builder.mul(size, _I64(kind.item_bytes))
+        return Array(np.dtype(kind.dtype), tuple(map(Size, shape)), Size(size), Size(nbytes), pointer)
 
     def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
         """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""
         stated, is_pointer = _stated(ctype)
         takes_pointer = ctype is None or is_pointer
+        if given is STREAM and (takes_pointer or (stated is not None and stated.kind in "iu" and stated.itemsize == 8)):
+            return emit_word(self._builder, self._data, _I64(host.STREAM))
         if isinstance(given, bytes) and takes_pointer:
             return self._text(given)
         if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numba.core.ccallback import CFunc
 
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions, Standing
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, Standing
 from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
@@ -29,13 +32,16 @@ def native_kernel(
     *,
     argtypes: Sequence[Any] | None = None,
     status: bool = False,
+    platform: str = "cpu",
+    capturable: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
 ) -> Callable[..., Any]:
-    """Makes a C function callable from JAX on the CPU, with no Python in the call.
+    """Makes a C function callable from JAX, with no Python in the call.
 
     Any compiler may have made the function: of C, C++, Rust, Zig, Fortran or Cython. XLA calls it on its own buffers,
-    without the GIL, and from several threads at once.
+    without the GIL, and from several threads at once. With ``platform="cuda"`` these are in device memory, and the
+    function launches kernels, or calls a library that does, on XLA's stream.
 
     Args:
         function: A function that ctypes, cffi or ``numba.cfunc`` has loaded or made, a PyCapsule of one, as in
@@ -43,12 +49,17 @@ def native_kernel(
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which
-            returns a tuple. It runs when JAX traces a call, on objects with shape, size and dtype. Such an object in
-            the tuple is passed as a pointer to the first element (arrays are C-contiguous), ``x.size`` and
-            ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value, and ``bytes`` as ``const char*``.
+            returns a tuple. It runs when JAX traces a call, on objects with shape, size, nbytes and dtype. Such an
+            object in the tuple is passed as a pointer to the first element (arrays are C-contiguous), ``x.size``,
+            ``x.nbytes`` and ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value, ``bytes`` as ``const char*``, and
+            ``bridge.STREAM`` as ``cudaStream_t``.
         argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
             and numbers are converted to them, and passed by address where they are pointers.
         status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
+        platform: ``"cpu"``, or ``"cuda"``. There ``arguments`` returns ``bridge.STREAM`` among the rest. The function
+            only enqueues work on this stream, on the device that is current, and does not wait for it.
+        capturable: Whether XLA may record what the function enqueues into CUDA graphs. Then it must not allocate
+            memory, wait, or depend on anything but its arguments, because a replay does not call it.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
 
@@ -71,7 +82,18 @@ def native_kernel(
             library.scale, lambda x: x, lambda x, out: (x, x.size, np.float32(2), out)
         )
         scale(jnp.ones(1000))
+
+        # int scale(cudaStream_t stream, const float *x, int64_t n, float *out);
+        on_gpu = native_kernel(
+            library.scale, lambda x: x, lambda x, out: (STREAM, x, x.size, out), status=True, platform="cuda"
+        )
     """
+    if platform not in _LANGUAGES or (capturable and platform != "cuda"):
+        raise SignatureError(
+            f"native_kernel got platform={platform!r} and capturable={capturable!r}, expected 'cpu' or 'cuda'; only "
+            "functions on 'cuda' can be capturable. Pass platform='cuda' for a function that takes a stream."
+        )
+    language = _LANGUAGES[platform]
     loaded = function.ctypes if isinstance(function, CFunc) else function
     address, declared = _address_of(loaded), getattr(loaded, "argtypes", None)
     if not callable(arguments) or not isinstance(argtypes, Sequence | None):
@@ -85,16 +107,33 @@ def native_kernel(
     stated = declared if argtypes is None else argtypes
     types = None if stated is None else tuple(stated)
     definition = DEFINITIONS.define(
-        LANGUAGE,
+        language,
         (name, address, types, status, id(arguments)),
-        lambda: NativeDefinition(name, arguments, None, address, types, status, function, content_of(address)),
+        lambda: NativeDefinition(
+            name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
+        ),
     )
-    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
+    return wrap(language, definition, NativeOptions(bool(capturable)), outs, vmap_method, input_output_aliases)
 
 
-class _Native(NativeLanguage[NativeDefinition, NoOptions]):
+class NativeOptions(msgspec.Struct, frozen=True):
+    """How a function is called.
+
+    Attributes:
+        capturable: Whether XLA may record what it enqueues into CUDA graphs.
+    """
+
+    capturable: bool = False
+
+
+class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
+    def target(self, options: NativeOptions, platform: str) -> Target:
+        if platform == "cpu":
+            return CPU
+        return CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
+
     def compile(
-        self, definition: NativeDefinition, options: NoOptions, signature: Signature, platform: str
+        self, definition: NativeDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:
         code, content = entry_code(definition, signature), definition.content
 
@@ -112,11 +151,13 @@ LANGUAGE = _Native(
     kernel_kind="native function",
     wrapper="native_kernel",
     compiler="native_kernel",
-    options_type=NoOptions,
+    options_type=NativeOptions,
     dtypes=CPU_DTYPES,
     with_extents=False,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
+CUDA_LANGUAGE = replace(LANGUAGE, name="native_cuda", platforms={"cuda": Standing.REGULAR})
+_LANGUAGES = {"cpu": LANGUAGE, "cuda": CUDA_LANGUAGE}
 
 
 _NEEDS_GIL = 4

@@ -17,6 +17,7 @@ import pytest
 
 import bridge
 from bridge import (
+    STREAM,
     BackendError,
     BridgeError,
     DifferentiationError,
@@ -198,6 +199,14 @@ NATIVE = [
     bad(KernelTypeError, "argtypes=3, expected .* a list of ctypes types or None", wrap_native, argtypes=3),
     signature(r"status is True, but .* has restype None\. Set it to ctypes\.c_int",
         wrap_native, function=NO_RESULT, status=True),
+    *(signature(rf"platform='{platform}' and capturable={capturable}, expected 'cpu' or 'cuda'; only",
+        wrap_native, platform=platform, capturable=capturable)
+        for platform, capturable in (("gpu", False), ("cpu", True))),
+    signature(r"has bridge\.STREAM, which calls on the CPU do not have\. Pass platform='cuda'",
+        call_native, lambda x, out: (out, STREAM)),
+    signature(r"leaves out bridge\.STREAM\. Return it where", call_native, lambda x, out: (out, x), platform="cuda"),
+    signature(r"item 1 is STREAM of type Stream, but argtypes states <class 'ctypes\.c_int'>", call_native,
+        lambda x, out: (out, STREAM), argtypes=(ctypes.c_void_p, ctypes.c_int), platform="cuda"),
     signature(rf"{TUPLE} a list, expected a tuple\.", call_native, lambda x, out: [x, out]),
     signature(rf"{TUPLE} 2 items, expected a tuple of 1, as many as argtypes has",
         call_native, lambda x, out: (x, out), argtypes=[ctypes.c_void_p]),

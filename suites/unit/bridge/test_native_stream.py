@@ -1,0 +1,166 @@
+"""native_kernel on CUDA: what its C function is called with, shown on the CPU, and on a GPU a function that copies."""
+
+import ctypes
+import shutil
+import subprocess
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+from bridge import STREAM, PlatformError, native_kernel
+from bridge.ffi.kernel_call import bind
+from bridge.ffi.native.abi import API, BUFFER, FRAME, ORDINAL
+from bridge.ffi.native.abi import STREAM as STREAM_ARGS
+from bridge.ffi.plans import host
+from bridge.ffi.target import Target
+from suites.unit.bridge.entries import call_in, call_of
+from suites.unit.bridge.test_cuda_raw import exported, gpu
+
+Spec = jax.ShapeDtypeStruct
+X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+COMPILER = shutil.which("cc")
+ON_CPU = Target("bridge_test_stream", "cpu", lambda: host.make_execute_on_stream(on_stream=False))
+
+SOURCE = """
+long calls, streams[64];
+int triple(void *stream, const float *x, long n, float *out) {
+    if (n > 4) return (int)n;
+    streams[calls++ % 64] = (long)stream;
+    for (long i = 0; i < n; i++) out[i] = 3 * x[i];
+    return 0;
+}
+"""
+
+
+def same(x):
+    return Spec(x.shape, x.dtype)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    if COMPILER is None:
+        pytest.skip("this machine has no C compiler")
+    path = tmp_path_factory.mktemp("native") / "kernels.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=SOURCE.encode(), check=True)
+    return ctypes.CDLL(str(path))
+
+
+def triple_of(library, **options):
+    return native_kernel(
+        library.triple, same, lambda x, out: (STREAM, x, x.size, out), status=True, platform="cuda", **options
+    )
+
+
+def on_cpu(library, size):
+    """The kernel for vectors of a size, as JAX would call it on a GPU whose only stream is 0."""
+    call = call_in(triple_of(library), Spec((size,), np.float32))
+    plan = call.compiled("cuda").load()
+    return lambda x: bind(call_of(ON_CPU, plan, (((size,), np.dtype(np.float32)),)), x)[0]
+
+
+def test_the_function_is_called_once_for_each_element_of_a_batch(library):
+    count, function = ctypes.c_long.in_dll(library, "calls"), on_cpu(library, 4)
+    count.value = 0
+    np.testing.assert_array_equal(jax.jit(function)(X[0]), 3 * X[0])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(function))(X), 3 * X)
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(function, 1, 1))(jnp.ones((2, 4, 3))), 3 * jnp.ones((2, 4, 3)))
+    assert count.value == 1 + 3 + 6
+
+
+def test_its_status_is_the_error_of_the_call(library):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"triple returned the status 5\b"):
+        jax.block_until_ready(jax.jit(on_cpu(library, 5))(jnp.ones(5)))
+
+
+def test_it_gets_the_stream_of_xla(library):
+    """A call frame made here, with an API that answers as XLA does on a GPU."""
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    def stream_get(args):
+        ctypes.c_int64.from_address(args + 8 * STREAM_ARGS.STREAM).value = 0x1234
+        return 0
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    def ordinal_get(args):
+        ctypes.c_int32.from_address(args + ORDINAL.ORDINAL_BYTE).value = 1
+        return 0
+
+    x, out, dims = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.array([4])
+    api, frame, pointers = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(2, np.int64)
+    api[API.STREAM_GET], api[API.DEVICE_ORDINAL_GET] = (
+        ctypes.cast(each, ctypes.c_void_p).value for each in (stream_get, ordinal_get)
+    )
+    buffers = np.zeros((2, 16), np.int64)
+    for at, array in enumerate((x, out)):
+        buffers[at, [BUFFER.DATA, BUFFER.RANK, BUFFER.DIMS]] = array.ctypes.data, 1, dims.ctypes.data
+        pointers[at] = buffers[at].ctypes.data
+    frame[[FRAME.API, FRAME.ARG_COUNT, FRAME.RET_COUNT]] = api.ctypes.data, 1, 1
+    frame[[FRAME.ARGS, FRAME.RETS]] = pointers.ctypes.data, pointers[1:].ctypes.data
+    execute = host.make_execute_on_stream()
+    run = numba.cfunc("int64(int64, int64)", error_model="numpy")(lambda frame, plan: execute(frame, plan))
+    plan = call_in(triple_of(library), x).compiled("cuda").load()
+    ctypes.c_long.in_dll(library, "calls").value = 0
+    assert run.ctypes(frame.ctypes.data, plan.keep()) == 0
+    np.testing.assert_array_equal(out, 3 * x)
+    assert (ctypes.c_long * 64).in_dll(library, "streams")[0] == 0x1234
+
+
+def test_only_what_the_user_calls_capturable_goes_into_graphs(library):
+    targets = [call_in(triple_of(library, capturable=each), X).describe("cuda")[0] for each in (False, True)]
+    assert [each.name for each in targets] == ["bridge_cuda_host", "bridge_cuda_host_graph"]
+    assert [bool(each._traits) for each in targets] == [False, True]
+
+
+def test_it_runs_on_cuda_alone(library):
+    with pytest.raises(PlatformError, match="triple runs on cuda, but is being lowered for cpu"):
+        jax.jit(triple_of(library)).trace(X).lower(lowering_platforms=("cpu",))
+
+
+def test_a_function_of_a_library_is_exported_and_one_in_memory_says_why_not(library):
+    assert "bridge_cuda_host" in exported_text(triple_of(library))
+    pointer = numba.types.voidptr
+
+    @numba.cfunc(numba.types.void(pointer, pointer, pointer))
+    def nothing(stream, x, out): ...
+
+    local = native_kernel(nothing, same, lambda x, out: (STREAM, x, out), platform="cuda")
+    with pytest.raises(Exception, match=r"^nothing cannot be exported: its machine code is in no file\."):
+        exported(local, same(X))
+
+
+def exported_text(function):
+    return exported(function, same(X)).mlir_module()
+
+
+def copy(**options):
+    function = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
+    arguments = lambda x, out: (out, x, x.nbytes, STREAM)  # noqa: E731
+    return native_kernel(function, same, arguments, status=True, platform="cuda", **options)
+
+
+@gpu
+@pytest.mark.parametrize("capturable", [False, True])
+def test_on_a_gpu_a_function_works_in_the_order_of_the_stream(capturable):
+    function = copy(capturable=capturable)
+
+    def steps(x):
+        return jax.lax.fori_loop(0, 50, lambda i, x: function(x + 1) * 2, x)
+
+    expected = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda i, x: (x + 1) * 2, x))(X)
+    np.testing.assert_array_equal(jax.jit(steps)(X), expected)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(steps))(X), expected)
+    np.testing.assert_array_equal(copy(vmap_method="sequential")(X), X)
+
+
+@gpu
+def test_on_a_gpu_a_status_is_an_error():
+    bad = native_kernel(
+        ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2, same, lambda x, out: (out, np.uint64(8), x.nbytes, STREAM),
+        status=True, platform="cuda",
+    )  # fmt: skip
+    with pytest.raises(jax.errors.JaxRuntimeError, match="returned the status 1"):
+        jax.block_until_ready(bad(X))
