@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.triton import TritonKernel
+    from suites.backends.vendor_calls import VendorCall
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.aspects import Gathers, Gradient, Sizes
     from suites.declare.custom_operators import operator_of
@@ -42,6 +43,7 @@ _MODULES = {
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.triton": ("TritonKernel",),
+    "backends.vendor_calls": ("VendorCall",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),
@@ -80,6 +82,7 @@ __all__ = [
     "Sizes",
     "TritonKernel",
     "Truth",
+    "VendorCall",
     "WarpCallable",
     "WarpKernel",
     "csr",

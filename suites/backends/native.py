@@ -1,4 +1,4 @@
-"""Adds the backend ``native``: C functions of any compiler, on the CPU."""
+"""Adds the backends ``native``, C functions on the CPU, and ``native_cuda``, C functions that get XLA's stream."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class NativeKernel(Kernel):
         return self.options.get("input_output_aliases") or {}
 
 
-def _accept(given: Any) -> Kernel | None:
+def _accept(given: Any, platform: str) -> Kernel | None:
     if isinstance(given, NativeKernel):
-        return given
+        return given if given.options.get("platform", "cpu") == platform else None
     made = arguments_of(given, native_kernel)
-    if made is None:
+    if made is None or made.get("platform", "cpu") != platform or made.get("capturable"):
         return None
     return NativeKernel(made.pop("function"), made.pop("arguments"), outs_function(made.pop("outs")), made)
 
@@ -55,8 +55,17 @@ NATIVE = register_backend(
     Backend(
         id="native",
         targets={"cpu": "bridge_cpu"},
-        accept=_accept,
+        accept=lambda given: _accept(given, "cpu"),
         expected="what bridge.native_kernel returns for a C function",
+        cure="Wrap the function with it.",
+    )
+)
+NATIVE_CUDA = register_backend(
+    Backend(
+        id="native_cuda",
+        targets={"cuda": "bridge_cuda_host"},
+        accept=lambda given: _accept(given, "cuda"),
+        expected="what bridge.native_kernel returns for a C function with platform='cuda', not capturable",
         cure="Wrap the function with it.",
     )
 )

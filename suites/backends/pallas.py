@@ -10,11 +10,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 from suites.numerics.arrays import specs
+
+triton: Any = None
+MISSING: str | None = None
+"""Why the building block cannot run; None if it can."""
+
+try:
+    from jax.experimental.pallas import triton
+except ImportError as error:  # JAX plans to remove it
+    MISSING = f"this JAX has no Triton backend of Pallas ({error})"
 
 BLOCK = 1024
 """Elements that one program handles: a power of two, as Triton wants it."""
@@ -33,7 +41,7 @@ class PallasKernel(Kernel):
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The function that was made, compiled."""
-        return _call(self, specs(inputs), specs(outs))
+        return made(self.make, inputs, outs)
 
     @property
     def returns_list(self) -> bool:
@@ -41,10 +49,15 @@ class PallasKernel(Kernel):
         return True
 
 
+def made(make: Callable[..., Any], inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+    """What ``make`` returns for inputs and outputs of these types, compiled, with its results in a list."""
+    return _call(make, specs(inputs), specs(outs))
+
+
 @functools.lru_cache(maxsize=1024)
-def _call(kernel: PallasKernel, inputs: Any, outs: Any) -> Callable[..., Any]:
-    made = kernel.make(inputs, outs)
-    return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
+def _call(make: Callable[..., Any], inputs: Any, outs: Any) -> Callable[..., Any]:
+    function = make(inputs, outs)
+    return jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:
@@ -72,6 +85,8 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
                 triton.store(target.at[here], value.astype(target.dtype), mask=inside)
 
         def call(*arrays: jax.Array) -> list[jax.Array]:
+            if triton is None:
+                raise ImportError(MISSING)
             if not size:
                 return [jnp.zeros(out.shape, out.dtype) for out in outs]
             flat = [array.reshape(-1) for array in arrays]
@@ -115,6 +130,7 @@ PALLAS = register_backend(
         expected="a function of JAX arrays, or a suites.PallasKernel",
         cure="Call pallas_call in it.",
         missing_dtypes={"float16": "Pallas has no division of float16 on GPUs"},
+        missing=lambda: MISSING,
         takes_any_callable=True,
     )
 )

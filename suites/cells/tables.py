@@ -134,10 +134,13 @@ def checkable_kernels(platform: str) -> list[Any]:
 def batches(platform: str) -> list[Any]:
     """Returns every layout of every kernel in its first dtype: batching sees only shapes.
 
-    The reference is left out, because JAX batches it by itself.
+    The reference is left out, because JAX batches it by itself. A backend whose calls cannot be batched has one skip.
     """
-    cases = in_first_dtype(platform, BATCHED_SIZE)
-    return [as_parameter(replace(case, variant=layout)) for case in cases for layout in LAYOUTS]
+    cases = [case for case in grid(platform, lambda operator: (BATCHED_SIZE,)) if case.in_first_dtype]
+    return [
+        *(as_parameter(replace(case, variant=layout)) for case in cases if case.backend.compiled for layout in LAYOUTS),
+        *(as_parameter(case, case.backend.no_batches) for case in cases if case.backend.no_batches),
+    ]
 
 
 def in_place(platform: str) -> list[Any]:

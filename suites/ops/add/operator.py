@@ -16,6 +16,7 @@ from suites import (
     vectors,
 )
 from suites.backends import cuda_raw, pallas
+from suites.backends.vendor_calls import CUTILE_ADD, CUTLASS_ADD, mosaic_elementwise, triton_call
 from suites.ops.add import numba_cpu, numba_cuda, triton, warp
 
 
@@ -41,6 +42,10 @@ OPERATOR = Operator(
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
         "pallas": pallas.elementwise(lambda x, y: [x + y]),
         "triton": TritonKernel(triton.add_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.add_triton, triton.launch)),
+        "cutlass": CUTLASS_ADD,
+        "cutile": CUTILE_ADD,
+        "mosaic_gpu": mosaic_elementwise(lambda x, y: [x + y]),
     },
     dtypes=("float32", "float64", "int32", "int64", "float16"),
     sample=_sample,

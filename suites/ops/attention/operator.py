@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
+from suites.backends.vendor_calls import triton_call
 from suites.ops.attention import numba_cpu, numba_cuda, triton, warp
 
 WIDTH = 32
@@ -61,6 +62,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.attention_of_rows, calls=1),
         "triton": TritonKernel(triton.attention_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.attention_triton, triton.launch)),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -24,6 +24,7 @@ from suites import (
 )
 from suites.backends import peers
 from suites.backends.numba_cuda import csr_rows_of
+from suites.backends.vendor_calls import triton_call
 from suites.backends.warp import zeros
 from suites.ops.csr_matvec import numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
@@ -49,6 +50,7 @@ OPERATOR = Operator(
         ),
         "warp": WarpKernel(warp.csr_matvec_warp, warp.launch, initial=zeros, atomic=True),
         "triton": TritonKernel(triton.csr_matvec_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.csr_matvec_triton, triton.launch)),
     },
     peers=peers.CSR_MATVEC,
     dtypes=("float32", "float64"),

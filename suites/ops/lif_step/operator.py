@@ -10,6 +10,7 @@ import numpy as np
 from suites import CudaKernel, Operator, WarpKernel, total_bytes, vectors
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cuda import neighbour_tiles
+from suites.backends.vendor_calls import mosaic_elementwise
 from suites.backends.warp import per_stream_tile
 from suites.ops.lif_step import numba_cpu, numba_cuda, warp
 
@@ -67,6 +68,7 @@ OPERATOR = Operator(
             "const T leak = tau_inv[0], threshold = V_th[0], rest = V_rest[0], step = dt[0];",
         ),
         "pallas": pallas.elementwise(_step, long_inputs=2),
+        "mosaic_gpu": mosaic_elementwise(_step, long_inputs=2),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

@@ -19,6 +19,7 @@ from suites import (
     values,
 )
 from suites.backends import peers
+from suites.backends.vendor_calls import triton_call
 from suites.ops.matmul import numba_cpu, numba_cuda, triton, warp
 
 
@@ -59,6 +60,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
     },
     peers=peers.MATMUL,
     dtypes=("float32", "float64"),

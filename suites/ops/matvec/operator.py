@@ -22,6 +22,7 @@ from suites import (
     vectors,
 )
 from suites.backends import peers
+from suites.backends.vendor_calls import triton_call
 from suites.ops.matvec import numba_cpu, numba_cuda, triton, warp
 
 
@@ -55,6 +56,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.matvec_warp, warp.launch),
         "warp_tile": WarpCallable(warp.matvec_in_tiles, calls=1),
         "triton": TritonKernel(triton.matvec_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.matvec_triton, triton.launch)),
     },
     peers=peers.MATVEC,
     dtypes=("float32", "float64", "int32"),

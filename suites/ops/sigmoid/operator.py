@@ -7,6 +7,7 @@ import numpy as np
 from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
 from suites.backends import cuda_raw, pallas, peers
 from suites.backends.numba_cuda import neighbour_tiles
+from suites.backends.vendor_calls import mosaic_elementwise
 from suites.backends.warp import per_stream_tile
 from suites.ops.sigmoid import numba_cpu, numba_cuda, warp
 
@@ -23,6 +24,7 @@ OPERATOR = Operator(
         "warp_tile": WarpKernel(warp.sigmoid_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise("out[i] = quotient(T(1), T(1) + exp(-x[i]));", ("x",)),
         "pallas": pallas.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
+        "mosaic_gpu": mosaic_elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
     peers=peers.SIGMOID,
     dtypes=("float32", "float64", "float16"),

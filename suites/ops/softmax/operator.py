@@ -11,6 +11,7 @@ import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
 from suites.backends import peers
+from suites.backends.vendor_calls import triton_call
 from suites.ops.softmax import numba_cpu, numba_cuda, triton, warp
 
 
@@ -55,6 +56,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch, select=numba_cuda.select),
         "warp": WarpKernel(warp.softmax_warp, warp.launch),
         "triton": TritonKernel(triton.softmax_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.softmax_triton, triton.launch)),
     },
     peers=peers.SOFTMAX,
     dtypes=("float32", "float64"),

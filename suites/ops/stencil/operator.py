@@ -21,6 +21,7 @@ from suites import (
     values,
     vectors,
 )
+from suites.backends.vendor_calls import triton_call
 from suites.ops.stencil import numba_cpu, numba_cuda, triton, warp
 
 
@@ -78,6 +79,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.stencil_warp),
         "warp_tile": WarpCallable(warp.stencil_in_tiles, calls=1),
         "triton": TritonKernel(triton.stencil_triton, triton.launch),
+        "jax_triton": triton_call(TritonKernel(triton.stencil_triton, triton.launch)),
     },
     dtypes=("float32", "float64"),
     sample=_sample,
