@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
     from bridge.languages.release import release
     from bridge.languages.triton import triton_kernel
+    from bridge.languages.tvm_functions import tvm_ffi_kernel
     from bridge.languages.warp.callables import warp_callable
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.wrapping import jax_kernel
@@ -79,6 +80,7 @@ __all__ = [
     "numba_kernel",
     "release",
     "triton_kernel",
+    "tvm_ffi_kernel",
     "use_backend",
     "warp_callable",
 ]
@@ -99,6 +101,7 @@ _HOMES = {
     "numba_kernel": "bridge.languages.numba_cpu.njit",
     "release": "bridge.languages.release",
     "triton_kernel": "bridge.languages.triton",
+    "tvm_ffi_kernel": "bridge.languages.tvm_functions",
     "use_backend": "bridge.operator.choice",
     "warp_callable": "bridge.languages.warp.callables",
 }

@@ -139,7 +139,11 @@ def batches(platform: str) -> list[Any]:
     cases = [case for case in grid(platform, lambda operator: (BATCHED_SIZE,)) if case.in_first_dtype]
     return [
         *(as_parameter(replace(case, variant=layout)) for case in cases if case.backend.compiled for layout in LAYOUTS),
-        *(as_parameter(case, case.backend.no_batches) for case in cases if case.backend.no_batches),
+        *(
+            as_parameter(replace(case, variant=QUICK_LAYOUTS[0]), case.backend.no_batches)
+            for case in cases
+            if case.backend.no_batches
+        ),
     ]
 
 

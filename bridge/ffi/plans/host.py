@@ -31,7 +31,10 @@ _FUNCTION, _CONTEXT, _ACQUIRE, _RELEASE, _MUTEX = range(HEADER_WORDS, HEADER_WOR
 STREAM = MAX_BUFFERS
 """Word of ``data`` that holds XLA's CUDA stream, in plans that :func:`make_execute_on_stream` runs."""
 
-_DATA_WORDS = MAX_BUFFERS + 2  # the last one holds the ordinal of the device, which nobody needs: it is current
+DEVICE = MAX_BUFFERS + 1
+"""Word of ``data`` that holds the ordinal of the device there, which is the current one."""
+
+_DATA_WORDS = MAX_BUFFERS + 2
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def execute(frame, plan):
 def make_execute_on_stream(on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that runs a :class:`HostPlan` without a mutex, on device memory.
 
-    The function finds XLA's stream in word :data:`STREAM` of ``data``.
+    The function finds XLA's stream in word :data:`STREAM` of ``data``, and the device in word :data:`DEVICE`.
 
     Args:
         on_stream: Ask XLA for stream and device; if not, both are 0 (for tests: XLA has no streams on the CPU).

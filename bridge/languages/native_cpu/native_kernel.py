@@ -17,7 +17,7 @@ from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, Standing
+from bridge.languages.language import CPU_DTYPES, Compiled, DefinitionT, NativeLanguage, Standing
 from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
@@ -88,12 +88,7 @@ def native_kernel(
             library.scale, lambda x: x, lambda x, out: (STREAM, x, x.size, out), status=True, platform="cuda"
         )
     """
-    if platform not in _LANGUAGES or (capturable and platform != "cuda"):
-        raise SignatureError(
-            f"native_kernel got platform={platform!r} and capturable={capturable!r}, expected 'cpu' or 'cuda'; only "
-            "functions on 'cuda' can be capturable. Pass platform='cuda' for a function that takes a stream."
-        )
-    language = _LANGUAGES[platform]
+    language = language_for("native_kernel", _LANGUAGES, platform, capturable)
     loaded = function.ctypes if isinstance(function, CFunc) else function
     address, declared = _address_of(loaded), getattr(loaded, "argtypes", None)
     if not callable(arguments) or not isinstance(argtypes, Sequence | None):
@@ -126,12 +121,30 @@ class NativeOptions(msgspec.Struct, frozen=True):
     capturable: bool = False
 
 
-class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
+class OnHost(NativeLanguage[DefinitionT, NativeOptions]):
+    """A language of functions that run on the host: on CUDA they get XLA's stream."""
+
     def target(self, options: NativeOptions, platform: str) -> Target:
         if platform == "cpu":
             return CPU
         return CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
 
+
+def language_for(wrapper: str, languages: Mapping[str, OnHost[Any]], platform: str, capturable: bool) -> OnHost[Any]:
+    """The language for a platform.
+
+    Raises:
+        SignatureError: There is none, or functions of this platform cannot be capturable.
+    """
+    if platform not in languages or (capturable and platform != "cuda"):
+        raise SignatureError(
+            f"{wrapper} got platform={platform!r} and capturable={capturable!r}, expected 'cpu' or 'cuda'; only "
+            "functions on 'cuda' can be capturable. Pass platform='cuda' for a function that takes a stream."
+        )
+    return languages[platform]
+
+
+class _Native(OnHost[NativeDefinition]):
     def compile(
         self, definition: NativeDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:

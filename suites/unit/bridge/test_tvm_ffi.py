@@ -1,0 +1,150 @@
+"""tvm_ffi_kernel: functions of TVM-FFI on the CPU, what they are given on CUDA, and the errors of both."""
+
+import ctypes
+import shutil
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import STREAM, KernelTypeError, SignatureError, tvm_ffi_kernel
+from bridge.ffi.kernel_call import bind
+from bridge.ffi.plans import host
+from bridge.ffi.target import Target
+from suites.unit.bridge.entries import call_in, call_of
+from suites.unit.bridge.test_cuda_raw import exported
+
+tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+Spec = jax.ShapeDtypeStruct
+X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+COMPILER = shutil.which("cc")
+ON_CPU = Target("bridge_test_tvm", "cpu", lambda: host.make_execute_on_stream(on_stream=False))
+
+SOURCE = """
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <dlpack/dlpack.h>
+int64_t last_device, last_stream;
+int __tvm_ffi_add_scaled(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+    DLTensor *x = args[0].v_ptr, *y = args[1].v_ptr, *out = args[2].v_ptr;
+    if (count != 4 || args[3].type_index != kTVMFFIFloat || x->ndim != 1 || x->shape[0] != y->shape[0]) {
+        TVMFFIErrorSetRaisedFromCStr("ValueError", "x and y must have one length");
+        return -1;
+    }
+    last_device = x->device.device_type;
+    last_stream = (int64_t)TVMFFIEnvGetStream(x->device.device_type, x->device.device_id);
+    for (int64_t i = 0; i < x->shape[0]; i++)
+        ((float*)out->data)[i] = ((float*)x->data)[i] + args[3].v_float64 * ((float*)y->data)[i];
+    return 0;
+}
+int __tvm_ffi_describe(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+    DLTensor *x = args[0].v_ptr;
+    int64_t *out = ((DLTensor*)args[count - 1].v_ptr)->data;
+    int64_t found[] = {x->device.device_type, x->ndim, x->dtype.code, x->dtype.bits, x->dtype.lanes, x->shape[0],
+        x->shape[1], x->strides[0], x->strides[1], args[1].type_index, args[1].v_int64, args[2].type_index,
+        args[2].v_int64, args[3].type_index, args[3].v_c_str[0], args[4].type_index};
+    for (int i = 0; i < 16; i++) out[i] = found[i];
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    if COMPILER is None:
+        pytest.skip("this machine has no C compiler")
+    path = tmp_path_factory.mktemp("tvm") / "kernels.so"
+    include = [f"-I{each}" for each in tvm_ffi.libinfo.include_paths()]
+    command = [COMPILER, "-shared", "-fPIC", *include, "-x", "c", "-", "-o", path]
+    subprocess.run(command, input=SOURCE.encode(), check=True)
+    return path
+
+
+def same(x, *others):
+    return Spec(x.shape, x.dtype)
+
+
+def add_scaled(library, **options):
+    function = tvm_ffi.load_module(str(library)).add_scaled
+    return tvm_ffi_kernel(function, same, lambda x, y, out: (x, y, out, 0.5), **options)
+
+
+def test_a_function_runs_natively_alone_and_in_batches(library):
+    add = add_scaled(library)
+    np.testing.assert_array_equal(add(X[0], X[1]), X[0] + 0.5 * X[1])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(add, (0, None)))(X, X[1]), X + 0.5 * X[1])
+    np.testing.assert_array_equal(jax.vmap(add, 1, 1)(X, X), 1.5 * X)
+    symbol = ctypes.CDLL(str(library)).__getattr__("__tvm_ffi_add_scaled")
+    by_symbol = tvm_ffi_kernel(symbol, same, lambda x, y, out: (x, y, out, 0.5))
+    np.testing.assert_array_equal(by_symbol(X[0], X[0]), 1.5 * X[0])
+
+
+def test_its_error_is_the_error_of_the_call(library):
+    add = tvm_ffi_kernel(tvm_ffi.load_module(str(library)).add_scaled, same)
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="ValueError: x and y must have one length"):
+            jax.block_until_ready(add(X[0], X[0]))
+
+
+def test_a_function_of_python_is_one_too():
+    seen = []
+    function = tvm_ffi.convert(lambda x, out: seen.append((x.shape, str(x.dtype))))
+    jax.block_until_ready(tvm_ffi_kernel(function, same)(X))
+    assert [tuple(shape) for shape, _ in seen] == [(3, 4)]
+
+
+def test_each_kind_of_argument_arrives(library):
+    describe = tvm_ffi_kernel(
+        tvm_ffi.load_module(str(library)).describe,
+        lambda x: Spec((16,), np.int64),
+        lambda x, out: (x, -7, np.bool_(True), "text", None, out),
+    )
+    with jax.enable_x64(True):
+        found = describe(jnp.ones((2, 3), jnp.bfloat16))
+    assert np.asarray(found).tolist() == [1, 2, 4, 16, 1, 2, 3, 3, 1, 1, -7, 2, 1, 8, ord("t"), 0]
+
+
+def test_on_cuda_tensors_are_on_the_device_and_the_environment_has_the_stream(library):
+    call = call_in(add_scaled(library, platform="cuda"), X[0], X[0])
+    plan = call.compiled("cuda").load()
+    run = lambda x: bind(call_of(ON_CPU, plan, (((4,), np.dtype(np.float32)),)), x, x)[0]  # noqa: E731
+    np.testing.assert_array_equal(jax.jit(jax.vmap(run))(X), 1.5 * X)
+    loaded = ctypes.CDLL(str(library))
+    assert [ctypes.c_int64.in_dll(loaded, name).value for name in ("last_device", "last_stream")] == [2, 0]
+    assert call.describe("cuda")[0].name == "bridge_cuda_host"
+
+
+def test_only_a_function_of_a_library_can_be_exported(library):
+    vector = Spec((4,), np.float32)
+    with pytest.raises(Exception, match=r"cannot be exported: it is an object of this process\. Pass the function"):
+        exported(add_scaled(library, platform="cuda"), vector, vector)
+    symbol = ctypes.CDLL(str(library)).__getattr__("__tvm_ffi_add_scaled")
+    call = tvm_ffi_kernel(symbol, same, lambda x, y, out: (x, y, out, 0.5), platform="cuda", capturable=True)
+    assert "bridge_cuda_host_graph" in exported(call, vector, vector).mlir_module()
+
+
+def returning(value, **options):
+    function = tvm_ffi.convert(lambda *arguments: None)
+    return lambda: tvm_ffi_kernel(function, same, lambda x, out: value(x, out), **options)(X)
+
+
+ERRORS = {
+    "no function": (lambda: tvm_ffi_kernel(3, same), KernelTypeError, "got 3 of type int, expected a tvm_ffi.Function"),
+    "no arguments": (
+        lambda: tvm_ffi_kernel(tvm_ffi.convert(print), same, 3), KernelTypeError, "arguments=3, expected a function"
+    ),
+    "no platform": (returning(lambda x, out: (x, out), platform="tpu"), SignatureError, "tvm_ffi_kernel got platform="),
+    "a list": (returning(lambda x, out: [x, out]), SignatureError, "returned a list, expected a tuple"),
+    "no output": (returning(lambda x, out: (x,)), SignatureError, "leaves out output 0. Return it too"),
+    "an array": (returning(lambda x, out: (X, out)), SignatureError, "item 0 is .* of type ArrayImpl, expected"),
+    "a stream": (returning(lambda x, out: (x, out, STREAM)), SignatureError, "item 2 is STREAM of type Stream, expect"),
+    "too large": (returning(lambda x, out: (x, out, 2**63)), SignatureError, "a number of 64 bits"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS.values(), ids=ERRORS)
+def test_errors_say_what_was_received_and_what_is_expected(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
