@@ -16,7 +16,7 @@ from numba.core import types
 
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.addresses import c_function, c_string, keep
+from bridge.ffi.native.addresses import c_function, keep
 from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import call, call2, call4, copy_words, load, stack_words, store
 from bridge.ffi.plans.host import DEVICE, STREAM, HostPlan
@@ -47,13 +47,13 @@ def tvm_ffi_kernel(
     needs the package ``apache-tvm-ffi``. On CUDA the function finds XLA's stream as the stream of its environment.
 
     Args:
-        function: A ``tvm_ffi.Function``, or a function ``__tvm_ffi_NAME`` of a library that ctypes has loaded. It
+        function: A ``tvm_ffi.Function``, what ``cute.compile`` returns, or a function ``__tvm_ffi_NAME`` of a library that ctypes has loaded. It
             writes every element of its outputs, and no input.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which
             returns a tuple. It may hold these arrays, which are passed as ``DLTensor*`` (C-contiguous), numbers,
-            booleans, strings, None, and ``bridge.STREAM``. By default the inputs and then the outputs.
+            booleans, None, and ``bridge.STREAM``. By default the inputs and then the outputs.
         platform: ``"cpu"``, or ``"cuda"``: as for :func:`bridge.native_kernel`.
         capturable: Whether XLA may record what the function enqueues into CUDA graphs: as there.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
@@ -77,17 +77,21 @@ def tvm_ffi_kernel(
         add = tvm_ffi_kernel(module.add_scaled, lambda x, y: x, lambda x, y, out: (x, y, out, 0.5))
         add(jnp.ones(1000), jnp.ones(1000))
     """
-    tvm = _tvm_ffi()
+    tvm, given = _tvm_ffi(), function
+    if hasattr(type(function), "__tvm_ffi_object__"):  # of CuTe DSL
+        function = function.__tvm_ffi_object__()
     language = language_for("tvm_ffi_kernel", _LANGUAGES, platform, capturable)
     if isinstance(function, tvm.Function):
         handle = function.__chandle__()
-        address = ctypes.c_int64.from_address(handle + _SAFE_CALL_BYTE).value
+        address = ctypes.c_int64.from_address(handle + _SAFE_CALL_BYTE).value if handle else 0
     elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         handle, address = 0, c_function(function)
     else:
+        handle, address = 0, 0
+    if not address:
         raise KernelTypeError(
-            f"tvm_ffi_kernel got {function!r} of type {type(function).__name__}, expected a tvm_ffi.Function, or a "
-            "function __tvm_ffi_NAME of ctypes. Load the library with tvm_ffi.load_module."
+            f"tvm_ffi_kernel got {given!r} of type {type(given).__name__}, expected a tvm_ffi.Function that runs here, "
+            "or a function __tvm_ffi_NAME of ctypes. Load the library with tvm_ffi.load_module."
         )
     if not callable(arguments or _all_arrays):
         raise KernelTypeError(f"tvm_ffi_kernel got arguments={arguments!r}, expected a function of the arrays.")
@@ -166,7 +170,8 @@ _LANGUAGES = {"cpu": LANGUAGE, "cuda": replace(LANGUAGE, name="tvm_ffi_cuda", pl
 # Of tvm/ffi/c_api.h and dlpack.h. A ``TVMFFIAny`` is a type index and a value. A ``DLTensor`` is data, device, rank and
 # dtype, the addresses of shape and strides, and an offset.
 _SAFE_CALL_BYTE = 24
-_NONE, _INT, _BOOL, _FLOAT, _OPAQUE, _TENSOR, _TEXT, _FIRST_OBJECT = 0, 1, 2, 3, 4, 7, 8, 64
+_KINDS = {type(None): 0, int: 1, bool: 2, float: 3, entry.Stream: 4, Tensor: 7}
+_FIRST_OBJECT = 64
 _ON_CPU, _ON_CUDA, _TENSOR_WORDS = 1, 2, 6
 _MAX_WORDS = 4096
 
@@ -184,7 +189,6 @@ class _Packed:
         inner: Words that hold the address of another word: both indices.
         patches: Words that hold an address of a call, and its index among the data of the call.
         devices: Words that hold the type and ordinal of the device.
-        texts: Words that hold the address of a string.
     """
 
     words: tuple[int, ...]
@@ -192,17 +196,14 @@ class _Packed:
     inner: tuple[tuple[int, int], ...]
     patches: tuple[tuple[int, int], ...]
     devices: tuple[int, ...]
-    texts: tuple[tuple[int, str], ...]
 
     def context(self, definition: TvmDefinition, on_stream: bool) -> list[int]:
-        words, library = list(self.words), _library()
-        for index, text in self.texts:
-            words[index] = c_string(text)
+        library = _library()
         pairs = itertools.chain(*((at, WORD_BYTES * to) for at, to in self.inner), *self.patches, self.devices)
         set_stream = c_function(library.TVMFFIEnvSetStream) if on_stream else 0
         return [
-            definition.address, definition.handle, keep(words), len(words), WORD_BYTES * self.arguments,
-            (len(words) - self.arguments) // 2, len(self.inner), len(self.patches), len(self.devices), set_stream,
+            definition.address, definition.handle, keep(self.words), len(self.words), WORD_BYTES * self.arguments,
+            (len(self.words) - self.arguments) // 2, len(self.inner), len(self.patches), len(self.devices), set_stream,
             c_function(library.TVMFFIObjectDecRef), c_function(_raised), *pairs,
         ]  # fmt: skip
 
@@ -223,7 +224,7 @@ def _packed(definition: TvmDefinition, signature: Signature, on_stream: bool) ->
             at = array.index - len(signature.inputs)
             raise SignatureError(f"{says} leaves out output {at}. Return it too, so that the function writes it.")
     words: list[int] = []
-    inner, patches, devices, texts, starts = [], [], [], [], {}
+    inner, patches, devices, starts = [], [], [], {}
     for array in arrays:
         start = starts[array.index] = len(words)
         rank = len(array.shape)
@@ -234,38 +235,24 @@ def _packed(definition: TvmDefinition, signature: Signature, on_stream: bool) ->
         devices += [start + 1] if on_stream else []
     arguments = len(words)
     for position, each in enumerate(given):
-        value = len(words) + 1
-        if isinstance(each, Tensor):
-            inner.append((value, starts[each.index]))
-        elif each is entry.STREAM and on_stream:
-            patches.append((value, STREAM))
-        elif isinstance(each, str):
-            texts.append((value, each))
-        words += _any(f"{says}: item {position}", each, on_stream)
+        value = each.item() if isinstance(each, np.generic) else each
+        kind = _KINDS.get(type(value))
+        fits = not isinstance(value, int) or -(2**63) <= value < 2**63
+        if kind is None or not fits or (value is entry.STREAM and not on_stream):
+            raise SignatureError(
+                f"{says}: item {position} is {repr(each).splitlines()[0]} of type {type(each).__name__}, expected an "
+                "input or output, a number of 64 bits, a boolean or None; on 'cuda' also bridge.STREAM."
+            )
+        words += [kind, 0]
+        if isinstance(value, Tensor):
+            inner.append((len(words) - 1, starts[value.index]))
+        elif value is entry.STREAM:
+            patches.append((len(words) - 1, STREAM))
+        elif value is not None:
+            words[-1] = int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)
     if len(words) > _MAX_WORDS:
         raise SignatureError(f"{says} describes {len(words)} words of arguments, expected at most {_MAX_WORDS}.")
-    return _Packed(tuple(words), arguments, tuple(inner), tuple(patches), tuple(devices), tuple(texts))
-
-
-def _any(where: str, value: Any, on_stream: bool) -> tuple[int, int]:
-    """A ``TVMFFIAny``; addresses are filled in later."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, Tensor) or value is None:
-        return (_NONE if value is None else _TENSOR), 0
-    if isinstance(value, bool):
-        return _BOOL, int(value)
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
-        return _INT, value
-    if isinstance(value, float):
-        return _FLOAT, int(np.float64(value).view(np.int64))
-    if isinstance(value, str):
-        return _TEXT, 0
-    if value is entry.STREAM and on_stream:
-        return _OPAQUE, 0
-    raise SignatureError(
-        f"{where} is {repr(value).splitlines()[0]} of type {type(value).__name__}, expected an input or output, a number of 64 bits, a "
-        "boolean, a string or None; on 'cuda' also bridge.STREAM."
-    )
+    return _Packed(tuple(words), arguments, tuple(inner), tuple(patches), tuple(devices))
 
 
 def _dtype_bits(dtype: np.dtype[Any]) -> int:
@@ -297,7 +284,7 @@ def _call_once(frame, buffers, data, batch_rank, context):  # type: ignore[no-un
             store(block, load(context, at), _ON_CUDA | device << 32)
             at += 1
         call4(set_stream, _ON_CUDA, device, load(data, STREAM), former)
-    store(result, 0, _NONE)
+    store(result, 0, 0)
     store(result, 1, 0)
     arguments = block + load(context, _ARGUMENTS)
     status = call4(load(context, _ADDRESS), load(context, _HANDLE), arguments, load(context, _COUNT), result)

@@ -9,6 +9,7 @@ from suites.backends.triton import TritonKernel, jit, tl
 
 
 def cutlass_add(inputs, outs):
+    """A call of CuTe DSL: a thread for each element."""
     from cutlass import cute
     from cutlass.jax import cutlass_call
 
@@ -26,6 +27,7 @@ def cutlass_add(inputs, outs):
 
 
 def cutile_add(inputs, outs):
+    """A call of cuTile: a block of threads for each tile."""
     import cuda.tile as ct
     from cuda.tile.jax import OutputPlaceholder, cutile_call
 

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,9 @@ from jax.experimental import pallas as pl
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import Kernel
 from suites.backends.pallas import BLOCK, made
-from suites.backends.triton import TritonKernel
-from suites.backends.vendor_adds import TRITON_ADD, cutile_add, cutlass_add
+
+if TYPE_CHECKING:
+    from suites.backends.triton import TritonKernel
 
 NO_BATCHES = "raises under jax.vmap: it has no rule for batches"
 
@@ -108,11 +109,22 @@ def mosaic_elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs
     return VendorCall(make)
 
 
-CUTLASS_ADD, CUTILE_ADD = VendorCall(cutlass_add), VendorCall(cutile_add)
+def _add(name: str) -> Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]:
+    """Makes the kernel of add with this name in :mod:`suites.backends.vendor_adds`, whose import needs Triton."""
+
+    def make(inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        found = getattr(import_module("suites.backends.vendor_adds"), name)
+        call = found if callable(found) else triton_call(found).make
+        return call(inputs, outs)  # type: ignore[no-any-return]
+
+    return make
+
+
+CUTLASS_ADD, CUTILE_ADD = VendorCall(_add("cutlass_add")), VendorCall(_add("cutile_add"))
 """The kernels of the operator add, which also show whether a vendor's call lowers here."""
 
 _PROBES = {
-    "jax_triton": ("jax_triton", triton_call(TRITON_ADD)),
+    "jax_triton": ("jax_triton", VendorCall(_add("TRITON_ADD"))),
     "cutlass": ("cutlass.jax", CUTLASS_ADD),
     "cutile": ("cuda.tile.jax", CUTILE_ADD),
     "mosaic_gpu": ("jax.experimental.pallas.mosaic_gpu", mosaic_elementwise(lambda x, y: [x + y])),

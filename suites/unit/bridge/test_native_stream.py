@@ -18,7 +18,7 @@ from bridge.ffi.native.abi import STREAM as STREAM_ARGS
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.entries import call_in, call_of
-from suites.unit.bridge.test_cuda_raw import exported, gpu
+from suites.unit.bridge.test_cuda_raw import PLATFORM, exported, gpu
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
@@ -158,6 +158,7 @@ def test_on_a_gpu_a_function_works_in_the_order_of_the_stream(capturable):
 
 @gpu
 def test_on_a_gpu_a_status_is_an_error():
+    assert PLATFORM == "cuda"
     bad = native_kernel(
         ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2, same, lambda x, out: (out, np.uint64(8), x.nbytes, STREAM),
         status=True, platform="cuda",

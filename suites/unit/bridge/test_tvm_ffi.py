@@ -44,7 +44,7 @@ int __tvm_ffi_describe(void* self, const TVMFFIAny* args, int32_t count, TVMFFIA
     int64_t *out = ((DLTensor*)args[count - 1].v_ptr)->data;
     int64_t found[] = {x->device.device_type, x->ndim, x->dtype.code, x->dtype.bits, x->dtype.lanes, x->shape[0],
         x->shape[1], x->strides[0], x->strides[1], args[1].type_index, args[1].v_int64, args[2].type_index,
-        args[2].v_int64, args[3].type_index, args[3].v_c_str[0], args[4].type_index};
+        args[2].v_int64, args[3].type_index, args[3].v_int64, args[4].type_index};
     for (int i = 0; i < 16; i++) out[i] = found[i];
     return 0;
 }
@@ -99,11 +99,12 @@ def test_each_kind_of_argument_arrives(library):
     describe = tvm_ffi_kernel(
         tvm_ffi.load_module(str(library)).describe,
         lambda x: Spec((16,), np.int64),
-        lambda x, out: (x, -7, np.bool_(True), "text", None, out),
+        lambda x, out: (x, -7, np.bool_(True), 0.5, None, out),
     )
     with jax.enable_x64(True):
         found = describe(jnp.ones((2, 3), jnp.bfloat16))
-    assert np.asarray(found).tolist() == [1, 2, 4, 16, 1, 2, 3, 3, 1, 1, -7, 2, 1, 8, ord("t"), 0]
+    half = int(np.float64(0.5).view(np.int64))
+    assert np.asarray(found).tolist() == [1, 2, 4, 16, 1, 2, 3, 3, 1, 1, -7, 2, 1, 3, half, 0]
 
 
 def test_on_cuda_tensors_are_on_the_device_and_the_environment_has_the_stream(library):

@@ -22,7 +22,7 @@ def test_every_file_that_registers_a_backend_is_imported_with_the_package():
         path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
     }
     homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
-    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "late_languages", "cuda_raw", "triton",
+    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "late_languages", "cuda_raw",
         "pallas", "vendor_calls", "host_libraries", "cupy_library", "brainevent_library",
     ]  # fmt: skip
     assert set(homes) == registering - {"backend"}
