@@ -47,8 +47,8 @@ def tvm_ffi_kernel(
     needs the package ``apache-tvm-ffi``. On CUDA the function finds XLA's stream as the stream of its environment.
 
     Args:
-        function: A ``tvm_ffi.Function``, what ``cute.compile`` returns, or a function ``__tvm_ffi_NAME`` of a library that ctypes has loaded. It
-            writes every element of its outputs, and no input.
+        function: A ``tvm_ffi.Function``, what ``cute.compile`` returns, or a function ``__tvm_ffi_NAME`` of a library
+            that ctypes has loaded. It writes every element of its outputs, and no input.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which

@@ -39,9 +39,9 @@ with tempfile.TemporaryDirectory() as folder:
     library = ctypes.CDLL(f"{folder}/kernels.so")
 
 # %% [markdown]
-# `STREAM` stands for the stream, wherever the function takes it. With `status=True` an error of CUDA is the error of the
-# call. `capturable=True` says that the function does nothing but enqueue: it does not allocate, does not wait, and need
-# not be called each time. XLA then may record its work into a CUDA graph and repeat it without a call.
+# `STREAM` stands for the stream, wherever the function takes it. With `status=True` an error of CUDA is the error of
+# the call. `capturable=True` says that the function does nothing but enqueue: it does not allocate, does not wait, and
+# need not be called each time. XLA then may record its work into a CUDA graph and repeat it without a call.
 
 # %%
 scale = native_kernel(

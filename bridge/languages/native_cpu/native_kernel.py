@@ -72,7 +72,8 @@ def native_kernel(
             ``arguments`` returns do not fit the types that are stated.
 
     A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`. Exported programs find the
-    function by the content of its library and its place there. A function in memory alone cannot be exported.
+    function by the content of its library and its place there. A function in memory alone cannot be exported. If you
+    build a library again, load it from another path: the system keeps the code that a process has loaded from a path.
 
     Example::
 
@@ -125,6 +126,7 @@ class OnHost(NativeLanguage[DefinitionT, NativeOptions]):
     """A language of functions that run on the host: on CUDA they get XLA's stream."""
 
     def target(self, options: NativeOptions, platform: str) -> Target:
+        """The target of the platform; on CUDA, whether XLA may record the work decides."""
         if platform == "cpu":
             return CPU
         return CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
