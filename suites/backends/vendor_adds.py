@@ -2,16 +2,19 @@
 
 # mypy: ignore-errors
 
+import functools
+
+import jax
+import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from suites.backends.pallas import BLOCK
 from suites.backends.triton import TritonKernel, jit, tl
 
 
-def cutlass_add(inputs, outs):
-    """A call of CuTe DSL: a thread for each element."""
+def _cute_add():
+    """The kernel of CuTe DSL, and a host function that launches it: a thread for each element."""
     from cutlass import cute
-    from cutlass.jax import cutlass_call
 
     @cute.kernel
     def add(x: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
@@ -23,7 +26,38 @@ def cutlass_add(inputs, outs):
     def launch(stream, x, y, out):
         add(x, y, out).launch(grid=((cute.size(out) + 255) // 256, 1, 1), block=(256, 1, 1), stream=stream)
 
-    return cutlass_call(launch, output_shape_dtype=outs[0])
+    return launch
+
+
+def cutlass_add(inputs, outs):
+    """A call of CuTe DSL."""
+    from cutlass.jax import cutlass_call
+
+    return cutlass_call(_cute_add(), output_shape_dtype=outs[0])
+
+
+def tvm_ffi_add(inputs, outs):
+    """A call of a function of TVM-FFI through ``jax_tvm_ffi``: the kernel of CuTe DSL, compiled to one."""
+    target = _registered(str(outs[0].dtype))
+    return lambda x, y: jax.ffi.ffi_call(target, outs[0])(x, y)
+
+
+@functools.cache
+def _registered(dtype):
+    """The FFI target of vectors of a dtype."""
+    import jax_tvm_ffi
+    from cutlass import cute
+    from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
+    from cutlass.jax import jax_to_cutlass_dtype
+
+    size = cute.sym_int()
+    vectors = [make_fake_compact_tensor(jax_to_cutlass_dtype(jnp.dtype(dtype)), (size,)) for _ in range(3)]
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    compiled = cute.compile(_cute_add(), stream, *vectors, options="--enable-tvm-ffi")
+    function = compiled.__tvm_ffi_object__() if hasattr(type(compiled), "__tvm_ffi_object__") else compiled
+    target = f"suites.add_{dtype}"
+    jax_tvm_ffi.register_ffi_target(target, function, ["args", "rets"], platform="gpu")
+    return target
 
 
 def cutile_add(inputs, outs):

@@ -1,7 +1,7 @@
 """Adds backends for the calls from JAX that makers of kernel languages ship: they stand beside ours in the tables.
 
 They are ``jax_triton`` (``jax_triton.triton_call``), ``cutlass`` (``cutlass.jax.cutlass_call``, of CuTe DSL),
-``cutile`` (``cuda.tile.jax.cutile_call``) and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their packages is
+``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their packages is
 required. Where one is missing, or does not lower a call with the installed JAX, its cells are skipped with that reason.
 """
 
@@ -115,18 +115,20 @@ def _add(name: str) -> Callable[[Sequence[Any], Sequence[Any]], Callable[..., An
     def make(inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         found = getattr(import_module("suites.backends.vendor_adds"), name)
         call = found if callable(found) else triton_call(found).make
-        return call(inputs, outs)  # type: ignore[no-any-return]
+        return call(inputs, outs)
 
     return make
 
 
 CUTLASS_ADD, CUTILE_ADD = VendorCall(_add("cutlass_add")), VendorCall(_add("cutile_add"))
+TVM_FFI_ADD = VendorCall(_add("tvm_ffi_add"))
 """The kernels of the operator add, which also show whether a vendor's call lowers here."""
 
 _PROBES = {
     "jax_triton": ("jax_triton", VendorCall(_add("TRITON_ADD"))),
     "cutlass": ("cutlass.jax", CUTLASS_ADD),
     "cutile": ("cuda.tile.jax", CUTILE_ADD),
+    "jax_tvm_ffi": ("jax_tvm_ffi", TVM_FFI_ADD),
     "mosaic_gpu": ("jax.experimental.pallas.mosaic_gpu", mosaic_elementwise(lambda x, y: [x + y])),
 }
 
@@ -167,4 +169,5 @@ def _backend(id_: str, what: str, no_batches: str | None = NO_BATCHES) -> Backen
 JAX_TRITON = register_backend(_backend("jax_triton", "jax_triton.triton_call"))
 CUTLASS = register_backend(_backend("cutlass", "cutlass.jax.cutlass_call"))
 CUTILE = register_backend(_backend("cutile", "cuda.tile.jax.cutile_call"))
+JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi"))
 MOSAIC_GPU = register_backend(_backend("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel", None))

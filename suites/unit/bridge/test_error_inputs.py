@@ -37,6 +37,7 @@ from bridge import (
     numba_cuda_kernel,
     numba_kernel,
     triton_kernel,
+    tvm_ffi_kernel,
     use_backend,
     warp_callable,
 )
@@ -557,6 +558,31 @@ WARP_CALLABLE = [
     *called("twice", lambda _: record(), r"{name}: argument 0 \('x'\) is a {kind}, expected an array"),
 ]  # fmt: skip
 
+
+def wrap_tvm(outs=OUT, arguments=None, **options):
+    return tvm_ffi_kernel(pytest.importorskip("tvm_ffi").convert(move), outs, arguments, **options)
+
+
+def call_tvm(arguments, **options):
+    return wrap_tvm(arguments=arguments, **options)(X)
+
+
+TVM_FFI = [
+    bad(KernelTypeError, r"got 3 of type int, expected a tvm_ffi\.Function that runs here, or a", tvm_ffi_kernel, 3, OUT),
+    bad(KernelTypeError, "tvm_ffi_kernel got arguments=3, expected a function of the arrays", wrap_tvm, arguments=3),
+    signature("tvm_ffi_kernel got platform='tpu' and capturable=False, expected 'cpu' or", wrap_tvm, platform="tpu"),
+    signature("platform='cpu' and capturable=True, .* only functions on 'cuda'", wrap_tvm, capturable=True),
+    signature("returned a list, expected a tuple", call_tvm, lambda x, out: [x, out]),
+    signature(r"leaves out output 0\. Return it too", call_tvm, lambda x, out: (x,)),
+    signature("item 0 is .* of type ArrayImpl, expected an input or output", call_tvm, lambda x, out: (X, out)),
+    signature("item 1 is STREAM of type Stream, expected", call_tvm, lambda x, out: (out, STREAM)),
+    signature("item 1 is 9223372036854775808 .*, a number of 64 bits", call_tvm, lambda x, out: (out, 2**63)),
+    *outs("tvm_ffi_function", wrap_tvm),
+    *outs_functions("tvm_ffi_function", wrap_tvm),
+    *wrapping(wrap_tvm),
+    *called("tvm_ffi_function", wrap_tvm),
+]  # fmt: skip
+
 ERRORS = {
     "numba_kernel": NUMBA,
     "native_kernel": NATIVE,
@@ -564,6 +590,7 @@ ERRORS = {
     "numba_cuda_callable": NUMBA_CUDA_CALLABLE,
     "cuda_raw_kernel": CUDA_RAW,
     "triton_kernel": TRITON,
+    "tvm_ffi_kernel": TVM_FFI,
     "jax_kernel": WARP,
     "warp_callable": WARP_CALLABLE,
     "jaxtype_to_warptype": WARP_TYPES,
@@ -578,7 +605,7 @@ TAKE_NOTHING = {"export_checks", "release", "XLACustomKernel.forget"}
 
 REQUIRED = {
     "numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cuda", "cuda_raw_kernel": "cuda.core",
-    "triton_kernel": "triton",
+    "triton_kernel": "triton", "tvm_ffi_kernel": "tvm_ffi",
 }  # fmt: skip
 """Packages without which a function can only say that they are missing."""
 
@@ -606,7 +633,7 @@ def public_functions():
     """Of the bridge, by name: functions, classes that are no errors, and the methods of these."""
     for name in bridge.__all__:
         found = getattr(bridge, name)
-        if not (inspect.isclass(found) and issubclass(found, Exception)):
+        if callable(found) and not (inspect.isclass(found) and issubclass(found, Exception)):
             yield name, found
         if found is XLACustomKernel:
             methods = inspect.getmembers(found, inspect.isfunction)

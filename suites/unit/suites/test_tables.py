@@ -34,7 +34,7 @@ CANNOT_EXIST = "|".join(
     (
         r"no derivative is declared for \w+",
         r"\w+ kernels have no derivative of their own \(.*\)",
-        r"[\w.]+ raises under jax\.vmap: it has no rule for batches",
+        r"[\w. ]+ raises under jax\.vmap: it has no rule for batches",
         r"warp(_tile)? has a derivative in reverse mode alone \(.*\)",
     )
 )

@@ -10,7 +10,7 @@ from suites import Backend, ops
 from suites.backends import vendor_calls
 from suites.cells.tables import batches, tangents
 
-VENDORS = ("jax_triton", "cutlass", "cutile", "mosaic_gpu")
+VENDORS = ("jax_triton", "cutlass", "cutile", "jax_tvm_ffi", "mosaic_gpu")
 CASES = [
     (operator, backend, str(np.dtype(dtype)))
     for operator in ops.operators().values()
@@ -56,7 +56,7 @@ def test_what_cannot_run_is_a_reason_in_one_line(name, monkeypatch):
     vendor_calls.why_missing.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["jax_triton", "cutlass", "cutile"])
+@pytest.mark.parametrize("name", ["jax_triton", "cutlass", "cutile", "jax_tvm_ffi"])
 def test_batches_and_derivatives_are_skipped_cells(name):
     backend = getattr(Backend, name.upper())
     for table in (batches, tangents):
