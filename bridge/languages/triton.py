@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -117,7 +119,7 @@ def triton_kernel(
     _check_options(name, passed)
     definition = DEFINITIONS.define(
         LANGUAGE,
-        (id(kernel), scalars, repr(constants), repr(passed)),
+        (id(kernel), scalars, _exactly(constants), repr(passed)),
         lambda: TritonDefinition(name, _of_arrays(kernel, given), None, kernel, scalars, constants, passed),
     )
     programs = grid(dict(given)) if callable(grid) else grid
@@ -211,20 +213,39 @@ class TritonDefinition(Definition):
         return _triton().compiler.ASTSource(self.kernel, in_order, dict(self.constants), attributes)
 
     def content(self, signature: Signature) -> str:
-        """What a launch follows from: Triton's IR of the kernel, without files and lines, and the numbers."""
+        """What a launch follows from: Triton's IR of the kernel, without files and lines, and the numbers.
+
+        A kernel may ask for the compute capability, and a dtype may need one. So this is the IR for all of them, which
+        is the same on every machine.
+
+        Raises:
+            Exception: Triton makes no IR for any capability. The error is that of the first.
+        """
+        least = CLUSTERS_SINCE if self.options["num_ctas"] > 1 else CAPABILITIES[0]
+        made, refused = {}, []
+        for capability in (each for each in CAPABILITIES if each >= least):
+            try:
+                made[capability] = self._ir(signature, capability)
+            except Exception as error:
+                refused.append(error)
+        if not made:
+            raise refused[0]
+        return "\n".join((_triton().__version__, repr(self.scalars), repr(made)))
+
+    def _ir(self, signature: Signature, capability: int) -> tuple[str, str]:
+        """The hash of the options, and Triton's IR of the kernel, for a compute capability."""
         from triton._C.libtriton import ir
 
-        triton, source = _triton(), self.source(signature)
-        target = _target(CLUSTERS_SINCE if self.options["num_ctas"] > 1 else LEAST_CAPABILITY)
-        backend = triton.compiler.make_backend(target)
+        source, target = self.source(signature), _target(capability)
+        backend = _triton().compiler.make_backend(target)
         options = backend.parse_options(dict(self.options))
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)
-        module = source.make_ir(
-            target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-        )
-        return "\n".join((triton.__version__, options.hash(), repr(self.scalars), module.str_nodebug()))
+        functions, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+        with _current(target):
+            module = source.make_ir(target, options, functions, modules, context)
+        return options.hash(), module.str_nodebug()
 
     def compile(self, signature: Signature, capability: int) -> TritonCode:
         """The machine code for a compute capability, such as 90.
@@ -236,7 +257,9 @@ class TritonDefinition(Definition):
             raise LaunchError(
                 f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
             )
-        compiled = _triton().compile(self.source(signature), target=_target(capability), options=dict(self.options))
+        target = _target(capability)
+        with _current(target):
+            compiled = _triton().compile(self.source(signature), target=target, options=dict(self.options))
         about = compiled.metadata
         if about.global_scratch_size or about.profile_scratch_size:
             raise LaunchError(
@@ -258,8 +281,8 @@ TYPES = {
 }  # fmt: skip
 """Triton's names of dtypes."""
 
-LEAST_CAPABILITY = 80
-"""The compute capability of the IR that identifies a kernel: the same on every machine."""
+CAPABILITIES = (80, 86, 89, 90, 100, 103, 110, 120, 121)
+"""The compute capabilities for which there is a difference to Triton, or to a kernel that asks for them."""
 
 CLUSTERS_SINCE = 90
 
@@ -369,7 +392,7 @@ def _scalar(name: str, parameter: str, value: Any) -> Number:
     typed: Any = value
     if isinstance(value, bool):
         typed = np.bool_(value)
-    elif isinstance(value, int):
+    elif isinstance(value, int) and -(2**63) <= value < 2**63:
         typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
     elif isinstance(value, float):
         typed = np.float32(value)
@@ -380,6 +403,14 @@ def _scalar(name: str, parameter: str, value: Any) -> Number:
         )
     word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
     return Number(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
+
+
+def _exactly(value: Any) -> Any:
+    """Tells values apart: functions of one name by which they are, and equal numbers by their type and sign."""
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, value))
+    plain = value is None or isinstance(value, bool | int | float | str | _triton().language.dtype)
+    return repr(value) if plain else (repr(value), id(value))  # the definition keeps the value alive
 
 
 def _of_arrays(kernel: Any, given: Mapping[str, Any]) -> Callable[..., None]:
@@ -411,6 +442,36 @@ def _target(capability: int) -> Any:
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget("cuda", capability, WARP_THREADS)
+
+
+_TARGET_LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def _current(target: Any) -> Iterator[None]:
+    """Kernels that ask for the chip (``tl.target_info``) get this one.
+
+    They ask Triton's driver for the GPU in use, which is unknown without PyTorch or a GPU. Other threads get what they
+    got before.
+    """
+    from triton.runtime.driver import driver
+
+    thread = threading.get_ident()
+    with _TARGET_LOCK:
+        before = vars(driver)["_active"]
+
+        class Driver:
+            def get_current_target(self) -> Any:
+                return target if threading.get_ident() == thread else self.__getattr__("get_current_target")()
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(driver.default if before is None else before, name)
+
+        driver.set_active(Driver())
+        try:
+            yield
+        finally:
+            driver.set_active(before)
 
 
 def _triton() -> Any:

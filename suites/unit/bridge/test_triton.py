@@ -40,6 +40,42 @@ def product(a, b, out, SIDE: "tl.constexpr"):
     tl.store(out + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision="ieee"))
 
 
+@triton.jit
+def by_chip(x, out, NEW: "tl.constexpr", BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    value = tl.load(x + i)
+    if tl.target_info.cuda_capability_geq(9, 0):
+        value = value * NEW
+    tl.store(out + i, value)
+
+
+@triton.jit
+def applied(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, F(tl.load(x + i)))
+
+
+@triton.jit
+def copied(x, out, BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, (tl.load(x + i).to(tl.float32) + 1).to(out.dtype.element_ty))
+
+
+def times(factor):
+    if factor == 2:
+
+        @triton.jit
+        def function(value):
+            return value * 2
+    else:
+
+        @triton.jit
+        def function(value):
+            return value * 3
+
+    return function
+
+
 def scaled(**changes):
     given = {"grid": lambda v: triton.cdiv(N, v["BLOCK"]), "factor": 2.0, "n": N} | changes
     return bridge.triton_kernel(scale, OUT, **given)
@@ -81,6 +117,32 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands():
     assert ".py" not in _content(OUT)  # neither file nor line
 
 
+def test_kernels_that_differ_on_new_chips_alone_have_different_keys():
+    spec = jax.ShapeDtypeStruct((128,), np.float32)
+    calls = [call_in(bridge.triton_kernel(by_chip, spec, grid=1, NEW=new, BLOCK=128), spec) for new in (2, 3)]
+    for capability, differs in ((80, False), (90, True)):
+        first, second = (call.definition.compile(call.signature, capability).content for call in calls)
+        assert (first != second) is differs
+    assert calls[0].describe("cuda") != calls[1].describe("cuda")
+
+
+def test_functions_of_one_name_are_different_values():
+    spec = jax.ShapeDtypeStruct((128,), np.float32)
+    calls = [bridge.triton_kernel(applied, spec, grid=1, F=times(by), BLOCK=128) for by in (2, 3)]
+    assert repr(times(2)) == repr(times(3))
+    assert len({call_in(call, spec).describe("cuda") for call in calls}) == 2
+
+
+def test_a_dtype_that_old_chips_lack_runs_on_new_ones():
+    spec = jax.ShapeDtypeStruct((128,), jnp.float8_e4m3fn)
+    kernel = bridge.triton_kernel(copied, spec, grid=1, BLOCK=128)
+    call, code = code_in(kernel, spec)
+    assert code.symbol == "copied"
+    assert call.describe("cuda")
+    with pytest.raises(Exception, match="not supported in this architecture"):
+        call.definition.compile(call.signature, 80)
+
+
 def test_addresses_are_checked_where_the_code_moves_16_bytes_at_once():
     aligned, odd = jax.ShapeDtypeStruct((N,), np.float32), jax.ShapeDtypeStruct((N + 1,), np.float32)
     assert "tt.divisibility" in _content(aligned)
@@ -110,6 +172,12 @@ class TestOnGpu:
         np.testing.assert_array_equal(jax.vmap(scaled())(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
         np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: scaled()(x), X), 32 * X)
         np.testing.assert_array_equal(exported(scaled(), OUT).call(X), 2 * X)
+
+    def test_a_kernel_sees_the_chip_that_it_is_compiled_for(self):
+        spec, ones = jax.ShapeDtypeStruct((128,), np.float32), np.ones(128, np.float32)
+        is_new = float(jax.devices()[0].compute_capability) >= 9
+        call = bridge.triton_kernel(by_chip, spec, grid=1, NEW=7, BLOCK=128)
+        np.testing.assert_array_equal(call(ones), 7 * ones if is_new else ones)
 
     def test_much_shared_memory_and_clusters(self):
         random = np.random.default_rng(0)
