@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -240,9 +242,9 @@ class TritonDefinition(Definition):
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)
-        module = source.make_ir(
-            target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-        )
+        functions, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+        with _current(target):
+            module = source.make_ir(target, options, functions, modules, context)
         return options.hash(), module.str_nodebug()
 
     def compile(self, signature: Signature, capability: int) -> TritonCode:
@@ -255,7 +257,9 @@ class TritonDefinition(Definition):
             raise LaunchError(
                 f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
             )
-        compiled = _triton().compile(self.source(signature), target=_target(capability), options=dict(self.options))
+        target = _target(capability)
+        with _current(target):
+            compiled = _triton().compile(self.source(signature), target=target, options=dict(self.options))
         about = compiled.metadata
         if about.global_scratch_size or about.profile_scratch_size:
             raise LaunchError(
@@ -438,6 +442,36 @@ def _target(capability: int) -> Any:
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget("cuda", capability, WARP_THREADS)
+
+
+_TARGET_LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def _current(target: Any) -> Iterator[None]:
+    """Kernels that ask for the chip (``tl.target_info``) get this one.
+
+    They ask Triton's driver for the GPU in use, which is unknown without PyTorch or a GPU. Other threads get what they
+    got before.
+    """
+    from triton.runtime.driver import driver
+
+    thread = threading.get_ident()
+    with _TARGET_LOCK:
+        before = vars(driver)["_active"]
+
+        class Driver:
+            def get_current_target(self) -> Any:
+                return target if threading.get_ident() == thread else self.__getattr__("get_current_target")()
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(driver.default if before is None else before, name)
+
+        driver.set_active(Driver())
+        try:
+            yield
+        finally:
+            driver.set_active(before)
 
 
 def _triton() -> Any:

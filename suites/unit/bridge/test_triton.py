@@ -120,8 +120,9 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands():
 def test_kernels_that_differ_on_new_chips_alone_have_different_keys():
     spec = jax.ShapeDtypeStruct((128,), np.float32)
     calls = [call_in(bridge.triton_kernel(by_chip, spec, grid=1, NEW=new, BLOCK=128), spec) for new in (2, 3)]
-    first, second = (call.definition.compile(call.signature, 80).content for call in calls)
-    assert first == second
+    for capability, differs in ((80, False), (90, True)):
+        first, second = (call.definition.compile(call.signature, capability).content for call in calls)
+        assert (first != second) is differs
     assert calls[0].describe("cuda") != calls[1].describe("cuda")
 
 
@@ -171,6 +172,12 @@ class TestOnGpu:
         np.testing.assert_array_equal(jax.vmap(scaled())(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
         np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: scaled()(x), X), 32 * X)
         np.testing.assert_array_equal(exported(scaled(), OUT).call(X), 2 * X)
+
+    def test_a_kernel_sees_the_chip_that_it_is_compiled_for(self):
+        spec, ones = jax.ShapeDtypeStruct((128,), np.float32), np.ones(128, np.float32)
+        is_new = float(jax.devices()[0].compute_capability) >= 9
+        call = bridge.triton_kernel(by_chip, spec, grid=1, NEW=7, BLOCK=128)
+        np.testing.assert_array_equal(call(ones), 7 * ones if is_new else ones)
 
     def test_much_shared_memory_and_clusters(self):
         random = np.random.default_rng(0)
