@@ -1,8 +1,9 @@
 """Adds backends for the calls from JAX that makers of kernel languages ship: they stand beside ours in the tables.
 
 They are ``jax_triton`` (``jax_triton.triton_call``), ``cutlass`` (``cutlass.jax.cutlass_call``, of CuTe DSL),
-``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their packages is
-required. Where one is missing, or does not lower a call with the installed JAX, its cells are skipped with that reason.
+``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their
+packages is required. Where one is missing, or does not lower a call with the installed JAX, its cells are skipped with
+that reason.
 """
 
 from __future__ import annotations

@@ -568,7 +568,7 @@ def call_tvm(arguments, **options):
 
 
 TVM_FFI = [
-    bad(KernelTypeError, r"got 3 of type int, expected a tvm_ffi\.Function that runs here, or a", tvm_ffi_kernel, 3, OUT),
+    bad(KernelTypeError, r"got 3 of type int, expected a tvm_ffi.Function that runs here, or", tvm_ffi_kernel, 3, OUT),
     bad(KernelTypeError, "tvm_ffi_kernel got arguments=3, expected a function of the arrays", wrap_tvm, arguments=3),
     signature("tvm_ffi_kernel got platform='tpu' and capturable=False, expected 'cpu' or", wrap_tvm, platform="tpu"),
     signature("platform='cpu' and capturable=True, .* only functions on 'cuda'", wrap_tvm, capturable=True),
