@@ -219,7 +219,7 @@ class TritonDefinition(Definition):
         is the same on every machine.
 
         Raises:
-            Exception: Triton makes no IR for any capability. The error is that of the first.
+            Exception: Triton makes no IR for any capability; the error of the first.
         """
         least = CLUSTERS_SINCE if self.options["num_ctas"] > 1 else CAPABILITIES[0]
         made, refused = {}, []
