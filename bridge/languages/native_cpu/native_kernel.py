@@ -138,7 +138,11 @@ def language_for(wrapper: str, languages: Mapping[str, OnHost[Any]], platform: s
     Raises:
         SignatureError: There is none, or functions of this platform cannot be capturable.
     """
-    if not isinstance(platform, str) or platform not in languages or (capturable and platform != "cuda"):
+    if (
+        not isinstance(platform, str)
+        or platform not in languages
+        or (capturable is not False and (capturable is not True or platform != "cuda"))
+    ):
         raise SignatureError(
             f"{wrapper} got platform={platform!r} and capturable={capturable!r}, expected 'cpu' or 'cuda'; only "
             "functions on 'cuda' can be capturable. Pass platform='cuda' for a function that takes a stream."
