@@ -66,6 +66,7 @@ __all__ = [
     "PlatformError",
     "RecordingError",
     "SignatureError",
+    "UnavailableError",
     "WarpUnavailableError",
     "XLACustomKernel",
     "cuda_raw_kernel",

@@ -49,11 +49,15 @@ class LaunchError(BridgeError, ValueError):
     """A launch configuration is incomplete, makes no sense, or is over a limit of the device."""
 
 
-class CudaUnavailableError(BridgeError, ImportError):
+class UnavailableError(BridgeError, ImportError):
+    """A kernel language needs a package that is not installed."""
+
+
+class CudaUnavailableError(UnavailableError):
     """CUDA kernels need numba-cuda and an NVIDIA GPU, and one of them is missing."""
 
 
-class WarpUnavailableError(BridgeError, ImportError):
+class WarpUnavailableError(UnavailableError):
     """Warp kernels need NVIDIA Warp, which is not installed."""
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, LaunchError, SignatureError
+from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
@@ -115,7 +115,9 @@ def triton_kernel(
     scalars = tuple(_scalar(name, p.name, given[p.name]) for p in kernel.params if _is_scalar(p, given))
     constants = tuple((p.name, given[p.name]) for p in kernel.params if p.is_constexpr)
     passed = {"enable_fp_fusion": True, "num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
-    passed |= dict(options or {})
+    if not isinstance(options, Mapping | None):
+        raise SignatureError(f"{name}: options is {options!r}, expected a dict of options of Triton's CUDA backend.")
+    passed |= options or {}
     _check_options(name, passed)
     definition = DEFINITIONS.define(
         LANGUAGE,
@@ -313,12 +315,18 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
                     raise
                 except Exception as error:
                     raise _refused(definition, error) from error
-            return _load(definition.name, compiled[capability], options, ordinal)
+            return _load(definition, compiled[capability], options, ordinal)
 
         launches = []
         if 0 not in options.grid:
             handles = load_everywhere(load)
-            launches.append(launch_of(definition, handles, options, next(iter(compiled.values()))))
+            code, *others = compiled.values()
+            if any(each[2:] != code[2:] for each in others):
+                raise LaunchError(
+                    f"{definition.name} takes other threads or memory on each of these kinds of GPUs: "
+                    f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
+                )
+            launches.append(launch_of(definition, handles, options, code))
         sizes = signature.input_sizes, signature.output_sizes
         return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
 
@@ -333,6 +341,12 @@ def alignment_of(array: Any) -> int:
     return ALIGNMENT if size and size % ALIGNMENT == 0 else 1
 
 
+def blocks_of(definition: TritonDefinition, options: TritonOptions) -> tuple[int, int, int]:
+    """The blocks of a launch; the blocks of a cluster lie side by side in x."""
+    x, y, z = options.grid
+    return x * definition.options["num_ctas"], y, z
+
+
 def launch_of(
     definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: TritonCode
 ) -> Launch:
@@ -341,22 +355,21 @@ def launch_of(
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
     words += [0] * (code.parameters - len(words))
     arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
-    ctas = definition.options["num_ctas"]
     return Launch(
         name=definition.name,
         handles=handles,
-        grid=(options.grid[0] * ctas, *options.grid[1:]),
+        grid=blocks_of(definition, options),
         block=(code.threads, 1, 1),
         shared_bytes=code.shared_bytes,
         blob=tuple(words),
         parameters=tuple(WORD_BYTES * index for index in range(len(words))),
         patches=tuple(Patch(word=word, buffer=buffer) for buffer, word in enumerate(arrays)),
         cooperative=code.is_cooperative,
-        cluster=ctas,
+        cluster=definition.options["num_ctas"],
     )
 
 
-def _load(name: str, code: TritonCode, options: TritonOptions, ordinal: int) -> int:
+def _load(definition: TritonDefinition, code: TritonCode, options: TritonOptions, ordinal: int) -> int:
     """The kernel's handle on a device.
 
     Raises:
@@ -364,12 +377,13 @@ def _load(name: str, code: TritonCode, options: TritonOptions, ordinal: int) -> 
     """
     with driver.current(ordinal):
         handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
-        shape = LaunchShape(options.grid, (code.threads, 1, 1), code.shared_bytes)
-        check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
+        grid = blocks_of(definition, options)
+        shape = LaunchShape(grid, (code.threads, 1, 1), code.shared_bytes)
+        check_limits(definition.name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
         driver.allow_shared_bytes(handle, code.shared_bytes)
         if code.is_cooperative:
             most = driver.most_cooperative_blocks(handle, ordinal, code.threads, code.shared_bytes)
-            check_cooperative(name, options.grid, most)
+            check_cooperative(definition.name, grid, most)
     return handle
 
 
@@ -479,7 +493,7 @@ def _triton() -> Any:
         import triton
         import triton.compiler
     except ImportError as error:
-        raise CudaUnavailableError(
+        raise UnavailableError(
             f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}"
-        ) from (error)
+        ) from error
     return triton

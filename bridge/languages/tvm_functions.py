@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numba.core import types
 
-from bridge.errors import CudaUnavailableError, KernelTypeError, SignatureError
+from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
 from bridge.ffi.native.object_code import prepared
@@ -103,7 +103,7 @@ def tvm_ffi_kernel(
             name, arguments or _all_arrays, None, address, handle, function, None if handle else content_of(address)
         ),
     )
-    return wrap(language, definition, NativeOptions(bool(capturable)), outs, vmap_method, input_output_aliases)
+    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
 
 
 def _all_arrays(*arrays: Any) -> tuple[Any, ...]:
@@ -319,7 +319,7 @@ def _tvm_ffi() -> Any:
     try:
         import tvm_ffi
     except ImportError as error:
-        raise CudaUnavailableError(
+        raise UnavailableError(
             f"tvm_ffi_kernel needs TVM-FFI, which does not import ({error}). Install it: pip install "
             '"apache-tvm-ffi>=0.1".'
         ) from error

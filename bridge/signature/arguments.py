@@ -165,7 +165,7 @@ VMAP_METHODS = (None, "expand_dims", "broadcast_all", "sequential", "sequential_
 
 def check_vmap_method(vmap_method: str | None, name: str) -> None:
     """Raises SignatureError unless ``vmap_method`` is one that ``jax.ffi.ffi_call`` knows."""
-    if vmap_method not in VMAP_METHODS:
+    if not isinstance(vmap_method, str | None) or vmap_method not in VMAP_METHODS:
         raise SignatureError(f"{name}: vmap_method is {vmap_method!r}, expected one of {list(VMAP_METHODS)}.")
 
 

@@ -109,7 +109,7 @@ class Case:
         return edges_of(self.operator, self.dtype)[str(self.variant)]
 
     def samples(self, count: int = 3, size: int | None = None) -> list[Inputs]:
-        """Returns several samples of one size, by default the size of the case; by default the elements of a batch."""
+        """Returns several samples of one size, by default the size of the case. Three make a batch."""
         return [self.operator.sample(self.dtype, size or self.size, SEED + seed) for seed in range(count)]
 
     def build(self, inputs: Inputs) -> Callable[..., Any]:

@@ -60,10 +60,25 @@ def kept_by_sample(x, out):
 SCRATCH = address_of_zeros(ROOM, np.float64)
 
 
+SMALL_SCRATCH = address_of_zeros(8192, np.float64)
+
+
 @broken(twice, "threads", "calls that overlap share a temporary array")
 @numba.njit
 def shared_scratch(x, out):
     scratch = array_at(SCRATCH, ROOM, np.float64)
+    for i in range(x.size):
+        scratch[i] = x[i] * 2
+    for i in range(x.size):
+        out[i] = scratch[i]
+
+
+@broken(twice, "threads", "small inputs share a temporary array, large ones have their own")
+@numba.njit
+def scratch_of_small_inputs(x, out):
+    scratch = np.empty(x.size)
+    if x.size <= 8192:
+        scratch = array_at(SMALL_SCRATCH, 8192, np.float64)
     for i in range(x.size):
         scratch[i] = x[i] * 2
     for i in range(x.size):

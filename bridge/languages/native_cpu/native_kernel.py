@@ -109,7 +109,7 @@ def native_kernel(
             name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
         ),
     )
-    return wrap(language, definition, NativeOptions(bool(capturable)), outs, vmap_method, input_output_aliases)
+    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
 
 
 class NativeOptions(msgspec.Struct, frozen=True):
@@ -138,11 +138,8 @@ def language_for(wrapper: str, languages: Mapping[str, OnHost[Any]], platform: s
     Raises:
         SignatureError: There is none, or functions of this platform cannot be capturable.
     """
-    if (
-        not isinstance(platform, str)
-        or platform not in languages
-        or (capturable is not False and (capturable is not True or platform != "cuda"))
-    ):
+    is_known = isinstance(platform, str) and platform in languages and isinstance(capturable, bool)
+    if not is_known or (capturable and platform != "cuda"):
         raise SignatureError(
             f"{wrapper} got platform={platform!r} and capturable={capturable!r}, expected 'cpu' or 'cuda'; only "
             "functions on 'cuda' can be capturable. Pass platform='cuda' for a function that takes a stream."

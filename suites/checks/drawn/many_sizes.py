@@ -6,8 +6,13 @@ not tried at the largest ones: :data:`MOST_WORK`.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -83,6 +88,30 @@ VAST = 2**29 + 9
 
 COPIES = 5
 """Arrays that a check holds for each input and output: the values, the poison, two results, and a comparison."""
+
+
+WAIT_S = 60.0
+"""How long a check waits for the memory that another process uses."""
+
+
+@contextlib.contextmanager
+def memory_alone() -> Iterator[bool]:
+    """Gives the memory of the machine to one process of this user at a time; False if another one keeps it too long.
+
+    Each of them would count the same free memory as its own.
+    """
+    end = time.monotonic() + WAIT_S
+    with Path(tempfile.gettempdir(), f"kernel-bridge-memory-{os.getuid()}").open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > end:
+                    yield False
+                    return
+                time.sleep(0.1)
+        yield True
 
 
 def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:

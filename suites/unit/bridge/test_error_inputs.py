@@ -524,6 +524,7 @@ TRITON = [
     signature("block_copy.* has no parameter 'size'", wrap_triton, size=3),
     signature("block_copy: n is 'four' of type str, expected a number or a NumPy scalar", wrap_triton, n="four"),
     signature(r"block_copy: n is 9223372036854775808 of type int, expected a number", wrap_triton, n=2**63),
+    signature("block_copy: options is 3, expected a dict of options", wrap_triton, options=3),
     signature("Triton has no option 'registers'. Known are num_warps", wrap_triton, options={"registers": 3}),
     bad(LaunchError, "num_warps is 3, expected a power of two", wrap_triton, num_warps=3),
     bad(LaunchError, r"grid is \(\), expected one to three integers", wrap_triton, grid=()),

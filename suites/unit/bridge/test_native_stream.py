@@ -62,18 +62,26 @@ def on_cpu(library, size):
     return lambda x: bind(call_of(ON_CPU, plan, (((size,), np.dtype(np.float32)),)), x)[0]
 
 
-def test_the_function_is_called_once_for_each_element_of_a_batch(library):
+@pytest.fixture
+def cpu():
+    """Makes the CPU the default device, also where there is a GPU."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield np.asarray(X)
+
+
+def test_the_function_is_called_once_for_each_element_of_a_batch(library, cpu):
     count, function = ctypes.c_long.in_dll(library, "calls"), on_cpu(library, 4)
     count.value = 0
-    np.testing.assert_array_equal(jax.jit(function)(X[0]), 3 * X[0])
-    np.testing.assert_array_equal(jax.jit(jax.vmap(function))(X), 3 * X)
-    np.testing.assert_array_equal(jax.vmap(jax.vmap(function, 1, 1))(jnp.ones((2, 4, 3))), 3 * jnp.ones((2, 4, 3)))
+    np.testing.assert_array_equal(jax.jit(function)(cpu[0]), 3 * cpu[0])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(function))(cpu), 3 * cpu)
+    ones = np.ones((2, 4, 3), np.float32)
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(function, 1, 1))(ones), 3 * ones)
     assert count.value == 1 + 3 + 6
 
 
-def test_its_status_is_the_error_of_the_call(library):
+def test_its_status_is_the_error_of_the_call(library, cpu):
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"triple returned the status 5\b"):
-        jax.block_until_ready(jax.jit(on_cpu(library, 5))(jnp.ones(5)))
+        jax.block_until_ready(jax.jit(on_cpu(library, 5))(np.ones(5, np.float32)))
 
 
 def test_it_gets_the_stream_of_xla(library):

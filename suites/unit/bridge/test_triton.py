@@ -9,7 +9,8 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError
-from bridge.languages.triton import launch_of
+from bridge.languages import triton as module
+from bridge.languages.triton import blocks_of, launch_of
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
 
@@ -103,6 +104,7 @@ def test_blocks_of_a_program_form_a_cluster():
     call, code = code_in(bridge.triton_kernel(product, square, grid=3, SIDE=64, num_ctas=2), square, square)
     launch = launch_of(call.definition, (7,), call.options, code)
     assert (launch.grid, launch.cluster, code.shared_bytes > 0) == ((6, 1, 1), 2, True)
+    assert blocks_of(call.definition, call.options) == (6, 1, 1)
     with pytest.raises(LaunchError, match="num_ctas is 2, but sm_80 has no clusters"):
         call.definition.compile(call.signature, 80)
 
@@ -163,6 +165,19 @@ def test_what_triton_refuses_names_the_kernel():
         jax.eval_shape(scaled(grid=0), OUT)
     with jax.default_device(jax.devices("cpu")[0]), pytest.raises(PlatformError, match="scale runs on cuda"):
         scaled()(X)
+
+
+def test_gpus_whose_launches_differ_are_refused_together(monkeypatch):
+    call, code = code_in(scaled(), OUT)
+    made = {80: code, 90: code._replace(shared_bytes=512)}
+    monkeypatch.setattr(module, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
+    monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
+    monkeypatch.setattr(module, "_load", lambda *arguments: 7)
+    monkeypatch.setattr(type(call.definition), "compile", lambda self, signature, capability: made[capability])
+    with pytest.raises(LaunchError, match=r"scale takes other threads or memory .*: sm_80, sm_90"):
+        call.compiled("cuda").load()
+    made[90] = code
+    assert [each.handles for each in call.compiled("cuda").load().launches] == [(7, 7)]
 
 
 @gpu
