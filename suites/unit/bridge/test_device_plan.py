@@ -17,10 +17,10 @@ from suites.unit.bridge.entries import call_of
 
 
 class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute`` of cuda.h, with the first word of its value."""
+    """``CUlaunchAttribute`` of cuda.h, with the first three numbers of its value."""
 
     _fields_ = (
-        ("id", ctypes.c_uint), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60),
+        ("id", ctypes.c_uint), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int * 3), ("rest", ctypes.c_char * 52),
     )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Recorder:
 
     def _record(self, configuration, handle, parameters, extra):
         config = configuration.contents
-        attributes = [(each.id, each.value) for each in config.attributes[: config.count]]
+        attributes = [(each.id, *each.value) for each in config.attributes[: config.count]]
         about = handle, (*config.grid,), (*config.block,), config.shared, config.stream, attributes, extra
         values = [ctypes.c_int64.from_address(parameters[index]).value for index in range(2)]
         self.launches.append((about, values))
@@ -117,15 +117,15 @@ def test_elements_of_a_batch_that_may_begin_inside_of_a_byte_run_one_by_one(reco
     assert types.strip() == "(tensor<3xi4>) -> tensor<3xi4>"
 
 
-COOPERATIVE, PROGRAMMATIC_STREAM_SERIALIZATION = (2, 1), (6, 1)
+COOPERATIVE, CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION = (2, 1, 0, 0), (4, 2, 1, 1), (6, 1, 0, 0)
 
 
 def test_each_launch_of_a_plan_has_its_own_attributes(recorder):
     """A launch overlaps only with an earlier one of its own call: the first of the next element does not."""
-    launches = [launch_of(1, overlaps=True), launch_of(2, cooperative=True), launch_of(3, overlaps=True)]
+    launches = [launch_of(1, overlaps=True), launch_of(2, cooperative=True), launch_of(3, overlaps=True, cluster=2)]
     recorder.call(plan_of(*launches, rank=0), jnp.ones(2), shape=(), vmapped=jax.vmap)
     found = [(about[0], about[5]) for about, _ in recorder.launches]
-    assert found == 2 * [(1, []), (2, [COOPERATIVE]), (3, [PROGRAMMATIC_STREAM_SERIALIZATION])]
+    assert found == 2 * [(1, []), (2, [COOPERATIVE]), (3, [CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION])]
 
 
 class TestAlignment:

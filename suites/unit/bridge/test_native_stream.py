@@ -84,35 +84,39 @@ def test_its_status_is_the_error_of_the_call(library, cpu):
         jax.block_until_ready(jax.jit(on_cpu(library, 5))(np.ones(5, np.float32)))
 
 
-def test_it_gets_the_stream_of_xla(library):
-    """A call frame made here, with an API that answers as XLA does on a GPU."""
+def run_on_stream(plan, inputs, out, stream, ordinal=1):
+    """Runs a plan on a call frame made here, with an API that answers as XLA does on a GPU; all arrays are vectors."""
 
     @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     def stream_get(args):
-        ctypes.c_int64.from_address(args + 8 * STREAM_ARGS.STREAM).value = 0x1234
+        ctypes.c_int64.from_address(args + 8 * STREAM_ARGS.STREAM).value = stream
         return 0
 
     @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     def ordinal_get(args):
-        ctypes.c_int32.from_address(args + ORDINAL.ORDINAL_BYTE).value = 1
+        ctypes.c_int32.from_address(args + ORDINAL.ORDINAL_BYTE).value = ordinal
         return 0
 
-    x, out, dims = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.array([4])
-    api, frame, pointers = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(2, np.int64)
+    arrays, dims = [*inputs, out], np.array([out.size])
+    api, frame, pointers = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(len(arrays), np.int64)
     api[API.STREAM_GET], api[API.DEVICE_ORDINAL_GET] = (
         ctypes.cast(each, ctypes.c_void_p).value for each in (stream_get, ordinal_get)
     )
-    buffers = np.zeros((2, 16), np.int64)
-    for at, array in enumerate((x, out)):
+    buffers = np.zeros((len(arrays), 16), np.int64)
+    for at, array in enumerate(arrays):
         buffers[at, [BUFFER.DATA, BUFFER.RANK, BUFFER.DIMS]] = array.ctypes.data, 1, dims.ctypes.data
         pointers[at] = buffers[at].ctypes.data
-    frame[[FRAME.API, FRAME.ARG_COUNT, FRAME.RET_COUNT]] = api.ctypes.data, 1, 1
-    frame[[FRAME.ARGS, FRAME.RETS]] = pointers.ctypes.data, pointers[1:].ctypes.data
+    frame[[FRAME.API, FRAME.ARG_COUNT, FRAME.RET_COUNT]] = api.ctypes.data, len(inputs), 1
+    frame[[FRAME.ARGS, FRAME.RETS]] = pointers.ctypes.data, pointers[-1:].ctypes.data
     execute = host.make_execute_on_stream()
     run = numba.cfunc("int64(int64, int64)", error_model="numpy")(lambda frame, plan: execute(frame, plan))
-    plan = call_in(triple_of(library), x).compiled("cuda").load()
-    ctypes.c_long.in_dll(library, "calls").value = 0
     assert run.ctypes(frame.ctypes.data, plan.keep()) == 0
+
+
+def test_it_gets_the_stream_of_xla(library):
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    ctypes.c_long.in_dll(library, "calls").value = 0
+    run_on_stream(call_in(triple_of(library), x).compiled("cuda").load(), [x], out, stream=0x1234)
     np.testing.assert_array_equal(out, 3 * x)
     assert (ctypes.c_long * 64).in_dll(library, "streams")[0] == 0x1234
 

@@ -15,6 +15,7 @@ from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.entries import call_in, call_of
 from suites.unit.bridge.test_cuda_raw import exported
+from suites.unit.bridge.test_native_stream import run_on_stream
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 Spec = jax.ShapeDtypeStruct
@@ -112,8 +113,11 @@ def test_on_cuda_tensors_are_on_the_device_and_the_environment_has_the_stream(li
     plan = call.compiled("cuda").load()
     run = lambda x: bind(call_of(ON_CPU, plan, (((4,), np.dtype(np.float32)),)), x, x)[0]  # noqa: E731
     np.testing.assert_array_equal(jax.jit(jax.vmap(run))(X), 1.5 * X)
-    loaded = ctypes.CDLL(str(library))
-    assert [ctypes.c_int64.in_dll(loaded, name).value for name in ("last_device", "last_stream")] == [2, 0]
+    x, out, loaded = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), ctypes.CDLL(str(library))
+    for stream in (0x1234, 0x5678):
+        run_on_stream(plan, [x, x], out, stream)
+        np.testing.assert_array_equal(out, 1.5 * x)
+        assert [ctypes.c_int64.in_dll(loaded, name).value for name in ("last_device", "last_stream")] == [2, stream]
     assert call.describe("cuda")[0].name == "bridge_cuda_host"
 
 
