@@ -65,7 +65,7 @@ def triton_kernel(
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
         **values: The parameters that are no arrays, by name: of ``tl.constexpr``, and numbers, which are static. An int
-            is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype.
+            is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype. A pointer may be None.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -112,8 +112,11 @@ def triton_kernel(
         raise SignatureError(
             f"{name}({', '.join(kernel.arg_names)}) {what}. Pass a value by name for each parameter that is no array."
         )
-    scalars = tuple(_scalar(name, p.name, given[p.name]) for p in kernel.params if _is_scalar(p, given))
-    constants = tuple((p.name, given[p.name]) for p in kernel.params if p.is_constexpr)
+    constant = [p.name for p in kernel.params if p.is_constexpr or given.get(p.name, p) is None]
+    constants = tuple((each, given[each]) for each in constant)
+    scalars = tuple(
+        _scalar(name, each, given[each]) for each in kernel.arg_names if each in given and each not in constant
+    )
     passed = {"enable_fp_fusion": True, "num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
     if not isinstance(options, Mapping | None):
         raise SignatureError(f"{name}: options is {options!r}, expected a dict of options of Triton's CUDA backend.")
@@ -165,6 +168,7 @@ class TritonCode(NamedTuple):
         threads: Threads of a block.
         shared_bytes: Dynamic shared memory of a block.
         is_cooperative: Whether the kernel synchronises its whole grid.
+        scratch_bytes: Scratch memory of a block.
     """
 
     content: bytes
@@ -173,6 +177,7 @@ class TritonCode(NamedTuple):
     threads: int
     shared_bytes: int
     is_cooperative: bool
+    scratch_bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +187,7 @@ class TritonDefinition(Definition):
     Attributes:
         kernel: The ``JITFunction``.
         scalars: The numbers among the parameters.
-        constants: The values of its constexpr parameters, by name.
+        constants: The values of its constexpr parameters, and None for pointers that it does not get, by name.
         options: The options of Triton's CUDA backend.
     """
 
@@ -253,7 +258,7 @@ class TritonDefinition(Definition):
         """The machine code for a compute capability, such as 90.
 
         Raises:
-            LaunchError: It asks for clusters, which the architecture does not have, or for scratch memory.
+            LaunchError: It asks for clusters, which the architecture does not have, or for memory of a profiler.
         """
         if self.options["num_ctas"] > 1 and capability < CLUSTERS_SINCE:
             raise LaunchError(
@@ -263,17 +268,22 @@ class TritonDefinition(Definition):
         with _current(target):
             compiled = _triton().compile(self.source(signature), target=target, options=dict(self.options))
         about = compiled.metadata
-        if about.global_scratch_size or about.profile_scratch_size:
-            raise LaunchError(
-                f"{self.name} needs scratch memory in each launch, as for tensor descriptors that it makes itself. Use "
-                "pointers, or block pointers, instead."
-            )
+        if about.profile_scratch_size:
+            raise LaunchError(f"{self.name} has instruments of Triton's profiler. Switch them off to call it.")
         head = re.search(rf"\.entry {re.escape(about.name)}\((.*?)\)", compiled.asm["ptx"], re.DOTALL)
         assert head is not None, f"Triton's PTX has no entry {about.name}"
         return TritonCode(
             compiled.asm["cubin"], about.name, head[1].count(".param"), WARP_THREADS * about.num_warps, about.shared,
-            bool(about.launch_cooperative_grid),
+            bool(about.launch_cooperative_grid), about.global_scratch_size,
         )  # fmt: skip
+
+    def scratch_bytes(self, signature: Signature) -> int:
+        """The most scratch memory of a block on chips that have some: for tensor descriptors that a kernel makes."""
+        sizes = [0]
+        for capability in DESCRIPTORS:
+            with contextlib.suppress(Exception):  # loading the kernel for a chip says what is wrong with it
+                sizes.append(self.compile(signature, capability).scratch_bytes)
+        return max(sizes)
 
 
 TYPES = {
@@ -288,6 +298,9 @@ CAPABILITIES = (80, 86, 89, 90, 100, 103, 110, 120, 121)
 
 CLUSTERS_SINCE = 90
 
+DESCRIPTORS, DESCRIPTOR_ALIGNMENT = (90, 100), 128
+"""Compute capabilities with tensor descriptors in memory, and what their addresses are multiples of."""
+
 
 class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
     def check(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> None:
@@ -301,9 +314,13 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
             content = definition.content(signature)
         except Exception as error:
             raise _refused(definition, error) from error
-        return Compiled(content, lambda: self._load(definition, options, signature))
+        of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
+        scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
+        return Compiled(content, lambda: self._load(definition, options, signature, of_block), scratch)
 
-    def _load(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> DevicePlan:
+    def _load(
+        self, definition: TritonDefinition, options: TritonOptions, signature: Signature, scratch_bytes: int
+    ) -> DevicePlan:
         compiled: dict[int, TritonCode] = {}
 
         def load(ordinal: int) -> int:
@@ -315,6 +332,8 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
                     raise
                 except Exception as error:
                     raise _refused(definition, error) from error
+            if compiled[capability].scratch_bytes > scratch_bytes:
+                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
             return _load(definition, compiled[capability], options, ordinal)
 
         launches = []
@@ -327,8 +346,10 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        sizes = signature.input_sizes, signature.output_sizes
-        return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
+        scratch, alignments = ([(1, 1)], [DESCRIPTOR_ALIGNMENT]) if scratch_bytes else ([], [])
+        sizes = signature.input_sizes, (*signature.output_sizes, *scratch)
+        alignments = [*map(alignment_of, signature.arrays), *alignments]
+        return DevicePlan(definition.name, *sizes, launches, alignments, definition)
 
 
 def _refused(definition: TritonDefinition, error: Exception) -> KernelCompileError:
@@ -350,11 +371,12 @@ def blocks_of(definition: TritonDefinition, options: TritonOptions) -> tuple[int
 def launch_of(
     definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: TritonCode
 ) -> Launch:
-    """The launch of a kernel with these handles: a word for each parameter; the pointers to scratch memory are null."""
+    """The launch of a kernel with these handles: a word for each parameter. Scratch memory is the buffer after all."""
     taken = definition.taken
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
-    words += [0] * (code.parameters - len(words))
     arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
+    arrays += [len(words)] if code.scratch_bytes else []
+    words += [0] * (code.parameters - len(words))
     return Launch(
         name=definition.name,
         handles=handles,
@@ -396,10 +418,6 @@ LANGUAGE = _Triton(
     options_type=TritonOptions,
     dtypes=tuple(TYPES),
 )
-
-
-def _is_scalar(parameter: Any, given: Mapping[str, Any]) -> bool:
-    return parameter.name in given and not parameter.is_constexpr
 
 
 def _scalar(name: str, parameter: str, value: Any) -> Number:
@@ -472,7 +490,8 @@ def _current(target: Any) -> Iterator[None]:
 
     thread = threading.get_ident()
     with _TARGET_LOCK:
-        before = vars(driver)["_active"]
+        # The public ``driver.active`` would import PyTorch. None is Triton's own choice.
+        before = getattr(driver, "_active", None)
 
         class Driver:
             def get_current_target(self) -> Any:

@@ -62,6 +62,27 @@ def copied(x, out, BLOCK: "tl.constexpr"):
     tl.store(out + i, (tl.load(x + i).to(tl.float32) + 1).to(out.dtype.element_ty))
 
 
+@triton.jit
+def biased(x, bias, out, BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    value = tl.load(x + i)
+    if bias is not None:
+        value += tl.load(bias + i)
+    tl.store(out + i, value)
+
+
+@triton.jit
+def doubled(x, out, SIDE: "tl.constexpr", BLOCK: "tl.constexpr"):
+    source = tl.make_tensor_descriptor(x, [SIDE, SIDE], [SIDE, 1], [BLOCK, SIDE])
+    target = tl.make_tensor_descriptor(out, [SIDE, SIDE], [SIDE, 1], [BLOCK, SIDE])
+    first = tl.program_id(0) * BLOCK
+    target.store([first, 0], source.load([first, 0]) * 2)
+
+
+SQUARE = jax.ShapeDtypeStruct((64, 64), np.float32)
+DOUBLED = bridge.triton_kernel(doubled, SQUARE, grid=4, SIDE=64, BLOCK=16)
+
+
 def times(factor):
     if factor == 2:
 
@@ -100,13 +121,35 @@ def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
 
 
 def test_blocks_of_a_program_form_a_cluster():
-    square = jax.ShapeDtypeStruct((64, 64), np.float32)
-    call, code = code_in(bridge.triton_kernel(product, square, grid=3, SIDE=64, num_ctas=2), square, square)
+    call, code = code_in(bridge.triton_kernel(product, SQUARE, grid=3, SIDE=64, num_ctas=2), SQUARE, SQUARE)
     launch = launch_of(call.definition, (7,), call.options, code)
     assert (launch.grid, launch.cluster, code.shared_bytes > 0) == ((6, 1, 1), 2, True)
     assert blocks_of(call.definition, call.options) == (6, 1, 1)
     with pytest.raises(LaunchError, match="num_ctas is 2, but sm_80 has no clusters"):
         call.definition.compile(call.signature, 80)
+
+
+def test_a_pointer_may_be_none():
+    spec = jax.ShapeDtypeStruct((128,), np.float32)
+    with_bias = code_in(bridge.triton_kernel(biased, spec, grid=1, BLOCK=128), spec, spec)[1]
+    without = code_in(bridge.triton_kernel(biased, spec, grid=1, bias=None, BLOCK=128), spec)[1]
+    assert with_bias.parameters == without.parameters + 1
+
+
+def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
+    call, code = code_in(DOUBLED, SQUARE)
+    assert (code.scratch_bytes, call.hidden, call.outputs[1:]) == (256, 1, (((4 * 256,), np.uint8),))
+    launch = launch_of(call.definition, (7,), call.options, code)
+    assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1), (2, 2)]
+    assert code_in(DOUBLED, SQUARE, capability=80)[1].scratch_bytes == 0
+    monkeypatch.setattr(module, "load_everywhere", lambda load: (load(0),))
+    monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: 90)
+    monkeypatch.setattr(module, "_load", lambda *arguments: 7)
+    plan = call.compiled("cuda").load()
+    assert (len(plan.outputs), plan.alignments) == (2, [16, 16, 128])
+    monkeypatch.setattr(type(call.definition), "compile", lambda *arguments: code._replace(scratch_bytes=512))
+    with pytest.raises(LaunchError, match="doubled needs more scratch memory on sm_90"):
+        call.compiled("cuda").load()
 
 
 def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands():
@@ -205,6 +248,16 @@ class TestOnGpu:
     def test_an_input_is_updated_in_place(self):
         call = scaled(input_output_aliases={0: 0})
         np.testing.assert_array_equal(jax.jit(call, donate_argnums=0)(jnp.asarray(X)), 2 * X)
+
+    def test_descriptors_that_a_kernel_makes_and_a_pointer_that_is_none(self):
+        x = np.arange(3 * 64 * 64, dtype=np.float32).reshape(3, 64, 64)
+        np.testing.assert_array_equal(DOUBLED(x[0]), 2 * x[0])
+        np.testing.assert_array_equal(jax.vmap(DOUBLED)(x), 2 * x)
+        row = x[0, :2].reshape(128)
+        bias = jax.ShapeDtypeStruct((128,), np.float32)
+        for given, arrays in (({"bias": None}, [row]), ({}, [row, row])):
+            call = bridge.triton_kernel(biased, bias, grid=1, BLOCK=128, **given)
+            np.testing.assert_array_equal(call(*arrays), len(arrays) * row)
 
     def test_an_empty_output_launches_nothing(self):
         empty = jax.ShapeDtypeStruct((0,), np.float32)
