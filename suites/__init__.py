@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
     from suites.backends.custom_kernel import CustomKernel
+    from suites.backends.function_kernel import FunctionKernel
     from suites.backends.jax_kernels import JaxKernel
     from suites.backends.kernel import Kernel
     from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
-    from suites.backends.triton import TritonKernel
+    from suites.backends.triton import TritonCallable, TritonKernel
     from suites.backends.vendor_calls import VendorCall
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.aspects import Gathers, Gradient, Sizes
@@ -38,11 +39,12 @@ _MODULES = {
     "backends.cuda_raw": ("RawKernel",),
     "backends.custom_kernel": ("CustomKernel",),
     "backends.jax_kernels": ("JaxKernel",),
+    "backends.function_kernel": ("FunctionKernel",),
     "backends.kernel": ("Kernel",),
     "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
-    "backends.triton": ("TritonKernel",),
+    "backends.triton": ("TritonCallable", "TritonKernel"),
     "backends.vendor_calls": ("VendorCall",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
@@ -70,6 +72,7 @@ __all__ = [
     "ErrorCase",
     "Expected",
     "Failure",
+    "FunctionKernel",
     "Gathers",
     "Gradient",
     "JaxKernel",
@@ -80,6 +83,7 @@ __all__ = [
     "PallasKernel",
     "RawKernel",
     "Sizes",
+    "TritonCallable",
     "TritonKernel",
     "Truth",
     "VendorCall",

@@ -83,7 +83,7 @@ TRITON = register_backend(
         id="triton",
         targets={"cuda": "bridge_cuda"},
         accept=_from("triton", "accept"),
-        expected="a suites.TritonKernel",
+        expected="a suites.TritonKernel or a suites.TritonCallable",
         cure="Say in suites.TritonKernel(kernel, launch) how a function decorated with triton.jit is launched.",
         missing=_from("triton", "missing"),
     )

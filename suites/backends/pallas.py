@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from suites.backends.backend import Backend, register_backend
+from suites.backends.function_kernel import FunctionKernel
 from suites.backends.kernel import Kernel
-from suites.numerics.arrays import specs
 
 triton: Any = None
 MISSING: str | None = None
@@ -28,36 +27,8 @@ BLOCK = 1024
 """Elements that one program handles: a power of two, as Triton wants it."""
 
 
-@dataclass(frozen=True)
-class PallasKernel(Kernel):
-    """A kernel in Pallas.
-
-    Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
-            or a list of them.
-    """
-
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
-
-    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-        """The function that was made, compiled."""
-        return made(self.make, inputs, outs)
-
-    @property
-    def returns_list(self) -> bool:
-        """The compiled function returns one."""
-        return True
-
-
-def made(make: Callable[..., Any], inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-    """What ``make`` returns for inputs and outputs of these types, compiled, with its results in a list."""
-    return _call(make, specs(inputs), specs(outs))
-
-
-@functools.lru_cache(maxsize=1024)
-def _call(make: Callable[..., Any], inputs: Any, outs: Any) -> Callable[..., Any]:
-    function = make(inputs, outs)
-    return jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
+class PallasKernel(FunctionKernel):
+    """A kernel in Pallas: a :class:`suites.FunctionKernel`."""
 
 
 def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int | None = None) -> PallasKernel:

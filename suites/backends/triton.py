@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from bridge import triton_kernel
+from suites.backends.function_kernel import FunctionKernel
 from suites.backends.kernel import Kernel
 
 MISSING: str | None = None
@@ -59,8 +60,14 @@ class TritonKernel(Kernel):
         return self.launch(inputs, outs).get("input_output_aliases") or {}
 
 
+class TritonCallable(FunctionKernel):
+    """A JAX function that calls Triton kernels: a :class:`suites.FunctionKernel`."""
+
+
 def accept(given: Any) -> Kernel | None:
-    """Returns a kernel that says how it is launched."""
+    """Returns a kernel that says how it is launched, or a function that calls kernels."""
+    if isinstance(given, TritonCallable):
+        return given if callable(given.make) else None
     return given if isinstance(given, TritonKernel) and callable(given.launch) else None
 
 

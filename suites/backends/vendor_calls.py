@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,8 @@ import numpy as np
 from jax.experimental import pallas as pl
 
 from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import Kernel
-from suites.backends.pallas import BLOCK, made
+from suites.backends.function_kernel import FunctionKernel
+from suites.backends.pallas import BLOCK
 
 if TYPE_CHECKING:
     from suites.backends.triton import TritonKernel
@@ -30,27 +29,17 @@ if TYPE_CHECKING:
 NO_BATCHES = "raises under jax.vmap: it has no rule for batches"
 
 
-@dataclass(frozen=True)
-class VendorCall(Kernel):
-    """A kernel that is called through its vendor's own function.
+class VendorCall(FunctionKernel):
+    """A kernel that is called through its vendor's own function: a :class:`suites.FunctionKernel`.
 
-    Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
-            or a list of them. It imports the vendor's package, so that operators load without it.
+    Its ``make`` imports the vendor's package, so that operators load without it.
     """
-
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The function that was made, compiled. Empty outputs need no kernel."""
         if not any(np.prod(out.shape) for out in outs):
             return lambda *arrays: [jnp.zeros(out.shape, out.dtype) for out in outs]
-        return made(self.make, inputs, outs)
-
-    @property
-    def returns_list(self) -> bool:
-        """The compiled function returns one."""
-        return True
+        return super().build(inputs, outs)
 
 
 def triton_call(kernel: TritonKernel) -> VendorCall:

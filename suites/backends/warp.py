@@ -17,6 +17,7 @@ import jax
 from bridge import jax_kernel
 from bridge.languages.warp.generated import has_adjoint
 from suites.backends.atomic_operations import has_atomics
+from suites.backends.function_kernel import FunctionKernel
 from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
 from suites.backends.warp_blocks import (
     LANES,
@@ -161,45 +162,20 @@ def _kernel_call(kernel: WarpKernel, inputs: Any, outs: Any) -> Callable[..., An
 
 
 @dataclass(frozen=True)
-class WarpCallable(Kernel):
-    """A JAX function that calls Warp kernels, such as two of them with a temporary array in between.
+class WarpCallable(FunctionKernel):
+    """A JAX function that calls Warp kernels: a :class:`suites.FunctionKernel`.
 
     Attributes:
-        make: Takes the inputs and outputs of a call. Returns a function of arrays that returns the outputs: one array,
-            or a list of them.
-        calls: How many kernels the function calls.
         atomic: Whether atomic operations add floats up. On a GPU their order varies, and so do the last bits. None, the
             default, looks for such operations in the source.
     """
 
-    make: Callable[[Sequence[Any], Sequence[Any]], Callable[..., Any]]
-    calls: int
     atomic: bool | None = None
-
-    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-        """The function that was made, compiled."""
-        return _function_call(self, specs(inputs), specs(outs))
 
     @property
     def adds_atomically(self) -> bool:
         """Whether it is declared, or the source has atomic operations."""
         return has_atomics(self.make, warp=True) if self.atomic is None else self.atomic
-
-    @property
-    def custom_calls(self) -> int:
-        """How many kernels the function calls."""
-        return self.calls
-
-    @property
-    def returns_list(self) -> bool:
-        """The compiled function returns one."""
-        return True
-
-
-@functools.lru_cache(maxsize=1024)
-def _function_call(kernel: WarpCallable, inputs: Any, outs: Any) -> Callable[..., Any]:
-    made = kernel.make(inputs, outs)
-    return jax.jit(lambda *arrays: jax.tree.leaves(made(*arrays)))
 
 
 def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:

@@ -2,11 +2,14 @@
 
 import jax.numpy as jnp
 
+from bridge import triton_kernel
 from suites.backends.backend import Backend
-from suites.backends.triton import TritonKernel, jit, tl
+from suites.backends.triton import TritonCallable, TritonKernel, jit, tl
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add.triton import BLOCK, add_triton
+from suites.ops.cumsum import OPERATOR as CUMSUM
+from suites.ops.cumsum.triton import scan_triton
 
 MUTANTS, broken = table(Backend.TRITON)
 
@@ -18,6 +21,15 @@ def _launch(inputs, outs):
 broken(ADD, "compiled", "elements after the last whole block are never written", name="whole_blocks_triton")(
     TritonKernel(add_triton, lambda inputs, outs: _launch(inputs, outs) | {"size": outs[0].size // BLOCK * BLOCK})
 )
+
+
+def _restarts(inputs, outs):
+    launch = _launch(inputs, outs)
+    scan = triton_kernel(scan_triton, outs[0], **launch)
+    return lambda x: scan(x, jnp.zeros(launch["grid"], x.dtype))
+
+
+broken(CUMSUM, "large", "each block of a scan begins at zero", name="restarts_triton")(TritonCallable(_restarts))
 
 
 @jit

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaCallable, Gradient, Operator, Sizes, WarpCallable, total_bytes, values, vectors
+from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
 from suites.backends import peers
 from suites.backends.numba_cpu import BLOCK
-from suites.ops.cumsum import numba_cpu, numba_cuda, warp
+from suites.ops.cumsum import numba_cpu, numba_cuda, triton, warp
 
 OPERATOR = Operator(
     name="cumsum",
@@ -20,6 +20,7 @@ OPERATOR = Operator(
         "numba_cuda_callable": CudaCallable(numba_cuda.cumsum_cuda, atomic=False),  # its atomic operations count tiles
         "numba_cuda_replay": CudaCallable(numba_cuda.cumsum_cuda, atomic=False),
         "warp": WarpCallable(warp.cumsum_warp, calls=1, atomic=False),
+        "triton": TritonCallable(triton.cumsum_triton, calls=2),
     },
     peers=peers.CUMSUM,
     dtypes=("float32", "float64", "int32", "int64"),

@@ -37,6 +37,17 @@ def call_of(target, plan, outputs, **options):
     return PlanCall(plan.name, outputs, target=target, description=description, address=address, **options)
 
 
+def calls_in(wrapper, *args):
+    """The calls that a function of wrappers makes."""
+
+    def calls_of(equations):
+        for each in equations:
+            yield from [each.params["call"]] if "call" in each.params else calls_of(each.params["jaxpr"].eqns)
+
+    return list(calls_of(jax.make_jaxpr(wrapper)(*args).eqns))
+
+
 def call_in(wrapper, *args):
     """The call that a wrapper makes."""
-    return jax.make_jaxpr(wrapper)(*args).eqns[0].params["jaxpr"].eqns[0].params["call"]
+    (call,) = calls_in(wrapper, *args)
+    return call

@@ -19,7 +19,7 @@ from suites.backends.triton import MISSING as NO_TRITON
 from suites.backends.warp import WarpKernel
 from suites.numerics.precision import precision
 from suites.ops import operators
-from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.entries import calls_in
 from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
@@ -85,8 +85,9 @@ def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
 def test_triton_compiles(operator: Any, backend: Backend, dtype: str) -> None:
     inputs = operator.sample(dtype, SIZE, 0)
     with precision(dtype):
-        call = call_in(operator.build(backend, inputs), *inputs)
-    for major, minor in CAPABILITIES:
+        calls = calls_in(operator.build(backend, inputs), *inputs)
+    assert len(calls) == operator.calls(backend)
+    for call, (major, minor) in itertools.product(calls, CAPABILITIES):
         assert call.definition.compile(call.signature, 10 * major + minor).content.startswith(b"\x7fELF")
 
 
