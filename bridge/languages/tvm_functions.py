@@ -76,6 +76,13 @@ def tvm_ffi_kernel(
         module = tvm_ffi.load_module("./libadd.so")
         add = tvm_ffi_kernel(module.add_scaled, lambda x, y: x, lambda x, y, out: (x, y, out, 0.5))
         add(jnp.ones(1000), jnp.ones(1000))
+
+    A host function ``launch(stream, x, y, out)`` of CuTe DSL, for vectors of any length::
+
+        length, stream = cute.sym_int(), make_fake_stream(use_tvm_ffi_env_stream=True)
+        vectors = [make_fake_compact_tensor(cutlass.Float32, (length,)) for _ in range(3)]
+        compiled = cute.compile(launch, stream, *vectors, options="--enable-tvm-ffi")
+        add = tvm_ffi_kernel(compiled, lambda x, y: x, platform="cuda")
     """
     tvm, given = _tvm_ffi(), function
     if hasattr(type(function), "__tvm_ffi_object__"):  # of CuTe DSL
@@ -100,7 +107,13 @@ def tvm_ffi_kernel(
         language,
         (name, handle, address, id(arguments)),
         lambda: TvmDefinition(
-            name, arguments or _all_arrays, None, address, handle, function, None if handle else content_of(address)
+            name,
+            arguments or _all_arrays,
+            None,
+            address,
+            handle,
+            (given, function),
+            None if handle else content_of(address),
         ),
     )
     return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)

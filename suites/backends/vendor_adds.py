@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
+from bridge import tvm_ffi_kernel
 from suites.backends.pallas import BLOCK
 from suites.backends.triton import TritonKernel, jit, tl
 
@@ -24,7 +25,8 @@ def _cute_add():
 
     @cute.jit
     def launch(stream, x, y, out):
-        add(x, y, out).launch(grid=((cute.size(out) + 255) // 256, 1, 1), block=(256, 1, 1), stream=stream)
+        if cute.size(out) > 0:
+            add(x, y, out).launch(grid=((cute.size(out) + 255) // 256, 1, 1), block=(256, 1, 1), stream=stream)
 
     return launch
 
@@ -37,7 +39,12 @@ def cutlass_add(inputs, outs):
 
 
 def tvm_ffi_add(inputs, outs):
-    """A call of a function of TVM-FFI through ``jax_tvm_ffi``: the kernel of CuTe DSL, compiled to one."""
+    """A call of a function of TVM-FFI through the bridge."""
+    return tvm_ffi_kernel(tvm_function(str(outs[0].dtype)), outs[0], platform="cuda")
+
+
+def jax_tvm_ffi_add(inputs, outs):
+    """A call of the same function through ``jax_tvm_ffi``."""
     target = _registered(str(outs[0].dtype))
     return lambda x, y: jax.ffi.ffi_call(target, outs[0])(x, y)
 
@@ -46,6 +53,16 @@ def tvm_ffi_add(inputs, outs):
 def _registered(dtype):
     """The FFI target of vectors of a dtype."""
     import jax_tvm_ffi
+
+    compiled, target = tvm_function(dtype), f"suites.add_{dtype}"
+    function = compiled.__tvm_ffi_object__() if hasattr(type(compiled), "__tvm_ffi_object__") else compiled
+    jax_tvm_ffi.register_ffi_target(target, function, ["args", "rets"], platform="gpu")
+    return target
+
+
+@functools.cache
+def tvm_function(dtype):
+    """The kernel of CuTe DSL for vectors of a dtype, compiled to a function of TVM-FFI."""
     from cutlass import cute
     from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
     from cutlass.jax import jax_to_cutlass_dtype
@@ -53,11 +70,7 @@ def _registered(dtype):
     size = cute.sym_int()
     vectors = [make_fake_compact_tensor(jax_to_cutlass_dtype(jnp.dtype(dtype)), (size,)) for _ in range(3)]
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    compiled = cute.compile(_cute_add(), stream, *vectors, options="--enable-tvm-ffi")
-    function = compiled.__tvm_ffi_object__() if hasattr(type(compiled), "__tvm_ffi_object__") else compiled
-    target = f"suites.add_{dtype}"
-    jax_tvm_ffi.register_ffi_target(target, function, ["args", "rets"], platform="gpu")
-    return target
+    return cute.compile(_cute_add(), stream, *vectors, options="--enable-tvm-ffi")
 
 
 def cutile_add(inputs, outs):

@@ -3,7 +3,7 @@
 They are ``jax_triton`` (``jax_triton.triton_call``), ``cutlass`` (``cutlass.jax.cutlass_call``, of CuTe DSL),
 ``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their
 packages is required. Where one is missing, or does not lower a call with the installed JAX, its cells are skipped with
-that reason.
+that reason. The backend ``tvm_ffi`` is the bridge's own call of the function that ``jax_tvm_ffi`` calls.
 """
 
 from __future__ import annotations
@@ -111,14 +111,15 @@ def _add(name: str) -> Callable[[Sequence[Any], Sequence[Any]], Callable[..., An
 
 
 CUTLASS_ADD, CUTILE_ADD = VendorCall(_add("cutlass_add")), VendorCall(_add("cutile_add"))
-TVM_FFI_ADD = VendorCall(_add("tvm_ffi_add"))
+JAX_TVM_FFI_ADD, TVM_FFI_ADD = VendorCall(_add("jax_tvm_ffi_add")), FunctionKernel(_add("tvm_ffi_add"))
 """The kernels of the operator add, which also show whether a vendor's call lowers here."""
 
 _PROBES = {
     "jax_triton": ("jax_triton", VendorCall(_add("TRITON_ADD"))),
     "cutlass": ("cutlass.jax", CUTLASS_ADD),
     "cutile": ("cuda.tile.jax", CUTILE_ADD),
-    "jax_tvm_ffi": ("jax_tvm_ffi", TVM_FFI_ADD),
+    "jax_tvm_ffi": ("jax_tvm_ffi", JAX_TVM_FFI_ADD),
+    "tvm_ffi": ("cutlass.cute", TVM_FFI_ADD),
     "mosaic_gpu": ("jax.experimental.pallas.mosaic_gpu", mosaic_elementwise(lambda x, y: [x + y])),
 }
 
@@ -144,13 +145,15 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {said[:200]}"
 
 
-def _backend(id_: str, what: str, no_batches: str | None = NO_BATCHES) -> Backend:
+def _backend(
+    id_: str, what: str, no_batches: str | None = NO_BATCHES, kernel: type = VendorCall, target: str | None = None
+) -> Backend:
     return Backend(
         id=id_,
-        targets={"cuda": None},
-        accept=lambda given: given if isinstance(given, VendorCall) and callable(given.make) else None,
-        expected="a suites.VendorCall",
-        cure=f"Return a function that calls {what} from suites.VendorCall(make).",
+        targets={"cuda": target},
+        accept=lambda given: given if type(given) is kernel and callable(given.make) else None,
+        expected=f"a suites.{kernel.__name__}",
+        cure=f"Return a function that calls {what} from suites.{kernel.__name__}(make).",
         missing=lambda: why_missing(id_),
         no_batches=no_batches and f"{what} {no_batches}",
     )
@@ -160,4 +163,5 @@ JAX_TRITON = register_backend(_backend("jax_triton", "jax_triton.triton_call"))
 CUTLASS = register_backend(_backend("cutlass", "cutlass.jax.cutlass_call"))
 CUTILE = register_backend(_backend("cutile", "cuda.tile.jax.cutile_call"))
 JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi"))
+TVM_FFI = register_backend(_backend("tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host"))
 MOSAIC_GPU = register_backend(_backend("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel", None))

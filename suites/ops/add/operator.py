@@ -16,7 +16,14 @@ from suites import (
     vectors,
 )
 from suites.backends import cuda_raw, pallas
-from suites.backends.vendor_calls import CUTILE_ADD, CUTLASS_ADD, TVM_FFI_ADD, mosaic_elementwise, triton_call
+from suites.backends.vendor_calls import (
+    CUTILE_ADD,
+    CUTLASS_ADD,
+    JAX_TVM_FFI_ADD,
+    TVM_FFI_ADD,
+    mosaic_elementwise,
+    triton_call,
+)
 from suites.ops.add import numba_cpu, numba_cuda, triton, warp
 
 
@@ -45,7 +52,8 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.add_triton, triton.launch)),
         "cutlass": CUTLASS_ADD,
         "cutile": CUTILE_ADD,
-        "jax_tvm_ffi": TVM_FFI_ADD,
+        "jax_tvm_ffi": JAX_TVM_FFI_ADD,
+        "tvm_ffi": TVM_FFI_ADD,
         "mosaic_gpu": mosaic_elementwise(lambda x, y: [x + y]),
     },
     dtypes=("float32", "float64", "int32", "int64", "float16"),

@@ -1,5 +1,6 @@
 """tvm_ffi_kernel: functions of TVM-FFI on the CPU, and what they are given on CUDA."""
 
+import contextlib
 import ctypes
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from bridge import tvm_ffi_kernel
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
+from suites.backends import vendor_adds
 from suites.unit.bridge.entries import call_in, call_of
-from suites.unit.bridge.test_cuda_raw import exported
+from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
@@ -119,6 +121,31 @@ def test_on_cuda_tensors_are_on_the_device_and_the_environment_has_the_stream(li
         np.testing.assert_array_equal(out, 1.5 * x)
         assert [ctypes.c_int64.in_dll(loaded, name).value for name in ("last_device", "last_stream")] == [2, stream]
     assert call.describe("cuda")[0].name == "bridge_cuda_host"
+
+
+def cute_add(size):
+    pytest.importorskip("cutlass.jax", reason="CuTe DSL is not installed", exc_type=ImportError)
+    vector = Spec((size,), np.float32)
+    return tvm_ffi_kernel(vendor_adds.tvm_function("float32"), vector, platform="cuda"), vector
+
+
+@pytest.mark.skipif(HAS_GPU, reason="shows how far a call comes without a driver")
+def test_a_host_function_of_cute_dsl_gets_as_far_as_the_driver():
+    for size, error in ((0, contextlib.nullcontext()), (9, pytest.raises(jax.errors.JaxRuntimeError, match="Cuda"))):
+        add, vector = cute_add(size)
+        plan = call_in(add, vector, vector).compiled("cuda").load()
+        call = call_of(ON_CPU, plan, ((vector.shape, np.dtype(np.float32)),))
+        with error:
+            jax.block_until_ready(jax.jit(lambda x: bind(call, x, x)[0])(jnp.ones(size, jnp.float32)))  # noqa: B023
+
+
+@gpu
+def test_a_host_function_of_cute_dsl_launches_on_the_stream():
+    x = np.arange(3000, dtype=np.float32).reshape(3, 1000)
+    add, _ = cute_add(1000)
+    np.testing.assert_array_equal(add(x[0], x[1]), x[0] + x[1])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(add))(x, x + 1), 2 * x + 1)
+    np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, z: add(z, z), jnp.asarray(x[0])), 32 * x[0])
 
 
 def test_only_a_function_of_a_library_can_be_exported(library):
