@@ -44,9 +44,9 @@ def tvm_ffi_add(inputs, outs):
 
 
 def jax_tvm_ffi_add(inputs, outs):
-    """A call of the same function through ``jax_tvm_ffi``."""
+    """A call of the same function through ``jax_tvm_ffi``. JAX loops over batches, for the function takes vectors."""
     target = _registered(str(outs[0].dtype))
-    return lambda x, y: jax.ffi.ffi_call(target, outs[0])(x, y)
+    return lambda x, y: jax.ffi.ffi_call(target, outs[0], vmap_method="sequential")(x, y)
 
 
 @functools.cache

@@ -162,6 +162,6 @@ def _backend(
 JAX_TRITON = register_backend(_backend("jax_triton", "jax_triton.triton_call"))
 CUTLASS = register_backend(_backend("cutlass", "cutlass.jax.cutlass_call"))
 CUTILE = register_backend(_backend("cutile", "cuda.tile.jax.cutile_call"))
-JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi"))
+JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi", None))
 TVM_FFI = register_backend(_backend("tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host"))
 MOSAIC_GPU = register_backend(_backend("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel", None))

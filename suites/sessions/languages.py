@@ -7,18 +7,31 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+
 from reports import load_run, to_frame
 from reports.render.units import time_text
+from suites.backends.backend import Backend
+from suites.ops import operators
 
 OPERATORS = ("add", "rms_norm", "softmax", "matvec", "matmul", "attention", "csr_matvec", "cumsum", "stencil")
 """The operators of the page, which differ in kind."""
 
-FILES = {"numba_cuda": "numba_cuda.py", "warp": "warp.py", "triton": "triton.py"}
+FILES = {"numba_cuda": "numba_cuda.py", "warp": "warp.py", "triton": "triton.py", "jax_triton": "triton.py"}
 """The file with the kernel of a language, by what the name of a backend begins with."""
+
+ADDS = {
+    "cutlass": ("_cute_add", "cutlass_add"),
+    "cutile": ("cutile_add",),
+    "tvm_ffi": ("_cute_add", "tvm_ffi_add", "tvm_function"),
+    "jax_tvm_ffi": ("_cute_add", "jax_tvm_ffi_add", "_registered", "tvm_function"),
+}
+"""The functions of :mod:`suites.backends.vendor_adds` that a backend runs, which has a kernel of ``add`` alone."""
 
 MOST_LINES = 48
 """Lines of code up to which the page shows a file."""
@@ -29,13 +42,20 @@ FOLDER = Path(__file__).parents[1] / "ops"
 def code_of(operator: str, backend: str) -> list[str] | None:
     """Returns the lines of code of a kernel without docstrings, comments and empty lines; None if it has no file."""
     path = next((FOLDER / operator / file for start, file in FILES.items() if backend.startswith(start)), None)
+    if backend in ADDS and operator == "add":
+        path = FOLDER.parent / "backends" / "vendor_adds.py"
     if path is None or not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
+    module = ast.parse(text)
     hidden: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(module):
         if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node) is not None:
             hidden |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    for node in module.body if backend in ADDS else ():
+        if getattr(node, "name", None) not in ADDS[backend]:
+            first = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
+            hidden |= set(range(first, (node.end_lineno or 0) + 1))
     lines = enumerate(text.splitlines(), 1)
     return [
         line for number, line in lines if number not in hidden and line.strip() and not line.strip().startswith("#")
@@ -50,20 +70,46 @@ def section(operator: str, rows: Sequence[Any]) -> Iterator[str]:
     for row in rows:
         code = code_of(operator, row.backend)
         ratio = "" if row.ratio != row.ratio else f"{row.ratio:.2f}"
-        yield f"| `{row.backend}` | {row.status} | {time_text(row.median_ns)} | {ratio} | {len(code) if code else ''} |"
+        time = "" if row.median_ns != row.median_ns else time_text(row.median_ns)
+        yield f"| `{row.backend}` | {row.status} | {time} | {ratio} | {len(code) if code else ''} |"
         if code and code not in (each for _, each in shown):
             shown.append((row.backend, code))
+    yield ""
+    yield from (f"- `{row.backend}`: {row.reason}" for row in rows if row.median_ns != row.median_ns)
     yield ""
     for backend, code in shown:
         if len(code) <= MOST_LINES:
             yield from (f"<details><summary>{backend}</summary>", "", "```python", *code, "```", "", "</details>", "")
 
 
+def answers(operator: str, backend: str) -> str:
+    """Says in words whether ``jax.vmap`` and ``jax.jvp`` of a kernel run, or what they raise, when JAX traces them."""
+    found, kind = operators()[operator], next(each for each in Backend if each.id == backend)
+    inputs = found.sample(found.dtypes[0], 256, 0)
+    index = next(at for at, each in enumerate(inputs) if np.issubdtype(each.dtype, np.floating))
+    one, two = inputs[index], np.stack([inputs[index]] * 2)
+
+    def call(x: Any) -> Any:
+        return found.build(kind, inputs)(*inputs[:index], x, *inputs[index + 1 :])
+
+    def said(function: Callable[[Any], Any], x: Any) -> str:
+        try:
+            jax.eval_shape(function, x)
+        except Exception as error:
+            return f"raises {type(error).__name__}"
+        return "runs"
+
+    if (alone := said(call, one)) != "runs":
+        return f"cannot be asked here: a call {alone}"
+    vmap, jvp = said(jax.vmap(call), two), said(lambda x: jax.jvp(call, (x,), (x,)), one)
+    return f"`jax.vmap` {vmap}, `jax.jvp` {jvp}"
+
+
 def page(paths: Sequence[str]) -> str:
     """Returns the page of recorded runs, as Markdown."""
     records = [record for path in paths for record in load_run(path).records]
     frame = to_frame(records)
-    frame = frame[frame["median_ns"].notna()].sort_values("median_ns")
+    frame = frame.sort_values("median_ns")
     device, sizes = records[0].run.device.kind, sorted({int(size) for size in frame["size"]})
     lines = [
         f"# Kernels by language, on {device}",
@@ -76,6 +122,9 @@ def page(paths: Sequence[str]) -> str:
     for operator in OPERATORS:
         rows = list(frame[frame["operator"] == operator].itertuples())
         lines += section(operator, rows) if rows else []
+    lines += [f"## Transformations in JAX {jax.__version__}", ""]
+    kinds = frame.drop_duplicates("backend").sort_values("backend")
+    lines += [f"- `{each.backend}`: {answers(each.operator, each.backend)}" for each in kinds.itertuples()]
     return "\n".join(lines)
 
 

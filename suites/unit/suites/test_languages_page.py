@@ -1,6 +1,10 @@
 """The page of kernels by language shows the code of each beside its time."""
 
-from suites.sessions.languages import OPERATORS, code_of, page
+from math import nan
+from types import SimpleNamespace
+
+from suites import Backend
+from suites.sessions.languages import ADDS, OPERATORS, answers, code_of, page, section
 from suites.unit.structure.house import PROJECT
 
 FOLDER = PROJECT / "reports" / "published" / "h100"
@@ -10,7 +14,8 @@ def test_the_published_page_is_that_of_its_run():
     (run,) = FOLDER.glob("*-8c96.jsonl.gz")
     text = page([str(run)])
     heads = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
-    assert heads == list(OPERATORS)
+    assert heads[:-1] == list(OPERATORS)
+    assert "- `jnp`: `jax.vmap` runs, `jax.jvp` runs" in text.splitlines()
     tables = [line for line in text.splitlines() if line.startswith("|")]
     published = (FOLDER / "languages.md").read_text(encoding="utf-8").splitlines()
     assert [line.split("|")[1:5] for line in tables] == [
@@ -24,4 +29,21 @@ def test_code_is_counted_without_docstrings_and_empty_lines():
     assert code[0].startswith("from suites.backends.triton import")
     assert not any(line.startswith('"""') or not line.strip() for line in code)
     assert code_of("add", "jnp") is None
+    assert code_of("add", "jax_triton") == code
+    for backend, names in ADDS.items():
+        code = code_of("add", backend) or []
+        assert {name for name in names if not any(f"def {name}(" in line for line in code)} == set()
+        assert not any(line.startswith(("@jit", "TRITON", "import")) for line in code)
     assert code_of("matvec", "warp_tile") == code_of("matvec", "warp")
+
+
+def test_a_backend_that_is_missing_is_a_reason():
+    row = {"backend": "cutlass", "status": "SKIPPED", "reason": "not installed", "ratio": nan, "median_ns": nan}
+    lines = list(section("softmax", [SimpleNamespace(**row)]))
+    assert lines[4:7] == ["| `cutlass` | SKIPPED |  |  |  |", "", "- `cutlass`: not installed"]
+
+
+def test_transformations_are_asked_of_jax():
+    assert answers("add", "numba") == "`jax.vmap` runs, `jax.jvp` raises DifferentiationError"
+    missing, error = "cannot be asked here: a call raises", "`jax.vmap` raises NotImplementedError, `jax.jvp` raises"
+    assert answers("add", "cutlass").startswith(missing if Backend.CUTLASS.missing() else error)

@@ -74,7 +74,7 @@ def test_what_cannot_run_is_a_reason_in_one_line(name, monkeypatch):
     vendor_calls.why_missing.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["jax_triton", "cutlass", "cutile", "jax_tvm_ffi"])
+@pytest.mark.parametrize("name", ["jax_triton", "cutlass", "cutile"])
 def test_batches_and_derivatives_are_skipped_cells(name):
     backend = getattr(Backend, name.upper())
     for table in (batches, tangents):
