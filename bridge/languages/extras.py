@@ -13,6 +13,7 @@ INSTALL_CUDA = (
     'Install it: pip install "jax[cuda13]" "numba-cuda[cu13]>=0.30.4" "cuda-core>=0.5.1" "numpy<2.5"; '
     "for CUDA 12, with cuda12 and cu12."
 )
+INSTALL_CUTILE = 'Install it: pip install "cuda-tile[tileiras]>=1.7".'
 INSTALL_TRITON = 'Install it: pip install "triton>=3.6".'
 INSTALL_WARP = 'Install it: pip install "warp-lang>=1.13.0".'
 
