@@ -16,13 +16,14 @@ import numpy as np
 
 from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.ffi.cuda.devices import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_TRITON
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
-from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.languages.launch_shape import LaunchShape, check_covers, launch_shape
+from bridge.languages.machine_code import load_cubin
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -375,16 +376,8 @@ def _load(definition: TritonDefinition, code: TritonCode, options: TritonOptions
     Raises:
         LaunchError: The launch is over a limit of the device.
     """
-    with driver.current(ordinal):
-        handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
-        grid = blocks_of(definition, options)
-        shape = LaunchShape(grid, (code.threads, 1, 1), code.shared_bytes)
-        check_limits(definition.name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
-        driver.allow_shared_bytes(handle, code.shared_bytes)
-        if code.is_cooperative:
-            most = driver.most_cooperative_blocks(handle, ordinal, code.threads, code.shared_bytes)
-            check_cooperative(definition.name, grid, most)
-    return handle
+    shape = LaunchShape(blocks_of(definition, options), (code.threads, 1, 1), code.shared_bytes)
+    return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
 
 LANGUAGE = _Triton(
