@@ -34,9 +34,14 @@ def require_cuda() -> None:
         from numba import cuda
     except ImportError as error:
         raise CudaUnavailableError(f"numba-cuda does not import ({error}). {INSTALL_CUDA}") from error
+    require_gpu(cuda, "numba-cuda")
+
+
+def require_gpu(cuda: Any, package: str) -> None:
+    """Raises CudaUnavailableError unless a package, whose module ``cuda`` is, sees a GPU."""
     if not cuda.is_available():
         raise CudaUnavailableError(
-            "numba-cuda finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
+            f"{package} finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
             "numba_kernel wraps kernels for the CPU."
         )
 

@@ -35,6 +35,17 @@ NUMBA_CUDA = register_backend(
         missing=_from("numba_cuda_blocks", "missing"),
     )
 )
+NUMBA_CUDA_MLIR = register_backend(
+    Backend(
+        id="numba_cuda_mlir",
+        targets={"cuda": "bridge_cuda"},
+        accept=_from("numba_cuda_mlir", "accept"),
+        expected="a function decorated with numba_cuda_mlir.cuda.jit or numba.cuda.jit, or a suites.CudaKernel of one",
+        cure="Decorate it with numba_cuda_mlir.cuda.jit, without device=True.",
+        language="numba_cuda",
+        missing=_from("numba_cuda_mlir", "missing"),
+    )
+)
 NUMBA_CUDA_CALLABLE = register_backend(
     Backend(
         id="numba_cuda_callable",

@@ -46,6 +46,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.add,
         "numba_parallel": numba_cpu.add_parallel,
         "numba_cuda": numba_cuda.add_cuda,
+        "numba_cuda_mlir": numba_cuda.add_wide,
         "warp": WarpKernel(warp.add_warp, warp.launch),
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
         "pallas": pallas.elementwise(lambda x, y: [x + y]),

@@ -59,6 +59,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.matmul,
         "numba_parallel": numba_cpu.matmul_parallel,
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),

@@ -43,6 +43,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.rms_norm,
         "numba_parallel": numba_cpu.rms_norm_parallel,
         "numba_cuda": CudaKernel(numba_cuda.rms_norm_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.rms_norm_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.rms_norm_warp, warp.launch),
         "triton": TritonKernel(triton.rms_norm_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.rms_norm_cutile, cutile.launch),

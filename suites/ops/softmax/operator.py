@@ -55,6 +55,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.softmax,
         "numba_parallel": numba_cpu.softmax_parallel,
         "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch, select=numba_cuda.select),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.softmax_warp, warp.launch),
         "triton": TritonKernel(triton.softmax_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.softmax_cutile, cutile.launch),

@@ -19,7 +19,7 @@ from suites.checks.register import checks
 from suites.mutants import mutants, right_kernels
 from suites.unit.bridge.entries import call_in
 from suites.unit.suites.named_checks import check_named
-from suites.unit.suites.ptx import launches_of, ptx_of
+from suites.unit.suites.ptx import code_of_mlir, launches_of, ptx_of
 
 CUDA = (CudaKernel, CudaCallable, LaunchedKernel, RawKernel)
 
@@ -102,6 +102,11 @@ def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
         )
         code = call.definition.compile(call.signature, 90)
         assert getattr(code, "content", code).startswith(b"\x7fELF")
+        return
+    if mutant.backend is Backend.NUMBA_CUDA_MLIR:
+        if (missing := mutant.backend.missing()) is not None:
+            pytest.skip(missing)
+        assert code_of_mlir(mutant.operator, mutant.backend, "float32", monkeypatch)
         return
     if cuda_kernels.MISSING is not None:
         pytest.skip(str(cuda_kernels.MISSING))

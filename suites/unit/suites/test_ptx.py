@@ -19,7 +19,7 @@ from suites.backends.warp import WarpKernel
 from suites.numerics.precision import precision
 from suites.ops import operators
 from suites.unit.bridge.entries import calls_in
-from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
+from suites.unit.suites.ptx import SIZE, code_of_mlir, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
@@ -77,6 +77,14 @@ def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
     for capability in CAPABILITIES:
         content, *_ = define(kernel.source, kernel.name(dtype), ()).compile(_name(capability))
         assert content.startswith(b"\x7fELF")
+
+
+@pytest.mark.skipif(Backend.NUMBA_CUDA_MLIR.missing() is not None, reason=str(Backend.NUMBA_CUDA_MLIR.missing()))
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.NUMBA_CUDA_MLIR,)))
+def test_the_successor_of_numba_cuda_compiles(
+    operator: Any, backend: Backend, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_of_mlir(operator, backend, dtype, monkeypatch)
 
 
 @pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.TRITON, Backend.CUTILE_KERNEL)))
