@@ -144,7 +144,7 @@ def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1), (2, 2)]
     assert code_in(DOUBLED, SQUARE, capability=80)[1].scratch_bytes == 0
     monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
-    monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: 90)
+    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     plan = call.compiled("cuda").load()
     assert (len(plan.outputs), plan.alignments) == (2, [16, 16, 128])
@@ -215,7 +215,7 @@ def test_gpus_whose_launches_differ_are_refused_together(monkeypatch):
     call, code = code_in(scaled(), OUT)
     made = {80: code, 90: code._replace(shared_bytes=512)}
     monkeypatch.setattr(cubins, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
-    monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
+    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     monkeypatch.setattr(type(call.definition), "compile", lambda self, signature, capability: made[capability])
     with pytest.raises(LaunchError, match=r"scale takes other threads or memory .*: sm_80, sm_90"):
