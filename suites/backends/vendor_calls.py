@@ -146,7 +146,11 @@ def _line(error: Exception) -> str:
 
 
 def _backend(
-    id_: str, what: str, no_batches: str | None = NO_BATCHES, kernel: type = VendorCall, target: str | None = None
+    id_: str,
+    what: str,
+    no_batches: str | None = NO_BATCHES,
+    kernel: type[FunctionKernel] = VendorCall,
+    target: str | None = None,
 ) -> Backend:
     return Backend(
         id=id_,

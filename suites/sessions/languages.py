@@ -17,7 +17,7 @@ import numpy as np
 from reports import load_run, to_frame
 from reports.render.units import time_text
 from suites.backends.backend import Backend
-from suites.ops import operators
+from suites.cells import catalogue
 
 OPERATORS = ("add", "rms_norm", "softmax", "matvec", "matmul", "attention", "csr_matvec", "cumsum", "stencil")
 """The operators of the page, which differ in kind."""
@@ -87,7 +87,7 @@ def section(operator: str, rows: Sequence[Any]) -> Iterator[str]:
 
 def answers(operator: str, backend: str) -> str:
     """Says in words whether ``jax.vmap`` and ``jax.jvp`` of a kernel run, or what they raise, when JAX traces them."""
-    found, kind = operators()[operator], next(each for each in Backend if each.id == backend)
+    found, kind = catalogue.operators()[operator], next(each for each in Backend if each.id == backend)
     inputs = found.sample(found.dtypes[0], 256, 0)
     index = next(at for at, each in enumerate(inputs) if np.issubdtype(each.dtype, np.floating))
     one, two = inputs[index], np.stack([inputs[index]] * 2)
@@ -127,7 +127,7 @@ def page(paths: Sequence[str]) -> str:
         lines += section(operator, rows) if rows else []
     lines += [f"## Transformations in JAX {jax.__version__}", ""]
     kinds = frame.drop_duplicates("backend").sort_values("backend")
-    lines += [f"- `{each.backend}`: {answers(each.operator, each.backend)}" for each in kinds.itertuples()]
+    lines += [f"- `{each.backend}`: {answers(str(each.operator), str(each.backend))}" for each in kinds.itertuples()]
     return "\n".join(lines)
 
 
