@@ -151,6 +151,7 @@ def _backend(
     no_batches: str | None = NO_BATCHES,
     kernel: type[FunctionKernel] = VendorCall,
     target: str | None = None,
+    no_export: str | None = None,
 ) -> Backend:
     return Backend(
         id=id_,
@@ -160,6 +161,7 @@ def _backend(
         cure=f"Return a function that calls {what} from suites.{kernel.__name__}(make).",
         missing=lambda: why_missing(id_),
         no_batches=no_batches and f"{what} {no_batches}",
+        no_export=no_export,
     )
 
 
@@ -167,5 +169,10 @@ JAX_TRITON = register_backend(_backend("jax_triton", "jax_triton.triton_call"))
 CUTLASS = register_backend(_backend("cutlass", "cutlass.jax.cutlass_call"))
 CUTILE = register_backend(_backend("cutile", "cuda.tile.jax.cutile_call"))
 JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi", None))
-TVM_FFI = register_backend(_backend("tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host"))
+TVM_FFI = register_backend(
+    _backend(
+        "tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host",
+        "a tvm_ffi.Function exists in this process alone",
+    )
+)  # fmt: skip
 MOSAIC_GPU = register_backend(_backend("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel", None))
