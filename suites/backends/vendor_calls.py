@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,8 @@ def why_missing(backend: str) -> str | None:
         return f"{module} does not import ({_line(error)}; extra vendors)"
     spec = jax.ShapeDtypeStruct((BLOCK,), np.float32)
     try:
-        jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
+        with warnings.catch_warnings(action="ignore"):  # of what a compiler will change
+            jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
     except Exception as error:
         return f"{module} does not lower with JAX {jax.__version__} here ({_line(error)})"
     return None
